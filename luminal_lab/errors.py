@@ -18,7 +18,7 @@ LabError
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
-└── TrustError          (RuntimeError)       code from a file that nobody has allowed to run
+└── TrustError          (RuntimeError)       code from a file without permission to run
 
 KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
@@ -199,7 +199,7 @@ class RecordingError(LabError, ValueError):
 
 
 class TrustError(LabError, RuntimeError):
-    """Code from a file that nobody here has allowed to run."""
+    """Code from a file without permission to run here."""
 
     carried: Sequence[Any] = ()
     """The pieces of code: digest, description and first line of each."""
@@ -246,7 +246,7 @@ def flag(what: str, value: object) -> bool:
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return a hint that names the known word nearest to `word`, or None."""
-    # Nobody has typed a long one, and to compare it takes long.
+    # A long word is no typing error, and comparing it is slow.
     if not isinstance(word, str) or len(word) > LONGEST_WORD:
         return None
     close = get_close_matches(word, list(known), n=1, cutoff=cutoff)

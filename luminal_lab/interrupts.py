@@ -62,7 +62,7 @@ class InterruptHold:
         self._depth -= 1
         if self._depth or self._before is None:
             return
-        if _get(SIGINT) == self._note:  # unless somebody else has replaced it
+        if _get(SIGINT) == self._note:  # unless other code has replaced it
             _set(SIGINT, self._before)
         self._interrupt()
 

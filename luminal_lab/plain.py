@@ -91,7 +91,7 @@ def _composed(origin: Any, parts: tuple[Any, ...], given: object, path: str) -> 
         return [*_tuple((parts[0], ...), given, path)]
     if origin is not None and issubclass(origin, Mapping):
         return {key: _read(parts[1], item, f"{path}.{key}") for key, item in entries(given, path)}
-    raise TypeError(f"{path}: {origin} is no type that a file holds")
+    raise TypeError(f"{path}: {origin} is not a type that a file can hold")
 
 
 def _named(hint: Any, given: object, path: str) -> object:  # noqa: ANN401  # likewise

@@ -6,7 +6,7 @@
             item.run(…)
             bar.step()  # one more is over
 
-Nothing is shown in the first second, where nobody looks (a file, a pipe), or without tqdm. Work
+Nothing is shown in the first second, in output to a file or a pipe, or without tqdm. Work
 inside something that has a bar is named after that bar.
 """
 
@@ -40,7 +40,7 @@ class Bar(Protocol):
     total: float | None
 
     def set_postfix_str(self, s: str = "", refresh: bool = True) -> None:
-        """Say what is being done."""
+        """Show the current step."""
         ...
 
     def refresh(self) -> object:
@@ -61,7 +61,7 @@ Maker: TypeAlias = Callable[[str, float | None, str, float], Bar]
 
 
 class Progress:
-    """Progress where nobody looks: nothing is shown or kept."""
+    """Progress without a display: nothing is shown or kept."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ class Progress:
         self.close()
 
     def close(self) -> None:
-        """Take away what is shown."""
+        """Clear the display."""
 
 
 class _Telling(Progress):
@@ -261,7 +261,7 @@ def progress(title: str, total: float | None = None, unit: str = "step") -> Prog
 
 
 def maker() -> Maker | None:
-    """Return the function that makes bars here; None where nobody would see one."""
+    """Return the function that creates bars here; None where they would not be seen."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is not None and getattr(shell, "kernel", None) is not None:
@@ -291,7 +291,7 @@ def in_notebook(title: str, total: float | None, unit: str, seconds: float) -> B
 
 
 def _begun(bar: Any, seconds: float) -> Bar:  # noqa: ANN401  # tqdm has no types
-    bar.start_t -= seconds  # the remaining time is reckoned from the beginning
+    bar.start_t -= seconds  # the remaining time is estimated from the beginning
     return bar
 
 

@@ -51,7 +51,7 @@ def read_plain(path: Path, most: int = MOST_JSON) -> bytes:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(
-            0, "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no plain file"
+            0, "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a plain file"
         )
     with path.open("rb") as file:
         data = file.read(min(most, max(status.st_size, LEAST >> 10)) + 1)  # allocated at once
@@ -156,7 +156,7 @@ def _repr(value: object, deep: int) -> str:
 
 
 def _not_finite(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _finite(word: str) -> float:

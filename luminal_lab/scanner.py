@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from luminal_lab.errors import LabError, ParseError
 
-# No token gives back what it has taken, so that a wrong text costs no more than a right one.
+# No pattern backtracks into a token, so that a wrong text costs no more than a right one.
 GAP = r"(?:\s|#[^\n]*+)*+"
 STRING = r'"(?:[^"\\\n]|\\.)*+"'
 MARK = re.compile(rf"{STRING}|[()\[\],]")
@@ -35,7 +35,7 @@ class Piece(NamedTuple):
         return Piece(self.at + start + len(text) - len(text.lstrip()), text.strip())
 
     def split(self) -> list[Piece]:
-        """Return what stands between the commas that are not in brackets or quotes."""
+        """Return the parts between commas outside brackets and quotes."""
         depth, cuts = 0, [-1]
         for mark in MARK.finditer(self.text):
             depth += (mark[0] in "([") - (mark[0] in ")]")
@@ -71,7 +71,7 @@ class Scanner:
         """Return the next token if it is of some form, without taking it."""
         return re.compile(pattern).match(self.text, self.pos)
 
-    def found(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
+    def take_if(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
         """Take the next token if it is of some form."""
         match = self.match(pattern)
         if match is not None:
@@ -84,7 +84,7 @@ class Scanner:
 
     def maybe(self, pattern: str) -> Piece | None:
         """Take the next token if it is of some form, and return it as a piece."""
-        match = self.found(pattern)
+        match = self.take_if(pattern)
         return None if match is None else Piece(match.start(), match[0])
 
     def accept(self, mark: str) -> bool:
@@ -122,11 +122,11 @@ class Scanner:
 
     @contextmanager
     def blaming(self, piece: Piece) -> Generator[None]:
-        """Turn what others raise, the classes of users too, into an error at this place."""
+        """Turn errors of inner code, including users' classes, into an error at this position."""
         try:
             yield
         except LabError as error:
             self.fail(piece, error.message.removeprefix("verify: "), error.hint)
         except Exception as error:
-            reason = getattr(error, "msg", error)  # of JSON's the part without its own place
+            reason = getattr(error, "msg", error)  # JSON's message without its own position
             self.fail(piece, f"this cannot be read: {reason}")

@@ -88,7 +88,7 @@ class CompiledStore(Store):
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
                 self._values = {}  # they are those of another precision
-            # They can be read until the next run, which computes them with what was compiled.
+            # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
             # Copied with the graph, to compile the copy.
@@ -98,7 +98,7 @@ class CompiledStore(Store):
         return compilation
 
     def given(self) -> Given:
-        """Return what is known about the inputs, for passes and for runs beside the session."""
+        """Return the known facts about the inputs, for passes and for runs beside the session."""
         from luminal_lab.passes.draws import Given  # noqa: PLC0415  # loaded when used
 
         return Given(
@@ -114,11 +114,11 @@ class CompiledStore(Store):
 
     def _asked(self, caller: str) -> IR:
         """Return the graph as written, with every value that a run may need as an output."""
-        self.within()  # what was broken off is not a part of it
+        self.within()  # without the call that was broken off
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
-                f"{caller}: nothing is retrieved, so that there is nothing to compute",
+                f"{caller}: nothing is retrieved, so there is nothing to compute",
                 hint="call retrieve() on the tensors whose values you want",
             )
         return self.snapshot(tuple(asked), tuple(self._carries.items()))

@@ -41,13 +41,13 @@ class _Compile:
 
 
 class Traced:
-    """A context manager with what was recorded while it was open; it can be entered again.
+    """A context manager with the records from while it was open; it can be entered again.
 
     In another thread, `with t:` adds what that thread makes to the same record.
     """
 
     def __init__(self) -> None:
-        self._made: list[Graph | _Compile] = []
+        self._entries: list[Graph | _Compile] = []
         self._written: dict[int, tuple[IR, Graph]] = {}
 
     def __enter__(self) -> Traced:
@@ -72,8 +72,8 @@ class Traced:
 
     def wrote(self, graph: object) -> None:
         """Note a graph that is begun."""
-        if not any(entry is graph for entry in self._made):
-            self._made.append(cast("Graph", graph))
+        if not any(entry is graph for entry in self._entries):
+            self._entries.append(cast("Graph", graph))
 
     def compiles(self, graph: object, written: object) -> None:
         """Note that a graph, as written so far, is about to be compiled."""
@@ -82,17 +82,19 @@ class Traced:
     def compiled(self, compilation: object, error: BaseException | None) -> None:
         """Note a compile, or how far it came before an error."""
         ended = cast(Compilation, compilation)
-        if any(isinstance(entry, _Compile) and entry.compilation is ended for entry in self._made):
+        if any(
+            isinstance(entry, _Compile) and entry.compilation is ended for entry in self._entries
+        ):
             return  # it is open twice
         _, graph = self._written.get(id(ended.written), (None, None))
-        self._made.append(_Compile(ended, graph, error))
+        self._entries.append(_Compile(ended, graph, error))
 
     # -- what there is -------------------------------------------------------------------------
 
     @property
     def graphs(self) -> tuple[Graph, ...]:
         """The graphs that were made or compiled, in order."""
-        graphs = [entry.graph if isinstance(entry, _Compile) else entry for entry in self._made]
+        graphs = [entry.graph if isinstance(entry, _Compile) else entry for entry in self._entries]
         return tuple({id(graph): graph for graph in graphs if graph is not None}.values())
 
     @property
@@ -107,7 +109,7 @@ class Traced:
 
     @property
     def _compiles(self) -> list[_Compile]:
-        return [entry for entry in self._made if isinstance(entry, _Compile)]
+        return [entry for entry in self._entries if isinstance(entry, _Compile)]
 
     def __len__(self) -> int:
         """Return the number of graphs and compiles that its workbench shows."""
@@ -121,7 +123,7 @@ class Traced:
         compiled = {id(entry.graph) for entry in self._compiles}
         return [
             entry
-            for entry in self._made
+            for entry in self._entries
             if isinstance(entry, _Compile) or (id(entry) not in compiled and len(entry.ir))
         ]
 

@@ -7,7 +7,7 @@ such source, and whatever compiles or loads code calls `admit` first:
     // lab_user scale c 6a1f… void scale(const float *x, float *y, long n) {
 
     written   ll.kernel(...) was called with it, in this process
-    allowed   somebody here said so, for this process: trust=True, --trust, a button in the page
+    allowed   a user here said so, for this process: trust=True, --trust, a button in the page
     signed    its digest is in the user's file, which `luminal-lab trust` and saving add to
 
     ~/.local/share/luminal_lab/trusted      on Windows AppData/Local/…, on macOS Library/…
@@ -75,7 +75,7 @@ class Foreign(NamedTuple):
 
 
 def untrusted(kernels: Iterable[Carried]) -> list[Foreign]:
-    """Return each kernel that nobody here has signed or allowed, once."""
+    """Return each kernel that is neither signed nor allowed here, once."""
     by_digest = {foreign.digest: foreign for foreign in map(foreign_of, kernels)}
     return [foreign for foreign in by_digest.values() if not is_trusted(foreign)]
 
@@ -96,7 +96,7 @@ _HERE: Final[dict[str, bool]] = {}
 
 
 def foreign_of(kernel: Carried) -> Foreign:
-    """Return the part of a kernel to be trusted: all that decides what it does to memory."""
+    """Return the part of a kernel to be trusted: everything that determines its memory accesses."""
     parts = kernel.dialect, kernel.header, kernel.tasks, kernel.source
     name = re.match(r"\s*kernel\s+([\w.]+)", kernel.header, re.ASCII)
     description = f"kernel {name[1] if name else '_'} in {LANGUAGES[kernel.dialect]}"
@@ -152,7 +152,7 @@ def admit(source: str) -> None:
     """Raise a TrustError unless all foreign code in a generated source is trusted.
 
     Whatever compiles or loads code calls this first. Text can add marks but cannot remove any:
-    marks that cannot be read, or whose code nobody trusts, are refused.
+    unreadable marks, and marks of untrusted code, are refused.
     """
     refused: dict[str, Foreign] = {}
     for match in MARK.finditer(source):
@@ -184,7 +184,7 @@ def refuse(foreign: Iterable[Foreign]) -> None:
         return
     many = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
     error = TrustError(
-        f"{refused[0].what}{many}: a file brought it along, and nobody here has said to run it",
+        f"{refused[0].what}{many}: it comes from a file, and no user here has allowed it",
         where="\n".join(item.first for item in refused) or None,
         hint="read it first: luminal-lab trust FILE --show; then trust=True of ll.open and "
         "ll.parse, or --trust, runs it, and luminal-lab trust FILE signs it for good",
@@ -279,7 +279,7 @@ def _written(entries: Mapping[str, Signed]) -> bool:
     text = "".join(f"{' '.join(entry).rstrip()}\n" for entry in entries.values())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Nobody else may read or write what mkstemp makes.
+        # mkstemp creates files that other users cannot read or write.
         descriptor, draft = tempfile.mkstemp(prefix="trusted-", dir=path.parent)
         try:
             with open(descriptor, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123  # a descriptor

@@ -74,7 +74,7 @@ def read_bytes(subject: str, path: str | Path) -> bytes:
 def _check(target: Path) -> None:
     """Raise if it is a device or a pipe: some never end, and a file would replace them."""
     if target.exists() and not (target.is_file() or target.is_dir()):
-        raise OSError("it is no plain file")
+        raise OSError("it is not a plain file")
 
 
 def _is_folder(path: Path) -> bool:

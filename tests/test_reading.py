@@ -88,7 +88,7 @@ def test_depth_and_numbers_have_limits():
         "[" * 65 + "]" * 65: "nested more than 64 deep",
         "[" * 100_000: "nested too deep",
         "[1e999]": "1e999 is too large for a number",
-        "[NaN]": "NaN is no number",
+        "[NaN]": "NaN is not a number",
         "[1": "Expecting ',' delimiter",
         "9" * 5_000: "Exceeds the limit",
     }.items():
@@ -128,7 +128,7 @@ def test_only_plain_files_are_read(tmp_path: Path):
     for path, said in {
         tmp_path: "it is a folder",
         tmp_path / "large": "it has more than 10 bytes",
-        Path("/dev/zero"): "it is no plain file",
+        Path("/dev/zero"): "it is not a plain file",
     }.items():
         with pytest.raises(OSError, match=said):
             read_plain(path, 10)
@@ -144,7 +144,7 @@ def test_weights_with_odd_offsets_are_refused(offsets: str, tmp_path: Path):
     header = f'{{"w": {{"dtype": "F32", "shape": [1], "data_offsets": {offsets}}}}}'.encode()
     path = tmp_path / "w.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
-    with pytest.raises(InputError, match="is no whole file of safetensors"):
+    with pytest.raises(InputError, match="is not a complete safetensors file"):
         ll.nn.Linear(1, 1).load(path)
 
 

@@ -17,7 +17,7 @@ def test_tokens_are_taken_with_what_stands_behind_them():
     assert scanner.take("[0-9]+", "a size").text == "128"
     assert scanner.is_at((",", ";"))
     assert scanner.accept(",")
-    match = scanner.found("([0-9])")
+    match = scanner.take_if("([0-9])")
     assert match is not None
     assert match[1] == "8"
     assert scanner.here == Piece(len(scanner.text), "")

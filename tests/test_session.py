@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.core.interpret import Step
+from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ops import Slice, Update
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import (
@@ -179,7 +179,7 @@ def test_a_traced_run_says_what_each_node_took():
     run = cx.execute(trace=True)
     assert run is not None
     assert [step.node.name for step in run.steps] == ["x", "1", "y"]
-    assert all(isinstance(step, Step) and step.seconds >= 0 for step in run.steps)
+    assert all(isinstance(step, NodeStep) and step.seconds >= 0 for step in run.steps)
     assert run.steps[-1].bytes == 8
     assert run.seconds == sum(step.seconds for step in run.steps)
     lines = str(run).splitlines()
@@ -236,7 +236,7 @@ def test_nothing_retrieved():
     cx.tensor((2,)).set([1, 2]).keep()
     error = error_of(cx.execute, GraphError)
     assert str(error).splitlines()[0] == (
-        "execute: nothing is retrieved, so that there is nothing to compute"
+        "execute: nothing is retrieved, so there is nothing to compute"
     )
     assert error.hint == "call retrieve() on the tensors whose values you want"
     assert cx.step == 0
@@ -708,8 +708,8 @@ def test_a_transfer_that_fails_moves_nothing():
         ((a, (c * 2).named("y")), "transfer: %y (2,) is the result of mul, and not an input"),
         ((d, c), "read: %d (2,) is an input without data"),
         ((dict, dict), "transfer: <class 'dict'> is not a tensor"),
-        ((deep(a), deep(c)), "transfer: what is given is nested more than 1000 levels deep"),
-        ((endless(), endless()), "transfer: what is given is nested more than 1000 levels deep"),
+        ((deep(a), deep(c)), "transfer: the argument is nested more than 1000 levels deep"),
+        ((endless(), endless()), "transfer: the argument is nested more than 1000 levels deep"),
     ]
     before = state(one), state(two)
     for trees, text in cases:
@@ -741,8 +741,8 @@ def test_what_is_no_tree_of_tensors(what):
         ([x, {"a": list}], f"{what}: <class 'list'> is not a tensor"),
         ("x", f"{what}: 'x' is not a tensor"),
         (np.zeros(2), f"{what}: array([0., 0.]) is not a tensor"),
-        (deep(x), f"{what}: what is given is nested more than 1000 levels deep"),
-        (endless(), f"{what}: what is given is nested more than 1000 levels deep"),
+        (deep(x), f"{what}: the argument is nested more than 1000 levels deep"),
+        (endless(), f"{what}: the argument is nested more than 1000 levels deep"),
     ]
     for tree, text in cases:
         error = error_of(lambda tree=tree: getattr(cx, what)(tree), GraphError)
@@ -882,7 +882,7 @@ def test_host_functions():
     [
         (np.zeros(3), "function 'f': %y is (2,), but the data is (3,), so that axis 0 has 3"),
         ("ab", "function 'f': %y: a str that holds <U2"),
-        (None, "function 'f': %y: None is no number and no array"),
+        (None, "function 'f': %y: None is neither a number nor an array"),
     ],
 )
 def test_a_host_function_that_returns_what_does_not_fit(made, text):

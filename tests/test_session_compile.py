@@ -204,7 +204,7 @@ def test_nothing_to_compile():
     cx = Graph()
     cx.tensor((2,))
     told = str(error_of(cx.compile, GraphError))
-    assert "compile: nothing is retrieved, so that there is nothing to compute" in told
+    assert "compile: nothing is retrieved, so there is nothing to compute" in told
 
 
 def test_the_check_takes_the_data_that_is_there():
@@ -239,9 +239,7 @@ def test_the_next_run_computes_all_with_what_was_compiled():
     np.testing.assert_array_equal(z.numpy(), [9, 15])
     idle = cx.execute(trace=True)
     assert idle is not None
-    assert str(idle) == (
-        "nothing was computed: all values are there, and no data is newer than they are"
-    )
+    assert str(idle) == ("nothing was computed: all values are up to date")
     assert repr(idle) == "<Run: 0 steps, 0.000 ms; print(…) shows them>"
 
 

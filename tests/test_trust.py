@@ -370,7 +370,7 @@ def marked(dialect: str = "c") -> str:
     ids=["compile_library", "build", "compile_cuda", "MetalEngine"],
 )
 def test_every_compiler_asks_the_gate_first(compiles: Callable[[str], object]):
-    with pytest.raises(TrustError, match=r"^kernel evil in C: a file brought it along"):
+    with pytest.raises(TrustError, match=r"^kernel evil in C: it comes from a file"):
         compiles(marked())
 
 
@@ -558,7 +558,7 @@ def test_after_a_refusal_all_else_works(tmp_path: Path):
     with pytest.raises(TrustError) as refused:
         ll.compile_ir(given.ir, "generic", DEVICES["c"])
     assert str(refused.value) == (
-        "kernel evil in C: a file brought it along, and nobody here has said to run it\n"
+        "kernel evil in C: it comes from a file, and no user here has allowed it\n"
         "  __attribute__((constructor)) static void told(void) { fclos…\n"
         "hint: read it first: luminal-lab trust FILE --show; then trust=True of ll.open and "
         "ll.parse, or --trust, runs it, and luminal-lab trust FILE signs it for good"

@@ -95,10 +95,10 @@ def test_what_is_no_plain_file_is_neither_read_nor_put_aside(tmp_path):
     pipe = tmp_path / "pipe.lab"
     os.mkfifo(pipe)
     assert message(lambda: ll.open(pipe)) == (
-        f"recording: {pipe} cannot be read: it is no plain file\n"
+        f"recording: {pipe} cannot be read: it is not a plain file\n"
         "hint: give a file that save(...) has written"
     )
-    assert "it is no plain file" in message(lambda: write_bytes("recording", pipe, b"new"))
+    assert "it is not a plain file" in message(lambda: write_bytes("recording", pipe, b"new"))
     assert pipe.is_fifo()
     assert [one.name for one in tmp_path.iterdir()] == ["pipe.lab"]
 

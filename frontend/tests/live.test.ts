@@ -30,7 +30,7 @@ test("a refusal brings along what it is about", async () => {
   const model = new FakeModel();
   const asked = throughModel(model).ask("rerun");
   const carried = [{ digest: "ab", what: "kernel evil in C", source: "void evil(void) {}" }];
-  model.emit("msg:custom", { reply: 1, error: "a file brought it along", carried });
+  model.emit("msg:custom", { reply: 1, error: "it comes from a file", carried });
   const error: unknown = await asked.catch((one: unknown) => one);
   expect(error).toBeInstanceOf(Refused);
   expect((error as Refused).carried).toEqual(carried);

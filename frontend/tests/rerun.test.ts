@@ -70,7 +70,7 @@ test("what is different from another run", () => {
   expect(texts(host, ".ll-ir.ll-is-new")).toEqual(["+ product", "+ other"]);
 });
 test("code that a file brought along is shown, and runs when somebody says so", async () => {
-  const refused = new Refused("kernel evil in C: a file brought it along", [{ digest: "ab", what: "kernel evil in C", source: "void evil(void) {\n}" }]);
+  const refused = new Refused("kernel evil in C: it comes from a file", [{ digest: "ab", what: "kernel evil in C", source: "void evil(void) {\n}" }]);
   for (const [word, asks, said] of [["Run it", [undefined, ["ab"]], "done"], ["Do not run it", [undefined], "Nothing was run."]] as const) {
     const live = answering(refused, { text: "done" });
     const { host } = on(live);

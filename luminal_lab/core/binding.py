@@ -1,4 +1,4 @@
-"""Data meets types: reading anything as an array, fitting it to a type, sizes for symbolic dims."""
+"""Data meets types: arrays from any data, their fit to a type, the sizes of symbolic dims."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from luminal_lab.errors import DeviceError, DimError, DTypeError, InputError, La
 
 
 def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # anything may be data
-    """Return anything that can be an array (numbers, lists, `__array__`, DLPack) as one."""
+    """Return numbers, lists, or an object with `__array__` or DLPack, as an array."""
     try:
         if hasattr(value, "requires_grad"):  # PyTorch's; NumPy cannot read all of them
             value = value.detach().cpu()
@@ -42,7 +42,7 @@ def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # an
         ) from error
     if value is None:
         raise DTypeError(
-            f"{what}: None is no number and no array", hint="leave it out, or give one"
+            f"{what}: None is neither a number nor an array", hint="leave it out, or give one"
         )
     if array.dtype not in BY_NUMPY and array.dtype.kind not in "iuf":
         others = (x for x in array.flat if not isinstance(x, (int, float)))
@@ -64,7 +64,7 @@ def _kind(value: object) -> str:
 def fit(
     what: str, data: object, type: TensorType, table: Mapping[str, Symbol], *, copy: bool
 ) -> Array:
-    """Return data as an array of a type, or say why it does not fit; `what` is what it is for."""
+    """Return data as an array of a type, or raise; `what` names its purpose in the error."""
     if data.__class__ is np.ndarray and _is_of(cast("Array", data), type):
         return _copied(what, cast("Array", data), type.dtype, copy=copy)
     array = as_array(data, what)
@@ -74,14 +74,14 @@ def fit(
     if array.ndim != len(type.shape):
         axes = "1 axis" if len(type.shape) == 1 else f"{len(type.shape)} axes"
         raise InputError(subject, hint=f"give data with {axes}, as in data.reshape(...)")
-    found = solve_shape(type.shape, array.shape, {})
+    sizes = solve_shape(type.shape, array.shape, {})
     for axis, (dim, size) in enumerate(zip(type.shape, array.shape, strict=True)):
-        if contradicts(dim, size, found):
+        if contradicts(dim, size, sizes):
             raise InputError(
-                f"{subject}, so that axis {axis} has {size} and not {substitute(dim, found)}",
+                f"{subject}, so that axis {axis} has {size} and not {substitute(dim, sizes)}",
                 hint="reshape the data, or make the tensor with the shape of the data",
             )
-    for name, size in found.items():
+    for name, size in sizes.items():
         try:
             check_bounds(table[name], size)
         except DimError as error:
@@ -102,24 +102,24 @@ def _copied(what: str, array: Array, dtype: DType, *, copy: bool) -> Array:
 
 
 def _is_of(array: Array, type: TensorType) -> bool:
-    """Return whether there is nothing about an array to find out, as is the case most often."""
+    """Return whether an array already has exactly this type, the usual case."""
     return array.dtype == type.dtype.numpy and array.shape == type.shape
 
 
 def solve_shape(
     dims: tuple[Dim, ...], shape: tuple[int, ...], sizes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the sizes of symbols that the shape of some data decides, given other sizes."""
-    found: dict[str, int] = {}
+    """Return the sizes of symbols that the shape of data determines, given other sizes."""
+    solved: dict[str, int] = {}
     pairs = [pair for pair in zip(dims, shape, strict=True) if pair[0].__class__ is not int]
     for _ in pairs:
         for dim, size in pairs:
-            found.update(solve(dim, size, {**sizes, **found}) or {})
-    return found
+            solved.update(solve(dim, size, {**sizes, **solved}) or {})
+    return solved
 
 
 def contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
-    """Return whether a dim cannot have a size, whatever its unknown symbols are."""
+    """Return whether a dim cannot have a size for any values of its unknown symbols."""
     left = substitute(dim, sizes)
     if not isinstance(left, Expr):
         return left != size
@@ -128,7 +128,7 @@ def contradicts(dim: Dim, size: int, sizes: Mapping[str, int]) -> bool:
     low, high = bounds(left)
     impossible = (low is not None and size < low) or (high is not None and size > high)
     return (size - number) % math.gcd(*terms.values()) != 0 or (
-        impossible and not isinstance(left, Symbol)  # whose own error says more
+        impossible and not isinstance(left, Symbol)  # `check_bounds` says more
     )
 
 
@@ -146,9 +146,9 @@ def bound_shape(what: str, shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> 
 
 
 def _check_dtype(what: str, array: Array, want: DType) -> None:
-    """Raise unless an array can become one of a dtype without losing more than precision."""
+    """Raise unless an array can be converted to a dtype at the cost of precision alone."""
     have = BY_NUMPY.get(array.dtype)
-    if have is None:  # such as unsigned integers, that have no DType here
+    if have is None:  # unsigned integers, for example, have no DType here
         have = DType.float64 if array.dtype.kind == "f" else DType.int64
     if array.dtype == want.numpy or not array.size:
         return

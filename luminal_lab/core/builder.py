@@ -19,18 +19,18 @@ from luminal_lab.interrupts import OpenBlocks, held, is_on_stack
 
 DimLike = int | str | Expr
 id_of = id  # where `id` is a node's
-# What Node(…) does, in half the time.
+# The same as Node(…), in half the time.
 make: Callable[..., Node] = cast("Any", tuple).__new__
 Mark = tuple[int, int, int, int]
 frame_of = sys._getframe  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
-MOST = 1 << 62  # what a dim cannot reach
+MOST = 1 << 62  # more than any dim
 
 
 class Builder(ABC):
-    """A graph that grows; who extends it decides what becomes of data and results."""
+    """A graph that grows; subclasses decide how data and results are kept."""
 
     seed: int
-    """What random numbers depend on, beside the count of runs."""
+    """Random numbers depend on this and on the count of runs."""
 
     def __init__(self, name: str) -> None:
         self.name = check_name(name, "a graph")
@@ -41,35 +41,35 @@ class Builder(ABC):
         self._scope = ""
         self._blocks: OpenBlocks[tuple[str, Meta]] = (
             OpenBlocks()
-        )  # scopes that go on, and what was before
+        )  # open scopes, each with the scope around it
         self._metas: dict[tuple[int, str], Meta] = {}
         self.meta = NO_META
-        """What the nodes of the call that is under way say of themselves."""
-        # What was worked out once: at most an entry a node.
+        """The meta that nodes of the current call get."""
+        # Caches, with at most one entry per node.
         self._types: dict[TensorType, TensorType] = {}
         self.known: dict[tuple[object, ...], tuple[Op, TensorType]] = {}
-        """Ops with the types of their results, by what both are made from."""
+        """Ops with the types of their results, by their class, operand types and fields."""
         self.common: dict[tuple[DType, Shape, DType, Shape], TensorType] = {}
-        """The type in which operands of two types meet."""
+        """The common type of operands of two types."""
         self._gone: dict[int, Node] = {}  # superseded
         self._revived: list[int] = []
         self._streams = 0
         self._last: tuple[IR, ...] = ()  # the last two snapshots
         self.stale: set[int] = set()
-        """Nodes whose notebook cell has run again, but that something still uses."""
+        """Nodes still in use whose notebook cell has run again."""
         self.begun: tuple[Mark, FrameType | None] | None = None
-        """The call that is under way, or was when Ctrl-C broke it off: its mark and its frame."""
+        """The mark and the frame of the current call, or of one that Ctrl-C broke off."""
 
     # -- what the session adds -----------------------------------------------------------------
 
     @property
     def running(self) -> bool:
-        """Whether a run is under way: what it calls must not write."""
+        """Whether a run is under way: functions it calls must not extend the graph."""
         return False
 
     @abstractmethod
     def unask(self, id: int) -> None:
-        """Forget what was asked of a node, and its value."""
+        """Forget all requests for a node, and its value."""
 
     @abstractmethod
     def forget(self, id: int) -> None:
@@ -80,7 +80,7 @@ class Builder(ABC):
     def append(
         self, op: Op, sources: tuple[int, ...], type: TensorType, name: str | None = None
     ) -> int:
-        """Add a node whose type is known, perhaps with a name that is free, and return its id."""
+        """Add a node of a known type, perhaps with a free name, and return its id."""
         if self.running:
             raise GraphError(
                 f"{op.name}: the graph {self.name!r} is running, and cannot be written meanwhile",
@@ -99,7 +99,7 @@ class Builder(ABC):
         return id
 
     def _meta_here(self, skip: int) -> Meta:
-        """Return the meta of what the user's line makes; so many callers are none of the user's."""
+        """Return the meta of nodes from the user's line, found beyond `skip` of our own frames."""
         origin = here(skip)
         key = id_of(origin), self._scope
         meta = self._metas.get(key)
@@ -108,7 +108,7 @@ class Builder(ABC):
         return meta
 
     def append_named(self, op: Op, type: TensorType, name: str | None) -> int:
-        """Add an input or another node with a name, which is made unique."""
+        """Add an input or another node under a name, which is made unique."""
         if name is not None:
             name = self.free_name(check_name(name, "a tensor"))
         id = self.append(op, (), type, name)
@@ -117,14 +117,14 @@ class Builder(ABC):
         return id
 
     def free_name(self, name: str) -> str:
-        """Return `name`, or it with a number that makes it new in this graph."""
+        """Return `name`, with a number behind it if this graph has the name already."""
         holder = self._names.get(name)
         if holder in self.stale:
             self.rename(holder, unique(name, self._names))
         return unique(name, self._names)
 
     def rename(self, id: int, name: str) -> None:
-        """Give a node another name."""
+        """Rename a node."""
         self.revive([id])
         node = self.node(id)
         with held():
@@ -161,7 +161,7 @@ class Builder(ABC):
     # -- superseding -------------------------------------------------------------------------------
 
     def supersede(self, ids: Iterable[int]) -> None:
-        """Take nodes out of what was written; using a handle of one brings it back."""
+        """Take nodes out of the graph; using a handle of one brings it back."""
         gone = set(ids)
         with held():
             for id in gone:
@@ -173,7 +173,7 @@ class Builder(ABC):
             self._inputs = [id for id in self._inputs if id not in gone]
 
     def revive(self, ids: Iterable[int]) -> None:
-        """Bring superseded nodes back, with all that they are computed from."""
+        """Bring superseded nodes back, with all their ancestors."""
         todo = [id for id in ids if id in self._gone]
         if not todo:
             return
@@ -190,28 +190,28 @@ class Builder(ABC):
                     todo += node.sources
 
     def next_stream(self) -> int:
-        """Return a random stream that no other call site has."""
+        """Return a random stream of its own for a call site."""
         self._streams += 1
         return self._streams - 1
 
     def snapshot(self, outputs: tuple[int, ...], carries: tuple[tuple[int, int], ...]) -> IR:
-        """Return what was written as a value; the same one as long as nothing changes."""
+        """Return the graph as a value; the same value as long as nothing changes."""
         signature = Signature(tuple(self._inputs), outputs, carries)
         for last in self._last:
             same = (last.signature, last.name) == (signature, self.name)
             if same and last.table.shares_all(self._table):
                 return last
         table = self._table.copy()
-        made = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
-        # With what a run works out about it, for the next run. Two, because a run asks for two:
-        # of the outputs, and of all that a program gives, with what is kept or probed.
-        self._last = (made, *self._last[:1])
-        return made
+        ir = IR(table, signature.inputs, outputs, name=self.name, carries=carries)
+        # They keep their cached analyses for the next run. Two, because a run asks for two:
+        # one of the outputs, and one of all a program's results, kept and probed values included.
+        self._last = (ir, *self._last[:1])
+        return ir
 
     # -- taking back ---------------------------------------------------------------------------
 
     def mark(self, frame: FrameType | None = None) -> None:
-        """Begin a call as a whole; with a frame, it lasts no longer than that, whatever happens."""
+        """Begin a call that is undone as a whole if it fails; a frame bounds its lifetime."""
         if self._blocks:
             self.leave(self._blocks.end_dead())
         self.meta = self._meta_here(3)
@@ -220,11 +220,11 @@ class Builder(ABC):
 
     @property
     def size(self) -> Mark:
-        """How much there is; all that is made from now on can be taken back to it."""
+        """The present size of the graph; everything added later can be taken back."""
         return self._table.size, len(self._inputs), len(self._dims), self._streams
 
     def within(self) -> bool:
-        """Return whether a call is under way; one that was broken off is taken back now."""
+        """Return whether a call is under way; take back a call that was broken off."""
         if self.begun is None:
             return False
         if self.begun[1] is None or is_on_stack(self.begun[1]):
@@ -233,14 +233,14 @@ class Builder(ABC):
         return False
 
     def fail(self, error: BaseException) -> None:
-        """End the call that was begun: it has never been."""
+        """End the current call and take back all it did."""
         with held():
             if self.begun is not None:
                 self.take_back(self.begun[0], error)
                 self.begun = None
 
     def take_back(self, mark: Mark, error: BaseException) -> None:
-        """Forget all that was made since there was no more than `mark`; say in the error where."""
+        """Forget everything added since `mark`; note the user's line in the error."""
         size, inputs, dims, self._streams = mark
         for id in range(size, self._table.size):
             self.unask(id)
@@ -254,23 +254,23 @@ class Builder(ABC):
         if isinstance(error, Explained) and not error.where:
             error.where = str(here() or "") or None
 
-    def whole(self) -> "Whole":
-        """Return a context in which all is done or, if it fails, nothing."""
-        return Whole(self)
+    def whole(self) -> "Transaction":
+        """Return a context that undoes everything if it fails."""
+        return Transaction(self)
 
-    def deriving(self, rule: str, *parents: Node) -> "Whole":
-        """Make nodes from others: they take the first one's origin and scope, and say the rule."""
+    def deriving(self, rule: str, *parents: Node) -> "Transaction":
+        """Derive nodes from parents: they take the first parent's origin and scope."""
         meta, ids = parents[0].meta, tuple(parent.id for parent in parents)
-        return Whole(self, Meta(None, meta.origin, meta.scope, Derivation(rule, ids)))
+        return Transaction(self, Meta(None, meta.origin, meta.scope, Derivation(rule, ids)))
 
     # -- scopes and dims -----------------------------------------------------------------------
 
     def scope(self, name: str) -> "Block":
-        """Name the part of the model that the nodes made inside belong to."""
+        """Name the part of the model that nodes added inside belong to."""
         return Block(self, name)
 
     def enter(self, block: "Block", name: str, frame: FrameType) -> None:
-        """Have a scope begin, for a block in a frame."""
+        """Open a scope for a block in a frame."""
         with self.whole():
             outer = self._scope
             inner = check_name(f"{outer}.{name}" if outer else name, "a scope")  # as "mlp.0" is
@@ -279,14 +279,14 @@ class Builder(ABC):
             self._scope, self.meta = inner, self.meta._replace(scope=inner)
 
     def leave(self, before: tuple[str, Meta] | None) -> None:
-        """Have the scope be again what it was before a block."""
+        """Restore the scope from before a block."""
         if before is not None:
             self._scope, self.meta = before
 
     def dim(
         self, name: str, low: int = 1, high: int | None = None, *, multiple_of: int = 1
     ) -> Symbol:
-        """Declare a symbolic dim with bounds; both ends are included."""
+        """Declare a symbolic dim with inclusive bounds."""
         with self.whole():
             try:
                 top = None if high is None else index(high)
@@ -324,7 +324,7 @@ class Builder(ABC):
         return dim
 
     def as_integer(self, like: object) -> Dim:
-        """Return what `as_dim` does, or a negative number."""
+        """Return the dim or the negative number that a value stands for."""
         if type(like) is int and -MOST < like < MOST:
             return like
         if isinstance(like, (str, Expr)):
@@ -377,8 +377,8 @@ class Builder(ABC):
         return TensorType(as_dtype(dtype), self.as_shape(shape))
 
 
-class Whole:
-    """A block that is done as a whole: if it fails, the session is as it was before."""
+class Transaction:
+    """A block that leaves the session unchanged if it fails."""
 
     __slots__ = ("_graph", "_is_outermost", "_meta")
 
@@ -386,7 +386,7 @@ class Whole:
         self._graph = graph
         self._is_outermost = False
         self._meta = meta
-        """What its nodes say of themselves; at its end, what others say again."""
+        """The meta of its nodes while it is open, and of other nodes while it is not."""
 
     def __enter__(self) -> Self:
         if self._graph.begun is None or not self._graph.within():
@@ -408,7 +408,7 @@ class Whole:
 
 
 class Block:
-    """A block that may be entered again and again, also inside itself."""
+    """A block that may be entered repeatedly, also inside itself."""
 
     __slots__ = ("_graph", "_name")
 
@@ -428,7 +428,7 @@ ShapeLike = DimLike | tuple[DimLike, ...] | list[DimLike]
 
 
 def check_name(name: object, what: str) -> str:
-    """Return `name` if it can stand in the text form."""
+    """Return `name` if the text form can write it, or raise."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise GraphError(
             f"{name!r} cannot be the name of {what}",

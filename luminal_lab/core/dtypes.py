@@ -1,4 +1,4 @@
-"""The ten dtypes, and PyTorch's rules for what two of them make together."""
+"""The ten dtypes, and PyTorch's rules for promoting them."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -92,7 +92,7 @@ def as_dtype(like: DTypeLike) -> DType:
     if isinstance(like, str) and like in SHORT:
         return SHORT[like]
     try:
-        return BY_NUMPY[np.dtype(like or "none")]  # of None it would be float64
+        return BY_NUMPY[np.dtype(like or "none")]  # NumPy reads None as float64
     except (TypeError, KeyError, ValueError, DeprecationWarning):
         # torch.float32 and its like print as "torch.float32".
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")
@@ -106,7 +106,7 @@ def as_dtype(like: DTypeLike) -> DType:
 
 
 def scalar_dtype(value: bool | float) -> DType:
-    """Return the dtype that a Python number has where nothing else decides it."""
+    """Return the default dtype of a Python number."""
     if isinstance(value, bool):
         return DType.bool_
     return DType.int64 if isinstance(value, int) else DType.float32
@@ -117,7 +117,7 @@ KIND_ORDER: dict[Kind, int] = {"bool": 0, "int": 1, "float": 2}
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the dtype that holds both, by PyTorch's table.
+    """Return the common dtype of two, by PyTorch's table.
 
     >>> promote(DType.uint8, DType.int8), promote(DType.float16, DType.bfloat16)
     (<DType.int16: 'int16'>, <DType.float32: 'float32'>)

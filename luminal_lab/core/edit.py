@@ -1,7 +1,7 @@
-"""The editor of an IR: the only way to change one, and a log of every change with its reason.
+"""The editor of an IR: the only way to change a graph, and a log of every change with its reason.
 
-Whatever shows the history of a graph (snapshots, diffs, stepping, maps forward and back) reads
-this log; who edits need not know of any of it.
+Snapshots, diffs, stepping, and maps forward and back all read this log; passes need not know
+about them.
 """
 
 import math
@@ -17,10 +17,10 @@ from luminal_lab.core.builder import check_name
 from luminal_lab.core.ir import (
     IR,
     Derivation,
-    Lookup,
     Meta,
     Node,
     NodeLike,
+    NodeLookup,
     Signature,
     Table,
     check_ir,
@@ -35,7 +35,7 @@ Kind: TypeAlias = Literal["insert", "replace", "erase", "reorder"]
 
 
 class Change(NamedTuple):
-    """One entry of the log: what was there before and after, so that it can be undone."""
+    """One entry of the log: the records before and after, so that it can be undone."""
 
     kind: Kind
     rule: str
@@ -47,19 +47,19 @@ class Change(NamedTuple):
     after: tuple[Node, ...]
     signatures: tuple[Signature, Signature]
     firing: int = 0
-    """Counts the firings: changes of one firing are one step."""
+    """The number of the firing; changes of one firing are one step."""
     because: str = ""
-    """Why, in words, where the rule's name does not say it all."""
+    """The reason in words, where the rule's name is not enough."""
 
 
 class Refusal(NamedTuple):
-    """A rule that would have changed a node, but assumes what is not granted."""
+    """A rule that matched a node, but assumes a fact that is not granted."""
 
     rule: str
     node: int
     facts: frozenset[str] = frozenset()
     because: str = ""
-    """Why, in words, where no fact is missing."""
+    """The reason in words, where no fact is missing."""
 
 
 def replay(ir: IR, log: Iterable[Change]) -> IR:
@@ -87,8 +87,8 @@ def _changed(ir: IR, table: Table, signature: Signature) -> IR:
     return IR(table, name=ir.name, **signature._asdict())
 
 
-class Edit(Lookup):
-    """A graph being changed: reads as it is now, and logs each change with the rule behind it.
+class Edit(NodeLookup):
+    """A graph under change: it reads as it is now, and logs each change with its rule.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.core.ops import Sin
@@ -120,18 +120,18 @@ class Edit(Lookup):
         self.licence = frozenset(licence)
         """The facts about values that rules may assume."""
         self.limit = limit
-        """How many firings there may be; who fires more often never ends."""
+        """The most firings; a pass that exceeds it does not terminate."""
         self.weights: Mapping[int, str] = weights or {}
-        """The inputs that are parameters, and the form that each is marked to be stored in."""
+        """The inputs that are parameters, each with its storage form."""
         self.refusals: dict[tuple[str, int], Refusal] = {}
         self._firing = self._lifted = 0
         self._because: tuple[str, str] | None = None
 
     @cached_property
     def _ranks(self) -> dict[int, int]:
-        # Each node ranks above its sources, so that a search for cycles knows where to stop. The
-        # gaps leave room for what is inserted between.
-        return {node.id: place << 32 for place, node in enumerate(in_order(self.table, ()))}
+        # Each node ranks above its sources, so that a search for cycles can stop early. The
+        # gaps leave room for nodes inserted between.
+        return {node.id: position << 32 for position, node in enumerate(in_order(self.table, ()))}
 
     # These are the base's own until the first change.
     @cached_property
@@ -164,7 +164,7 @@ class Edit(Lookup):
     def refuse(
         self, rule: str, node: NodeLike, facts: Iterable[str] = (), because: str = ""
     ) -> None:
-        """Note that a rule was not applied to a node: it assumes facts not granted, or says why."""
+        """Note that a rule did not apply to a node, with the missing facts or the reason."""
         id = self[node].id
         self.refusals[rule, id] = Refusal(rule, id, frozenset(facts), because)
 
@@ -182,17 +182,17 @@ class Edit(Lookup):
         name: str | None = None,
         rule: str = "",
     ) -> Node:
-        """Add a node and return it; `like` is what it is made from, whose origin it takes."""
-        found = [self[source] for source in sources]
-        types = result_types(op, found)
+        """Add a node and return it; it takes its origin from the first of `like`."""
+        nodes = [self[source] for source in sources]
+        types = result_types(op, nodes)
         parents = [self[p] for p in ([like] if isinstance(like, (Node, int, str)) else like)]
         first = parents[0].meta if parents else Meta()
         rule = rule or (self._because[0] if self._because else "")
-        made = Derivation(rule, tuple(p.id for p in parents)) if rule or parents else None
+        derivation = Derivation(rule, tuple(p.id for p in parents)) if rule or parents else None
         if name is not None:
             name = unique(check_name(name, "a node"), self.names)
-        meta = Meta(name, first.origin, first.scope, made)
-        ids = tuple(node.id for node in found)
+        meta = Meta(name, first.origin, first.scope, derivation)
+        ids = tuple(node.id for node in nodes)
         node = Node(self.table.size, op, ids, types[0], types[1:], meta)
         self._ranks[node.id] = max([self._ranks[id] for id in ids], default=0) + (1 << 8)
         signature = self.signature
@@ -204,7 +204,7 @@ class Edit(Lookup):
     def replace(
         self, old: NodeLike, new: NodeLike, *, rule: str = "", renames: bool = False
     ) -> None:
-        """Make every user of `old` but `new` itself, and the outputs, read `new` instead.
+        """Replace `old` by `new` in the outputs and in every user except `new` itself.
 
         With `renames` the name of `old` goes with its value, if nothing reads `old` any more and
         `new` has none.
@@ -237,7 +237,7 @@ class Edit(Lookup):
         self._lift(new.id)
 
     def erase(self, node: NodeLike, *, rule: str = "") -> None:
-        """Take out a node that nothing reads."""
+        """Remove an unused node."""
         node = self[node]
         inputs, outputs, carries, _ = self.signature
         needed = "it is an output" * (node.id in outputs)
@@ -265,7 +265,7 @@ class Edit(Lookup):
     ) -> None:
         if not self.log:
             self.names = self.names.copy()
-            self.readers = {id: found.copy() for id, found in self.readers.items()}
+            self.readers = {id: users.copy() for id, users in self.readers.items()}
         names, readers = self.names, self.readers
         for record in before:
             self.table.set(record.id, None)
@@ -286,7 +286,7 @@ class Edit(Lookup):
             self._next_firing()
 
     def _next_firing(self) -> None:
-        """Begin the next step; too many of them are rules that undo each other."""
+        """Begin the next step, or raise if rules seem to undo each other without end."""
         if not self.log or self.log[-1].firing < self._firing:
             return
         self._firing += 1
@@ -300,7 +300,7 @@ class Edit(Lookup):
             )
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:
-        """Raise if `new` is computed from any of the users that would read it."""
+        """Raise if `new` depends on any of the users that would read it."""
         lowest = min([self._ranks[id] for id in users], default=math.inf)
         todo, seen = [new.id], {new.id}
         while todo:
@@ -316,9 +316,9 @@ class Edit(Lookup):
             todo += fresh
 
     def _lift(self, id: int) -> None:
-        """Give what is computed from a node higher ranks than it has; after many, all new ones."""
+        """Raise the ranks of a node's descendants above its own; after many lifts, rank anew."""
         lifted = [id]
-        for id in lifted:  # which grows
+        for id in lifted:  # it grows
             for user in self.readers.get(id, ()):
                 if self._ranks[user] <= self._ranks[id]:
                     self._ranks[user] = self._ranks[id] + 1

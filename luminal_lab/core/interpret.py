@@ -1,10 +1,10 @@
-"""The interpreter: what a graph means, in NumPy, slowly and obviously.
+"""The interpreter: the meaning of a graph, in slow and obvious NumPy.
 
-Every other way to run a graph is held to this one. Two things keep models of real size within
-memory. A value is freed at its last use. And a large elementwise result or reduction that only
-one reduction or elementwise op reads (the product inside a matmul) is never made as a whole: its
-reader asks for it tile by tile. Tiles never cut an axis that is reduced, so that the bits of the
-result are those of the whole.
+All other runs of a graph are checked against this one. Two measures keep real models within
+memory: a value is freed at its last use, and a large elementwise result or reduction that only
+one reduction or elementwise op reads (the product inside a matmul) is never stored whole: its
+reader computes it tile by tile. Tiles never cut a reduced axis, so the result is the same to
+the bit.
 """
 
 import math
@@ -26,21 +26,21 @@ from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DeviceError, Explained, GraphError, Interrupted, VerifyError
 
 LARGE = 64 << 20
-"""Bytes from which on a value is made in tiles, if only one op reads it."""
+"""The bytes above which a value with a single reader is computed in tiles."""
 TILE = 2 << 20
-"""Bytes of the largest intermediate of one tile: about what a core's own cache holds."""
+"""The bytes of a tile's largest intermediate: about the size of a core's own cache."""
 DEEPEST = 100
-"""How many values in a row are deferred: making a tile calls itself for each."""
+"""The most deferred values in a row: computing a tile recurses once for each."""
 MOST, MOST_AXES = 1 << 60, 64
-"""Elements and axes that NumPy can address."""
+"""The most elements and axes of a NumPy array."""
 
 Probe = Callable[[Array], None]
 Altered = Callable[[Node, Array, Sequence[Array | None]], Array]
-"""Is given a node, its value and those of its sources, and returns what is computed on with."""
+"""Takes a node, its value and those of its sources, and returns the value that users read."""
 
 
-class Step(NamedTuple):
-    """What computing one node took."""
+class NodeStep(NamedTuple):
+    """The time and the bytes that one node took."""
 
     node: Node
     seconds: float
@@ -48,17 +48,17 @@ class Step(NamedTuple):
 
 
 class Environment(NamedTuple):
-    """All that a graph's values depend on beside the graph."""
+    """Everything but the graph itself that its values depend on."""
 
     data: Callable[[Node], Array]
     """The value of an input."""
     dims: Mapping[str, int] = {}
     step: int = 0
-    """The count of runs, which random numbers depend on."""
+    """The count of runs; random numbers depend on it."""
     functions: Mapping[str, Callable[..., object]] = {}
     probes: Mapping[int, Sequence[Probe]] = {}
     versions: Mapping[int, int] = {}
-    """How often inputs have changed, for those of which that is known."""
+    """How often each input has changed, where known."""
     altered: Altered | None = None
 
 
@@ -68,21 +68,21 @@ def interpret(
     *,
     wanted: Iterable[int] | None = None,
     known: Mapping[int, Array] | None = None,
-    trace: list[Step] | None = None,
+    trace: list[NodeStep] | None = None,
 ) -> dict[int, Array]:
     """Return the values of the wanted nodes (the outputs, if none are named) by their ids.
 
-    `known` are values that need not be computed again. What is returned shares no memory.
+    `known` has values that need not be computed again. The results share no memory.
     """
     targets = ir.output_ids if wanted is None else wanted
-    run = _Run(ir, environment, set(targets), known or {}, trace)
-    with stoppable(run.place), np.errstate(all="ignore"):
+    run = _Interpreter(ir, environment, set(targets), known or {}, trace)
+    with stoppable(run.line), np.errstate(all="ignore"):
         return run.run()
 
 
 @contextmanager
-def stoppable(place: Callable[[], str | None]) -> Generator[None, None, None]:
-    """Make of Ctrl-C an error of ours, which says where it was."""
+def stoppable(locate: Callable[[], str | None]) -> Generator[None, None, None]:
+    """Turn Ctrl-C into an `Interrupted` error that names the node."""
     try:
         yield
     except Interrupted:
@@ -90,19 +90,19 @@ def stoppable(place: Callable[[], str | None]) -> Generator[None, None, None]:
     except KeyboardInterrupt:
         raise Interrupted(
             "execute: stopped by Ctrl-C; no value was changed",
-            where=place(),
+            where=locate(),
             hint="run it again, or drop() outputs that are not needed",
         ) from None
 
 
-class _Run:
+class _Interpreter:
     def __init__(
         self,
         ir: IR,
         environment: Environment,
         wanted: set[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> None:
         self.ir = ir
         self.environment = environment
@@ -120,7 +120,7 @@ class _Run:
         self.uses = {id: len(users) for id, users in self.users.items()}
         self.ops: dict[int, Op] = {}
         self.shapes = {id: value.shape for id, value in known.items()}
-        self.depths: dict[int, int] = {}  # of what is deferred
+        self.depths: dict[int, int] = {}  # of deferred values
         self.now: Node | None = None
 
     def run(self) -> dict[int, Array]:
@@ -135,7 +135,7 @@ class _Run:
                 start = perf_counter()
                 value = self._value(node)
                 if value is not None:
-                    # NumPy makes scalars of arrays without axes.
+                    # NumPy returns scalars instead of arrays without axes.
                     value = np.asarray(value)
                     if self.environment.altered is not None:
                         given = [self.values.get(id) for id in node.sources]
@@ -144,7 +144,7 @@ class _Run:
                     self._check(node, value)
                 if self.trace is not None:
                     size = 0 if value is None else value.nbytes
-                    self.trace.append(Step(node, perf_counter() - start, size))
+                    self.trace.append(NodeStep(node, perf_counter() - start, size))
                 for probe in self.environment.probes.get(node.id, ()):
                     probe(_frozen(self.values[node.id]))
                 for id in node.sources:
@@ -158,13 +158,13 @@ class _Run:
             value = self.values[key]
             if key not in self.known and (value.base is not None or id(value) in taken):
                 self.now = self.ir[key]
-                value = value.copy(order="K")  # sums later on depend on how it lies in memory
+                value = value.copy(order="K")  # later sums depend on its memory layout
             taken.add(id(value))
             results[key] = value
         return results
 
-    def place(self) -> str:
-        """Return the line of the graph and of the user's that is being computed."""
+    def line(self) -> str:
+        """Return the node under computation as text, with the user's line."""
         if self.now is None:
             return ""
         origin = self.now.meta.origin
@@ -172,11 +172,11 @@ class _Run:
 
     @contextmanager
     def _blame(self) -> Generator[None, None, None]:
-        """Say in every error which node it is about."""
+        """Add the current node to every error."""
         try:
             yield
         except Explained as error:
-            error.where = error.where or self.place()
+            error.where = error.where or self.line()
             raise
         except MemoryError as error:
             node = self.now
@@ -186,11 +186,11 @@ class _Run:
             raise DeviceError(
                 f"execute: out of memory: %{node.name} needs {size:,} bytes: it is "
                 f"{tuple_text(shape)} of {node.dtype}",
-                where=self.place(),
+                where=self.line(),
                 hint="use smaller sizes, or keep and retrieve fewer values",
             ) from error
         except Exception as error:
-            error.add_note("while computing\n" + self.place().replace("\n", "\n  "))
+            error.add_note("while computing\n" + self.line().replace("\n", "\n  "))
             raise
 
     # -- one node ------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class _Run:
             op = op.bind(dims)
             shape = bound_shape(f"execute: %{node.name}", shape, dims)
             if not isinstance(op, (Region, Pick)):
-                # What could not be decided with symbols is decided now.
+                # Checks that symbols left open are made now.
                 sources = [TensorType(self.ir[id].dtype, self.shapes[id]) for id in node.sources]
                 op.infer(*sources)
         self.ops[node.id] = op
@@ -233,9 +233,9 @@ class _Run:
                         f"host_call: there is no function {name!r} here",
                         hint="run the graph in the session that wrote it with cx.function(...)",
                     )
-                made = function(*given)
+                result = function(*given)
                 type = TensorType(node.dtype, self.shapes[node.id])
-                return fit(f"function {name!r}: %{node.name}", made, type, {}, copy=True)
+                return fit(f"function {name!r}: %{node.name}", result, type, {}, copy=True)
             case _:
                 pass
         if all(id in self.values for id in node.sources):
@@ -243,7 +243,7 @@ class _Run:
         result = np.empty(self.shapes[node.id], node.dtype.numpy)
         for number, region in enumerate(self._regions(node)):
             part = self._tile(node, region)
-            if number == 0:  # in memory as the whole would be: sums later on depend on it
+            if number == 0:  # same layout as the whole value: later sums depend on it
                 result = np.empty_like(part, shape=result.shape)
             result[region] = part
         return result
@@ -272,7 +272,7 @@ class _Run:
         if self.uses[id] or id in self.wanted:
             return
         if id not in self.values and id in self.needed and id not in self.results:
-            for source in self.needed[id].sources:  # it was deferred, and is done with now
+            for source in self.needed[id].sources:  # it was deferred, and is no longer needed
                 self._release(source)
         self.values.pop(id, None)
         self.results.pop(id, None)
@@ -280,7 +280,7 @@ class _Run:
     # -- tiles ---------------------------------------------------------------------------------
 
     def _deferred(self, node: Node) -> bool:
-        """Return whether a value is made tile by tile, when its only reader asks for it."""
+        """Return whether a value is computed tile by tile, on demand of its only reader."""
         users = self.users.get(node.id, ())
         return (
             len(users) == 1
@@ -292,7 +292,7 @@ class _Run:
         )
 
     def _tile(self, node: Node, region: tuple[slice, ...]) -> Array:
-        """Return a part of a value that is not there as a whole."""
+        """Return a part of a deferred value."""
         op = self.ops[node.id]
         if isinstance(op, Reduce):
             region = (*region[: op.axis], slice(None), *region[op.axis + 1 :])
@@ -303,13 +303,13 @@ class _Run:
         return op.eval(*sources)
 
     def _regions(self, node: Node) -> Iterable[tuple[slice, ...]]:
-        """Return parts of a node's value for each of which all intermediates fit into a tile."""
+        """Return the parts of a node's value whose intermediates fit into a tile."""
         shape = self.shapes[node.id]
         block = list(shape)
         for axis, size in enumerate(shape):
             parts = -(-self._bytes(node, tuple(block)) // TILE)
             if parts > 1:
-                # Of one row NumPy would sum in another order than of several.
+                # NumPy sums a single row in another order than several.
                 block[axis] = min(size, max(2, size // parts))
         cuts = [
             [size * k // (size // step) for k in range(size // step + 1)] if size else [0]
@@ -318,7 +318,7 @@ class _Run:
         return (tuple(slice(*pair) for pair in pairs) for pairs in product(*map(pairwise, cuts)))
 
     def _bytes(self, node: Node, block: tuple[int, ...]) -> int:
-        """Return the bytes of the largest intermediate behind a block of a node."""
+        """Return the bytes of the largest intermediate for a block of a node."""
         op = self.ops[node.id]
         size = math.prod(block) * node.dtype.itemsize
         if isinstance(op, Reduce):
@@ -331,7 +331,7 @@ class _Run:
 
 
 def _frozen(value: Array) -> Array:
-    """Return an array as it is given to code that is not ours: it cannot be changed."""
+    """Return a read-only array for user code."""
     view = value.view()
     view.flags.writeable = False
     return view

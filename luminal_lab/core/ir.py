@@ -23,14 +23,14 @@ from luminal_lab.errors import GraphError, nearest
 
 
 class Derivation(NamedTuple):
-    """How a pass came to make a node: by which rule, from which nodes."""
+    """The rule that inserted a node, and the ids of its parents."""
 
     rule: str
     parents: tuple[int, ...]
 
 
 class Spelling(NamedTuple):
-    """The function whose formula ends at a node: its name, what it is of, and its settings."""
+    """The function whose formula ends at a node: its name, its arguments and its settings."""
 
     function: str
     sources: tuple[int, ...]
@@ -38,12 +38,12 @@ class Spelling(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """What a record says beside its meaning: its name, and where it comes from."""
+    """The part of a record without influence on its meaning: its name and its origin."""
 
     name: str | None = None
     origin: Origin | None = None
     scope: str = ""
-    made: Derivation | None = None
+    derivation: Derivation | None = None
     spells: Spelling | None = None
 
 
@@ -85,10 +85,10 @@ class Node(NamedTuple):
         return self.meta.name or str(self.id)
 
     def is_version_of(self, other: "Node") -> bool:
-        """Return whether this can be another's record, before or after its sources changed."""
+        """Return whether two records can be of one node, before and after its sources changed."""
         return (self.id, self.op, self.type) == (other.id, other.op, other.type)
 
-    # A record is itself and nothing else: two equal lines of text are two nodes.
+    # Records compare by identity: two equal lines of text are two nodes.
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__
@@ -109,18 +109,18 @@ EMPTY: "list[Node | None]" = [None] * CHUNK
 
 @final
 class Table:
-    """Records by id, in chunks that copies share until one of them writes there."""
+    """Records by id, in chunks that copies share until one of them writes to a chunk."""
 
     __slots__ = ("_chunks", "_own", "size")
 
     def __init__(self, chunks: list[list[Node | None]] | None = None, size: int = 0) -> None:
         self._chunks = chunks if chunks is not None else []
-        # The chunks that no other table has.
+        # The chunks that no other table shares.
         self._own: set[int] = set()
         self.size = size
 
     def copy(self) -> "Table":
-        """Return a table that shares all chunks; neither owns them from now on."""
+        """Return a table that shares all chunks; from now on neither table owns them."""
         self._own.clear()
         return Table(self._chunks.copy(), self.size)
 
@@ -131,10 +131,10 @@ class Table:
         return None
 
     def set(self, id: int, node: Node | None) -> None:
-        """Put a record in place, making room up to its id."""
+        """Store a record under its id, growing the table as needed."""
         index = id >> CHUNK_BITS
         self._chunks += [EMPTY] * (index + 1 - len(self._chunks))
-        # The size before the record: whenever Ctrl-C comes, `truncate` finds what there is.
+        # The size first, then the record: `truncate` then works after Ctrl-C at any point.
         self.size = max(self.size, id + 1)
         if index not in self._own:
             self._chunks[index] = self._chunks[index].copy()
@@ -142,25 +142,25 @@ class Table:
         self._chunks[index][id & (CHUNK - 1)] = node
 
     def append(self, node: Node) -> None:
-        """Put a record behind the last one."""
-        place = self.size & (CHUNK - 1)
-        if place and self.size >> CHUNK_BITS in self._own:
+        """Append a record."""
+        offset = self.size & (CHUNK - 1)
+        if offset and self.size >> CHUNK_BITS in self._own:
             self.size += 1
-            self._chunks[-1][place] = node
+            self._chunks[-1][offset] = node
         else:
             self.set(self.size, node)
 
     def truncate(self, size: int) -> None:
-        """Forget the records from this id on, as if they had never been made."""
+        """Remove the records from this id on."""
         for id in range(size, self.size):
             self.set(id, None)
         self.size = size
-        count = (size + CHUNK - 1) >> CHUNK_BITS  # what is appended goes into the last chunk
+        count = (size + CHUNK - 1) >> CHUNK_BITS  # appended records go into the last chunk
         del self._chunks[count:]
         self._own.intersection_update(range(count))
 
     def differing(self, other: "Table") -> Iterator[tuple[int, Node | None]]:
-        """Yield the ids whose records are not those of another table, with what is here."""
+        """Yield the ids whose records differ from another table's, with this table's record."""
         for index, mine in enumerate(self._chunks):
             theirs = other._chunks[index] if index < len(other._chunks) else EMPTY
             if mine is not theirs:
@@ -169,7 +169,7 @@ class Table:
                 yield from ((id, node) for id, (node, old) in changes if node is not old)
 
     def shares_all(self, other: "Table") -> bool:
-        """Return whether both hold the same records, without a look at each."""
+        """Return whether two tables hold the same records, compared by chunk."""
         return self.size == other.size and all(map(is_, self._chunks, other._chunks))
 
     def __iter__(self) -> Iterator[Node]:
@@ -181,18 +181,18 @@ class Table:
 
 
 class Signature(NamedTuple):
-    """What a graph takes and gives, by ids."""
+    """The inputs and outputs of a graph, by ids."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     carries: tuple[tuple[int, int], ...] = ()
     """Pairs (output, input): the output is that input's value in the next run."""
     schedule: tuple[int, ...] = ()
-    """Ids in the order wanted, where it is not the order in which they were made."""
+    """Ids in the scheduled order, where it differs from the order of creation."""
 
 
-class Lookup:
-    """What a graph and its editor share: finding nodes and what they read."""
+class NodeLookup:
+    """The node lookup that a graph and its editor share."""
 
     def __init__(self, table: Table, name: str, signature: Signature) -> None:
         self.table = table
@@ -200,8 +200,8 @@ class Lookup:
         self.signature = signature
 
     def __getitem__(self, key: NodeLike) -> Node:
-        """Return the present record of a node, by its id, its name, or an older record of it."""
-        if key.__class__ is int:  # most are asked for by id
+        """Return the current record of a node, by its id, its name, or an older record."""
+        if key.__class__ is int:  # the usual key is an id
             node = self.table.get(key)  # pyright: ignore[reportArgumentType]  # it is one
             if node is not None:
                 return node
@@ -213,7 +213,7 @@ class Lookup:
                 hint = nearest(name, self.names)
                 raise GraphError(f"{self.name}: there is no node %{name}", hint=hint)
             key = self.names[name]
-        if not isinstance(key, (int, Node)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        if not isinstance(key, (int, Node)):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
             raise GraphError(
                 f"{self.name}: {key!r} names no node", hint="give a node, its id or its name"
             )
@@ -275,7 +275,7 @@ class Lookup:
 
 
 @final
-class IR(Lookup, DrawnGraph):
+class IR(NodeLookup, DrawnGraph):
     """A graph that never changes: nodes in an order in which sources come before users.
 
     >>> from luminal_lab.core.parse import parse
@@ -321,7 +321,7 @@ class IR(Lookup, DrawnGraph):
         return self.table.size
 
     def bare(self) -> "IR":
-        """Return this graph without what was worked out about it, which costs far more to hold."""
+        """Return this graph without its cached analyses, which take far more memory."""
         return IR(self.table.copy(), name=self.name, **self.signature._asdict())
 
     def __len__(self) -> int:
@@ -337,23 +337,23 @@ class IR(Lookup, DrawnGraph):
         return mentioned(types, {node.op for node in self.table})
 
     def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
-        """Return the ids of nodes and of all that they are computed from, but for what is known."""
-        found: set[int] = set()
+        """Return the ids of nodes and of all their ancestors, up to known ones."""
+        reached: set[int] = set()
         todo = self._ids(nodes)
         while todo:
             id = todo.pop()
-            if id not in found and id not in known:
-                found.add(id)
+            if id not in reached and id not in known:
+                reached.add(id)
                 todo.extend(self[id].sources)
-        return found
+        return reached
 
     def descendants(self, nodes: Iterable[NodeLike]) -> set[int]:
-        """Return the ids of the given nodes and of all that is computed from them."""
-        found = set(self._ids(nodes))
+        """Return the ids of the given nodes and of all their descendants."""
+        reached = set(self._ids(nodes))
         for node in self.nodes:
-            if not found.isdisjoint(node.sources):
-                found.add(node.id)
-        return found
+            if not reached.isdisjoint(node.sources):
+                reached.add(node.id)
+        return reached
 
     # -- as a value ----------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class IR(Lookup, DrawnGraph):
 
     @cached_property
     def _kind(self) -> object:
-        """What it has in common with all graphs that are known to be equal."""
+        """An object that this graph shares with all graphs known to be equal to it."""
         return object()
 
     @cached_property
@@ -388,7 +388,7 @@ class IR(Lookup, DrawnGraph):
     def __repr__(self) -> str:
         return f"<IR {self.name}: {len(self)} nodes>"
 
-    shows_itself = False  # its text is what one reads
+    shows_itself = False  # readers want the text
 
     def text(self, *, origins: bool = False) -> str:
         """Return the text form; `parse` reads it back. Origins and scopes are shown on request."""
@@ -400,7 +400,7 @@ def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
     nodes = tuple(table)
     if not schedule and not any(id >= node.id for node in nodes for id in node.sources):
         return nodes
-    # Each node as early as the wanted order asks, but after its sources.
+    # Each node as early as the wanted order allows, but after its sources.
     wanted = [node for id in schedule if (node := table.get(id)) is not None]
     order: dict[int, Node] = {}
     begun: set[int] = set()
@@ -412,7 +412,7 @@ def in_order(table: Table, schedule: Sequence[int]) -> tuple[Node, ...]:
         stack = [first]
         while stack:
             node = stack[-1]
-            if node.id in begun:  # and so its sources are done, unless it depends on itself
+            if node.id in begun:  # its sources are done, unless it depends on itself
                 order.setdefault(node.id, stack.pop())
                 continue
             begun.add(node.id)
@@ -428,7 +428,7 @@ def _isomorphic(a: IR, b: IR) -> bool:
     back: dict[int, int] = {}
 
     def pair(x: int, y: int) -> bool:
-        """Match two nodes and all that they are computed from."""
+        """Match two nodes and all their ancestors."""
         todo = [(x, y)]
         while todo:
             x, y = todo.pop()
@@ -437,14 +437,18 @@ def _isomorphic(a: IR, b: IR) -> bool:
                     return False
                 continue
             match[x], back[y] = y, x
-            one, two = a[x], b[y]
-            if one.op != two.op or one.types != two.types or len(one.sources) != len(two.sources):
+            left, right = a[x], b[y]
+            if (
+                left.op != right.op
+                or left.types != right.types
+                or len(left.sources) != len(right.sources)
+            ):
                 return False
-            todo.extend(zip(one.sources, two.sources, strict=True))
+            todo.extend(zip(left.sources, right.sources, strict=True))
         return True
 
     def ends(ir: IR) -> tuple[list[int], list[str | None]]:
-        """Return what nothing reads, dead nodes included, and the names of the inputs."""
+        """Return the ids of inputs, outputs and unread nodes, and the names of the inputs."""
         given = {*ir.input_ids, *ir.output_ids}
         loose = [n.id for n in ir.nodes if n.id not in ir.readers and n.id not in given]
         return [*ir.input_ids, *ir.output_ids, *loose], [n.meta.name for n in ir.inputs]
@@ -458,7 +462,7 @@ def _isomorphic(a: IR, b: IR) -> bool:
 
 
 def check_ir(what: str, ir: object) -> None:
-    """Raise unless something is a graph as a value."""
+    """Raise unless an argument is an IR."""
     if not isinstance(ir, IR):
         kind = ir.__class__.__name__
-        raise GraphError(f"{what}: needs an IR, and not a {kind}", hint="use cx.ir, or parse one")
+        raise GraphError(f"{what}: needs an IR, not a {kind}", hint="use cx.ir, or parse one")

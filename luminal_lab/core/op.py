@@ -1,4 +1,4 @@
-"""What an op is: a frozen dataclass value whose class is its whole definition.
+"""Ops: frozen dataclass values, each class a complete definition.
 
 A class states its `name`, its fields, `infer` (the result's type, or an error) and `eval` (its
 meaning in NumPy); an elementwise op also states its C form. Defining the class registers it.
@@ -44,14 +44,14 @@ Scalar: TypeAlias = bool | int | float | Expr
 Domain: TypeAlias = Literal["anywhere", "nonzero", "non_negative"]
 Slope: TypeAlias = Literal["even", "steep", "jumps"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-"""What the text form can write as a name."""
+"""The names that the text form can write."""
 FIELD_TYPES = (int, float, bool, str, DType, Dim, Shape, tuple[int, ...], Scalar)
-"""What the text form can write as a field's value, beside `Literal` names and bodies."""
+"""The field types that the text form can write, beside `Literal` names and bodies."""
 
 
 @final
 class TensorType:
-    """A dtype and a shape: what is known of a value before it exists."""
+    """The dtype and the shape of a value, known before the value exists."""
 
     __slots__ = ("_hash", "dtype", "shape")
     dtype: Final[DType]
@@ -101,7 +101,7 @@ class TensorType:
 
 
 def tuple_text(shape: Sequence[Dim]) -> str:
-    """Write a shape as the Python tuple that a user would write.
+    """Return a shape as a Python tuple in text.
 
     >>> tuple_text((3,)), tuple_text((2, 3))
     ('(3,)', '(2, 3)')
@@ -125,25 +125,25 @@ class Op:
     name: ClassVar[str]
     commutative: ClassVar[bool] = False
     in_type: ClassVar[tuple[str, ...]] = ()
-    """Fields that the result's type says already, so that the text does not say them again."""
+    """Fields that the result's type implies, which the text therefore omits."""
     cost: ClassVar[int] = 0
-    """What one element of the result costs, in additions."""
+    """The cost of one element of the result, in additions."""
     ulps: ClassVar[int] = 4
-    """How many units in the last place a device may be off: 0 if the op rounds nothing, 1 if it
+    """The units in the last place that a device may be off: 0 if the op rounds nothing, 1 if it
     rounds the exact result once, more for a function that each library computes in its own way."""
     domain: ClassVar[Domain] = "anywhere"
-    """Where the last source must lie; rules may assume that it does."""
+    """The domain of the last source; rules may assume it."""
     slope: ClassVar[Slope] = "even"
     """Whether a small change of a source may change the result much, or make it jump."""
 
-    # Each op states its own sources, so that the base can only say "any"; that is what
-    # a type checker takes to be compatible with every signature.
+    # Each op states its own sources, so the base can only say "any", which
+    # a type checker accepts as compatible with every signature.
     def infer(self, *args: Any, **kwargs: Any) -> TensorType:
         """Return the result's type for sources of the given types, or raise."""
         raise _fault(type(self), "has no infer", "define infer, which returns the result's type")
 
     def eval(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the result for NumPy arrays: this is what the op means."""
+        """Return the result for NumPy arrays: the meaning of the op."""
         raise _fault(type(self), "has no eval", "define eval, which says in NumPy what it means")
 
     def types(self, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
@@ -151,14 +151,14 @@ class Op:
         return (self.infer(*one_result_each(sources)),)
 
     def bind(self, dims: Mapping[str, int]) -> "Op":
-        """Return this op with every symbolic dim in its fields replaced by its value."""
+        """Return this op with the symbolic dims in its fields replaced by their values."""
         if not self.symbols():
             return self
         values = {field: getattr(self, field) for field in fields_of(type(self))}
         return type(self)(**{field: _bound(value, dims) for field, value in values.items()})
 
     def body_of(self) -> "IR | None":
-        """Return the graph that this op stands for, if it stands for one."""
+        """Return the graph that this op stands for, if any."""
         return None
 
     def symbols(self) -> tuple[Symbol, ...]:
@@ -186,7 +186,7 @@ class Op:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        # A dataclass makes no methods that the class has; its own would compare numbers by `==`.
+        # A dataclass keeps methods that the class has; the generated one compares by `==`.
         for method in (Op.__eq__, Op.__hash__):
             if method.__name__ not in vars(cls):
                 setattr(cls, method.__name__, method)
@@ -208,7 +208,10 @@ def _bound(value: object, dims: Mapping[str, int]) -> object:
 OPS: dict[str, type[Op]] = {}
 """Every op class by its name in the text form."""
 _FIELDS: dict[type[Op], dict[str, object]] = {}
-NO_DATACLASS = "is no frozen dataclass", "write @dataclass(frozen=True, slots=True) above the class"
+NO_DATACLASS = (
+    "is not a frozen dataclass",
+    "write @dataclass(frozen=True, slots=True) above the class",
+)
 
 
 def _fault(cls: type[Op], what: str, hint: str) -> DefinitionError:
@@ -217,14 +220,14 @@ def _fault(cls: type[Op], what: str, hint: str) -> DefinitionError:
 
 
 def _register(cls: type[Op]) -> None:
-    # `dataclass(slots=True)` makes the class a second time, then with all that the first has.
+    # `dataclass(slots=True)` creates the class a second time, with the first one's attributes.
     if "__dataclass_fields__" not in vars(cls):
-        old, place = OPS.get(cls.name, cls), (cls.__module__, cls.__qualname__)
+        old, identity = OPS.get(cls.name, cls), (cls.__module__, cls.__qualname__)
         if not NAME.fullmatch(cls.name):
-            raise _fault(cls, "has a name that is no word", "use letters, digits, '_' and '.'")
+            raise _fault(cls, "has an invalid name", "use letters, digits, '_' and '.'")
         if not vars(cls).get("__doc__"):
             raise _fault(cls, "has no docstring", "say in one sentence what the op computes")
-        if (old.__module__, old.__qualname__) != place:
+        if (old.__module__, old.__qualname__) != identity:
             other = f"{old.__module__}.{old.__qualname__}"
             raise _fault(cls, f"has the name of another op, {other}", "give it another name")
         if old is not cls:
@@ -235,10 +238,10 @@ def _register(cls: type[Op]) -> None:
 
 def fields_of(cls: type[Op]) -> Mapping[str, object]:
     """Return the fields of an op class with their types, in order; the class is checked once."""
-    found = _FIELDS.get(cls)
-    if found is None:
-        found = _FIELDS[cls] = _check_class(cls)
-    return found
+    hints = _FIELDS.get(cls)
+    if hints is None:
+        hints = _FIELDS[cls] = _check_class(cls)
+    return hints
 
 
 def _check_class(cls: type[Op]) -> dict[str, object]:
@@ -251,8 +254,8 @@ def _check_class(cls: type[Op]) -> dict[str, object]:
     except NameError as error:
         what = f"has a field whose type is not known: {error}"
         raise _fault(cls, what, "import the type where the class is defined") from error
-    found = {field.name: hints[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]  # checked above
-    for name, hint in found.items():
+    checked = {field.name: hints[field.name] for field in fields(cls)}  # pyright: ignore[reportArgumentType]  # checked above
+    for name, hint in checked.items():
         words = get_args(hint)
         if hint in FIELD_TYPES or getattr(hint, "__name__", "") == "IR":
             continue
@@ -263,7 +266,7 @@ def _check_class(cls: type[Op]) -> dict[str, object]:
                 "use int, float, bool, str, Literal names, DType, Dim, Shape, Scalar, "
                 "tuple[int, ...] or IR",
             )
-    return found
+    return checked
 
 
 def _key(op: Op) -> tuple[object, ...]:
@@ -272,7 +275,7 @@ def _key(op: Op) -> tuple[object, ...]:
         value: Any = getattr(op, field)
         if hint is float or isinstance(value, (float, bool)):
             value = value if isinstance(value, bool) and hint is not float else float(value)
-            # To Python 0.0 is -0.0, NaN is not NaN, and 1.0 is True.
+            # In Python 0.0 == -0.0, NaN != NaN, and 1.0 == True.
             value = type(value), value if value and value == value else repr(value)
         key.append(value)
     return tuple(key)
@@ -285,12 +288,12 @@ def mentioned(types: Iterable[TensorType], ops: Iterable[Op]) -> dict[str, Symbo
 
 def mentions(types: Iterable[TensorType], ops: Iterable[Op]) -> list[Symbol]:
     """Return each mention of a symbolic dim in types and ops."""
-    found = [symbol for type in types for dim in type.shape for symbol in symbols(dim)]
-    return found + [symbol for op in ops for symbol in op.symbols()]
+    listed = [symbol for type in types for dim in type.shape for symbol in symbols(dim)]
+    return listed + [symbol for op in ops for symbol in op.symbols()]
 
 
 def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
-    """Return the types of nodes that are read as they are, without a pick."""
+    """Return the types of sources, or raise if one of them needs a pick."""
     for source in sources:
         if source.extra:
             raise GraphError(
@@ -301,7 +304,7 @@ def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
 
 
 def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
-    """Return the types of all results, or say in a `LabError` why there are none."""
+    """Return the types of all results, or raise a `LabError` with the reason."""
     fields_of(type(op))
     try:
         types = op.types(sources)
@@ -328,7 +331,7 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
 
 
 class Elementwise(Op):
-    """An op that makes each element from the elements at the same position."""
+    """An op that computes each element from the elements at the same position."""
 
     __slots__ = ()
     c_form: ClassVar[str]
@@ -380,7 +383,7 @@ class Source(Op):
 
 
 class View(Op):
-    """An op that only says where each element is read from; it moves no data."""
+    """An op that only maps each element to its source position; it moves no data."""
 
     __slots__ = ()
     ulps: ClassVar[int] = 0
@@ -390,7 +393,7 @@ class View(Op):
 
 
 def same_type(name: str, *types: TensorType) -> None:
-    """Raise unless all types are equal, saying in which way they are not."""
+    """Raise unless all types are equal; the error names the difference."""
     first = types[0]
     for other in types[1:]:
         if first.dtype is not other.dtype:
@@ -426,7 +429,7 @@ def check_rank(name: str, what: str, count: int, shape: Shape) -> None:
 
 
 def made_type(name: str, dtype: DType, shape: Shape) -> TensorType:
-    """Return the type that a source says it has, unless a dim is known to be negative."""
+    """Return the type stated by a source op, or raise if a dim is known to be negative."""
     for dim in shape:
         most = dim if dim.__class__ is int else bounds(dim)[1]
         if most is not None and most < 0:
@@ -437,11 +440,11 @@ def made_type(name: str, dtype: DType, shape: Shape) -> TensorType:
 
 
 def never(condition: Dim) -> bool:
-    """Return whether a condition on dims is known not to hold."""
+    """Return whether a condition on dims is known to be false."""
     return known(condition) is False
 
 
 def ints(shape: Shape) -> tuple[int, ...]:
-    """Return a shape whose symbols are all bound, typed as the numbers that it holds."""
+    """Return a fully bound shape, typed as integers."""
     assert all(isinstance(dim, int) for dim in shape), f"{tuple_text(shape)} is not bound"
     return shape  # pyright: ignore[reportReturnType]  # the assertion above says so

@@ -1,7 +1,7 @@
-"""Where a node comes from: the user's file or notebook cell, the line, and its text.
+"""The origin of a node: the user's file or notebook cell, the line, and its text.
 
 The user's line is the innermost frame outside this package. A frame's (code, instruction) pair
-is looked up once and then found in a dict, so that asking for it costs well under a microsecond.
+is looked up once and then kept in a dict, so that a query costs well under a microsecond.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from luminal_lab.errors import LabWarning, visible
 
 
 class Origin(NamedTuple):
-    """A line of the user's: a file's, or a notebook cell's such as "cell 3"."""
+    """A user's line: in a file, or in a notebook cell such as "cell 3"."""
 
     file: str
     line: int
@@ -28,27 +28,27 @@ class Origin(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        place = self.file if self.file.startswith("cell ") else f'"{self.file}"'
-        return visible(f"{place}, line {self.line}" + (f":  {self.text}" if self.text else ""))
+        file = self.file if self.file.startswith("cell ") else f'"{self.file}"'
+        return visible(f"{file}, line {self.line}" + (f":  {self.text}" if self.text else ""))
 
 
 _OURS: dict[str, bool] = {}
 """Whether a file is one of this package's."""
 _KNOWN: dict[tuple[int, int], tuple[Origin, CodeType]] = {}
-"""Origins by code and instruction; the code is held, so that its id stays its own."""
+"""Origins by code and instruction; holding the code keeps its id unique."""
 _LIMIT = 100_000
 _RAN: set[str] = set()
 """The user's files and cells whose lines were looked up, under the names that origins have."""
 
 
 def here(skip: int = 0) -> Origin | None:
-    """Return the line of the user's that is being run, or None outside any.
+    """Return the user's current line, or None if there is none.
 
-    So many of the callers, from the nearest on, are known to be none of the user's.
+    The nearest `skip` callers are known to be ours.
     """
     try:
         frame: FrameType | None = sys._getframe(1 + skip)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
-    except ValueError:  # C code called us, and nobody called it
+    except ValueError:  # called from C code without a Python caller
         return None
     while frame is not None:
         code = frame.f_code
@@ -61,7 +61,7 @@ def here(skip: int = 0) -> Origin | None:
 
 
 def warn(text: str) -> None:
-    """Warn of something, at the line of the user's that is being run."""
+    """Issue a warning at the user's current line."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
     level = 2
     while frame is not None and is_ours(frame.f_code.co_filename):
@@ -98,7 +98,7 @@ def _look_up(frame: FrameType) -> Origin:
 
 
 class Shell:
-    """What this package asks of IPython, if the user's code runs in it."""
+    """The part of IPython that this package uses."""
 
     def __init__(self, shell: Any) -> None:  # noqa: ANN401  # an object of IPython's
         self._shell = shell
@@ -108,10 +108,10 @@ class Shell:
         return getattr(self._shell.compile, "_filename_map", {}).get(path)
 
     def before_each_cell(self, call: Callable[[str], None]) -> None:
-        """Have `call` run before each cell, for as long as its owner lives.
+        """Run `call` before each cell, as long as its owner lives.
 
-        It is given what stays the same when the cell is run again: its id in the notebook, or its
-        text where there are no ids.
+        Its argument identifies the cell across runs: the id in the notebook, or the
+        text where cells have no ids.
         """
         owner, events = WeakMethod(call), self._shell.events
 
@@ -126,7 +126,7 @@ class Shell:
 
 
 def running_shell() -> Shell | None:
-    """Return IPython's shell if the user's code runs in one; IPython is never imported for it."""
+    """Return IPython's shell if the user's code runs in it; never import IPython for this."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return None if shell is None else Shell(shell)

@@ -45,9 +45,9 @@ INTEGER = re.compile(r"-?[0-9]{1,40}")
 NUMBER = re.compile(r"-?(?:[0-9]{1,40}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|inf|nan)")
 LARGEST_ID = 9_999_999
 DEEPEST = 64
-"""Calls within calls; the limit keeps Python's own stack from ending first."""
+"""The deepest nesting of calls, below the limit of Python's own stack."""
 MOST_LETTERS = 1 << 26
-"""Of a text: 64 million."""
+"""The most letters of a text: 64 million."""
 
 
 def _number(text: str) -> int | float:
@@ -58,7 +58,7 @@ LISTS: dict[object, str] = {
     Shape: "a list such as [1, n]",
     tuple[int, ...]: "a list such as [1, 2]",
 }
-# What the values of a type are called, how they look, and how they are read.
+# The word for the values of a type, their pattern, and their reader.
 LITERALS: dict[object, tuple[str, re.Pattern[str], Callable[[str], object]]] = {
     int: ("a whole number", INTEGER, int),
     float: ("a number", NUMBER, float),
@@ -70,7 +70,7 @@ LITERALS: dict[object, tuple[str, re.Pattern[str], Callable[[str], object]]] = {
 def parse(text: str, *, trust: bool = False) -> IR:
     """Read a graph from its text form.
 
-    The kernels of users that are in it run on devices with `trust=True`, or once they are signed.
+    User kernels in it run on devices with `trust=True`, or once they are signed.
 
     >>> ir = parse('''
     ... graph double(%x: f32[4]) -> (%y) {
@@ -82,8 +82,8 @@ def parse(text: str, *, trust: bool = False) -> IR:
       %y = add %x, %x : f32[4]
     }
     """
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise ParseError(f"parse: needs a text, and not a {text.__class__.__name__}")
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
+        raise ParseError(f"parse: needs a text, not a {text.__class__.__name__}")
     if len(text) > MOST_LETTERS:
         raise ParseError(f"parse: the text has more than {MOST_LETTERS:,} letters")
     scanner, starts = Scanner(text), dict[str, Piece]()
@@ -106,14 +106,14 @@ def parse(text: str, *, trust: bool = False) -> IR:
 
 
 class TypeReader(Scanner):
-    """Reads dims and types, and the fields of ops."""
+    """A reader of dims, types and the fields of ops."""
 
     def __init__(self, text: str, pos: int = 0) -> None:
         super().__init__(text, pos)
         self.dims: dict[str, Symbol] = {}
 
     def header(self, word: str, what: str) -> str:
-        """Read a name behind a word, and the dims with bounds; return the name."""
+        """Read a name after a word, and the dims with bounds; return the name."""
         self.take(rf"{word}\b", what)
         name = self.take(NAME, f"the name of the {word}")
         for piece in self.take(r"(?:\[[^\]]*+\])?", "").part(1, -1).split():
@@ -121,7 +121,7 @@ class TypeReader(Scanner):
         return name.text
 
     def declare(self, piece: Piece) -> None:
-        """Note a dim and its bounds."""
+        """Record a dim and its bounds."""
         match = HEADER_DIM.fullmatch(piece.text)
         if match is None:
             hint = "write it as in seq: 1..4096 by 8"
@@ -168,7 +168,7 @@ class TypeReader(Scanner):
         return dim
 
     def literal(self, hint: object, piece: Piece, of: str = "") -> object:
-        """Return a value of a type, which says how it is written; `of` what it is the value."""
+        """Read a value of a type; `of` names its owner in errors."""
         text, words = piece.text, _words(hint)
         what, pattern, read = LITERALS.get(hint, (f"one of {', '.join(words)}", None, str))
         if text in words:
@@ -187,7 +187,7 @@ class TypeReader(Scanner):
 
 
 class Reader(TypeReader):
-    """One graph of a text."""
+    """A reader of one graph of a text."""
 
     def __init__(
         self, text: str, name: str, starts: Mapping[str, Piece], bodies: dict[str, IR | None]
@@ -196,13 +196,13 @@ class Reader(TypeReader):
         self.name = name
         self.starts = starts
         self.bodies = bodies
-        """What has been read; None for the graphs that are being read."""
+        """The graphs read so far; None for those still under way."""
         self.deep = 1
         self.table = Table()
         self.nodes: dict[str, Node] = {}
-        # What equal texts stand for, so that each is read once.
+        # Caches by text, so that equal texts are read once.
         self.types: dict[str, tuple[TensorType, ...]] = {}
-        self.made: dict[tuple[object, ...], tuple[Op, tuple[TensorType, ...]]] = {}
+        self.ops: dict[tuple[object, ...], tuple[Op, tuple[TensorType, ...]]] = {}
         self.metas: dict[str, Meta] = {}
         following = GRAPH.search(text, self.pos + 1)
         own = text[self.pos : following.start() if following else len(text)]
@@ -268,16 +268,16 @@ class Reader(TypeReader):
             for m in SOURCE.finditer(sources_text)
             if m[0][0] == "%"
         ]
-        # What several results are is in the node, and not only in its type.
+        # The types of several results are in the node, not only in its type.
         key = (op_text, types_text, *[node if node.extra else node.type for node in sources])
-        made = self.made.get(key)
-        if made is None:
+        entry = self.ops.get(key)
+        if entry is None:
             piece, types_piece = Piece(match.start(3), op_text), Piece(match.start(6), types_text)
             types = self.read_types(types_piece)
-            made = self.made[key] = self.op(piece, types[0]), types
-            self.check(made[0], piece, sources, types_piece, types)
+            entry = self.ops[key] = self.op(piece, types[0]), types
+            self.check(entry[0], piece, sources, types_piece, types)
         return self.add(
-            Piece(match.start(), value), made[0], tuple([node.id for node in sources]), made[1]
+            Piece(match.start(), value), entry[0], tuple([node.id for node in sources]), entry[1]
         )
 
     def source(self, piece: Piece, where: str = "before this line") -> Node:
@@ -320,15 +320,17 @@ class Reader(TypeReader):
 
     def origin(self, number: int | None, meta: Meta) -> tuple[int | None, Meta]:
         match = ORIGIN.match(self.text, self.pos)
-        assert match is not None  # all that follows the "@" may be absent
+        assert match is not None  # everything after the "@" is optional
         known = self.metas.get(match[0])
         if known is None:
             _, scope, file, line, text, rule, parents = match.groups()
             with self.blaming(Piece(self.pos, match[0].rstrip())):
                 origin = file and Origin(json.loads(file), int(line), json.loads(text))
                 ids = map(int, re.findall(r"[0-9]+", parents or ""))
-                made = rule and Derivation(json.loads(rule), tuple(ids))
-            known = self.metas[match[0]] = Meta(None, origin or None, scope or "", made or None)
+                derivation = rule and Derivation(json.loads(rule), tuple(ids))
+            known = self.metas[match[0]] = Meta(
+                None, origin or None, scope or "", derivation or None
+            )
         self.pos = match.end()
         if not re.match(r"[%}),]|$", self.text[self.pos : self.pos + 1]):
             hint = '@ id scope "file":line "text" via "rule"(ids), in this order, where known'
@@ -341,11 +343,11 @@ class Reader(TypeReader):
     # -- types and ops -------------------------------------------------------------------------
 
     def read_types(self, piece: Piece) -> tuple[TensorType, ...]:
-        found = self.types.get(piece.text)
-        if found is None:
+        types = self.types.get(piece.text)
+        if types is None:
             inner = piece.part(1, -1) if piece.text[0] == "(" else piece
-            found = self.types[piece.text] = tuple([self.type(p) for p in inner.split()])
-        return found
+            types = self.types[piece.text] = tuple([self.type(p) for p in inner.split()])
+        return types
 
     def op(self, piece: Piece, type: TensorType) -> Op:
         name, brace, _ = re.split(r"[ \t]*(\{|$)", piece.text, maxsplit=1)
@@ -388,16 +390,16 @@ class Reader(TypeReader):
             inner = Reader(self.text, name, self.starts, self.bodies)
             inner.deep += self.deep
             inner.graph()
-        found = self.bodies[name]
-        if found is None:
+        body = self.bodies[name]
+        if body is None:
             self.fail(piece, f"graph {name!r} calls itself")
-        for symbol in found.symbols.values():
+        for symbol in body.symbols.values():
             here = self.dims.get(symbol.name, Symbol(symbol.name))
             if here != symbol:
                 there = f"{dim_declaration(symbol)} in {name}, and {dim_declaration(here)} here"
                 hint = "the headers of both graphs must declare it alike"
                 self.fail(piece, f"a dim is {there}", hint)
-        return found
+        return body
 
     # -- tokens --------------------------------------------------------------------------------
 
@@ -411,12 +413,12 @@ class Reader(TypeReader):
             hint = "the name of a value begins with '%'"
         end = len(self.text[:at].rstrip())
         if "\n" in self.text[end:at] and re.match(rf"{VALUE}|\}}|graph\b", self.text[at:]):
-            at = end  # what is missing is missing on the line before
+            at = end  # a missing piece is reported at the line before
         self.fail(Piece(at, ""), f"{what} should stand here", hint)
 
 
 def _words(hint: object) -> Mapping[str, object]:
-    """Return the words that stand for the values of a type, where it has such words."""
+    """Return the words for the values of a type, if it has any."""
     if get_origin(hint) is Literal:
         return {str(word): word for word in get_args(hint)}
     if hint in (bool, Scalar):

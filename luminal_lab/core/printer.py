@@ -1,4 +1,4 @@
-"""IR to text, in the one canonical form.
+"""IR to text, in its canonical form.
 
     text    = graph { graph }                     the first is meant, the others are bodies of calls
     graph   = "graph" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" "{" { line } "}"
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 def print_ir(ir: "IR", *, origins: bool = False) -> str:
-    """Return the text of a graph and, behind it, of the bodies of its calls, each once."""
+    """Return the text of a graph, followed by the bodies of its calls, each once."""
     bodies = name_bodies(ir)
     graphs = [(ir, ir.name), *bodies.items()]
     return "\n\n".join(_graph(graph, name, bodies, origins) for graph, name in graphs)
 
 
 def as_text(shown: object, **_: object) -> dict[str, str]:
-    """Return what a notebook shows of something that is the last line of a cell: its text."""
+    """Return the text that a notebook shows for an object."""
     return {"text/plain": str(shown)}
 
 
 def print_node(ir: "IR", node: "Node") -> str:
-    """Return one node's line, as it stands in the text of its graph."""
+    """Return a node's line in the text of its graph."""
     if node.id in ir.input_ids:
         return f"%{node.name}: {node.type}"
     sources = [f"%{id}?" if (n := ir.table.get(id)) is None else str(n) for id in node.sources]
@@ -65,7 +65,7 @@ def name_bodies(ir: "IR") -> "dict[IR, str]":
 
 
 def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
-    """Return `name`, or it with a number behind it that makes it new: the first, without gaps.
+    """Return `name`, or the first of `name_2`, `name_3`, … that is free.
 
     >>> unique("h", {"h", "h_2"}), unique("h", {"h", *(f"h_{k}" for k in range(2, 10_000))})
     ('h_3', 'h_10000')
@@ -80,7 +80,7 @@ def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
 
 
 def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
-    """Return an op as it stands in a line: `sum_reduce{axis = 1}`."""
+    """Return an op as text: `sum_reduce{axis = 1}`."""
     fields = fields_of(type(op)).items()
     texts = [
         f"{name} = {_literal(op, getattr(op, name), hint, bodies or {})}"
@@ -91,7 +91,7 @@ def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
 
 
 def dim_declaration(symbol: Symbol) -> str:
-    """Return a symbol with its bounds as the header shows it."""
+    """Return a symbol with its bounds, as in the header."""
     return f"{symbol.name}: {bounds_text(symbol)}"
 
 
@@ -106,7 +106,7 @@ def bounds_text(symbol: Symbol) -> str:
 
 class _Names(dict[int, str]):
     def __missing__(self, id: int) -> str:
-        # A broken graph must still print, so that its fault can be shown.
+        # A broken graph must still print, so that an error can show it.
         return f"%{id}?"
 
 
@@ -154,13 +154,13 @@ def _outputs(ir: "IR", names: Mapping[int, str]) -> Iterator[str]:
 
 
 def line_text(node: "Node", op: str, sources: list[str], types: str) -> str:
-    """Return the line of a node that is no input, from the texts of its parts."""
+    """Return the line of a node that is not an input, from the texts of its parts."""
     between = " " if sources else ""
     return f"%{node.meta.name or node.id} = {op}{between}{', '.join(sources)} : {types}"
 
 
 def types_text(node: "Node") -> str:
-    """Return the types of all results as a line ends with them."""
+    """Return the types of all results, as at the end of a line."""
     return f"({', '.join(map(str, node.types))})" if node.extra else str(node.type)
 
 
@@ -172,9 +172,9 @@ def _origin(node: "Node") -> str:
     if meta.origin is not None:
         file, line, text = meta.origin
         parts.append(f"{_quoted(file)}:{line} {_quoted(text)}")
-    if meta.made is not None:
-        parents = ", ".join(map(str, meta.made.parents))
-        parts.append(f"via {_quoted(meta.made.rule)}({parents})")
+    if meta.derivation is not None:
+        parents = ", ".join(map(str, meta.derivation.parents))
+        parts.append(f"via {_quoted(meta.derivation.rule)}({parents})")
     return f" @{' '.join(parts)}" if len(parts) > 1 else ""
 
 

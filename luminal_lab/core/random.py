@@ -1,7 +1,7 @@
 """Counter-based random numbers: the same bits for the same counter, on every device.
 
 The generator is Threefry-2x32 with 20 rounds (Salmon et al., "Parallel random numbers: as easy
-as 1, 2, 3", 2011): add, rotate and xor on 32-bit words, so that every backend can have it.
+as 1, 2, 3", 2011): add, rotate and xor on 32-bit words, which every backend supports.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The laws of the IR: what every graph must satisfy, and which node does not."""
+"""The laws of the IR, which every graph must satisfy."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -13,9 +13,9 @@ from luminal_lab.errors import LabError, VerifyError
 
 
 def verify(ir: IR, known: IR | None = None) -> None:
-    """Raise a VerifyError that names the first law broken, and the node, or return nothing.
+    """Raise a VerifyError that names the first broken law and the node, if there is one.
 
-    Records that it shares with a graph that is known to satisfy the laws are not looked at again.
+    Records shared with a graph that is known to satisfy the laws are not checked again.
 
     1. A node's sources are in the graph, and come before it: there is no cycle.
     2. A node's type is what its op makes of its sources' types; of a node with several results
@@ -60,16 +60,16 @@ def _verify_nodes(ir: IR) -> None:
                 _fail(ir, node, f"its source {id} is not in the graph")
             if id not in placed:
                 _fail(ir, node, f"it depends on itself by way of {source}")
-            # What several results are is in the node, and not only in its type.
+            # The types of several results are in the node, not only in its type.
             key.append(source if source.extra else source.type)
-        found = inferred.get(tuple(key))
-        if found is None:
-            found = inferred[tuple(key)] = _infer(ir, node)
+        results = inferred.get(tuple(key))
+        if results is None:
+            results = inferred[tuple(key)] = _infer(ir, node)
             _verify_dims(ir, node, dims)
-        if found[0] != node.type or found[1:] != node.extra:
-            said, made = (", ".join(map(str, types)) for types in (node.types, found))
-            _fail(ir, node, f"its type is {said}, but its op makes {made}")
-        if name is not None:  # what has none has a number, which is no name
+        if results[0] != node.type or results[1:] != node.extra:
+            stated, result = (", ".join(map(str, types)) for types in (node.types, results))
+            _fail(ir, node, f"its type is {stated}, but its op makes {result}")
+        if name is not None:  # a node without a name shows its number
             _verify_name(ir, node, name, names)
         if get(node.id) is not node:
             _fail(ir, node, f"its id is {node.id}, which is not its place")
@@ -77,9 +77,9 @@ def _verify_nodes(ir: IR) -> None:
 
 
 def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
-    """Return the records that a graph does not share with a right one, if they are right.
+    """Return the records that a graph does not share with a verified graph, if they are right.
 
-    None stands for any doubt: a look at all nodes says what is wrong, and of which node.
+    None means doubt: a check of all nodes then names the fault and the node.
     """
     differing = {id: node for id, node in ir.table.differing(known.table) if node is not None}
     fresh: list[Node] = []
@@ -95,7 +95,7 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
     right: set[Hashable] = set()
     for node in fresh:
         old, name = known.table.get(node.id), node.meta.name
-        # Who reads it need not be looked at if its type is as it was.
+        # Its users need no check if its type is unchanged.
         if old is not None and not (node.is_version_of(old) and node.extra == old.extra):
             return None
         if name is not None:
@@ -113,13 +113,13 @@ def _fresh_nodes(ir: IR, known: IR) -> Sequence[Node] | None:
 
 
 def _is_right(node: Node, sources: Sequence[Node], known: IR) -> bool:
-    """Return whether a node is what its op makes, of dims that a right graph has already."""
+    """Return whether a node has its op's result types, with dims that a verified graph has."""
     try:
-        found = result_types(node.op, sources)
+        results = result_types(node.op, sources)
     except LabError:
         return False
-    dims = mentions(found, [node.op])
-    return found == node.types and all(known.symbols.get(dim.name) == dim for dim in dims)
+    dims = mentions(results, [node.op])
+    return results == node.types and all(known.symbols.get(dim.name) == dim for dim in dims)
 
 
 def _infer(ir: IR, node: Node) -> tuple[TensorType, ...]:
@@ -170,7 +170,7 @@ def _verify_ends(ir: IR) -> None:
         if node.extra:
             _fail(ir, node, "it has several results and cannot be an output without a pick")
     inputs, outputs = set(ir.input_ids), Counter(ir.output_ids)
-    carried, taken = (Counter(pair[place] for pair in ir.carries) for place in (0, 1))
+    carried, taken = (Counter(pair[side] for pair in ir.carries) for side in (0, 1))
     for new, old in ir.carries:
         node, into = ir.table.get(new), ir.table.get(old)
         if not node or not into or new not in outputs or old not in inputs:
@@ -190,7 +190,7 @@ def _fail(ir: IR, node: Node | None, message: str, cause: LabError | None = None
         subject, where = f"{subject}, {node}", print_node(ir, node)
         if node.meta.origin is not None:
             where += f"\n{node.meta.origin}"
-        if node.meta.made is not None:
-            where += f"\nmade by the rule {node.meta.made.rule!r}"
+        if node.meta.derivation is not None:
+            where += f"\nmade by the rule {node.meta.derivation.rule!r}"
     hint = None if cause is None else cause.hint
     raise VerifyError(f"verify: {subject}: {message}", where=where, hint=hint) from cause

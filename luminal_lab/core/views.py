@@ -1,10 +1,11 @@
-"""Any chain of views as one index expression for each axis of its base, and one for validity.
+"""Chains of views as one index expression per axis of the base, and one for validity.
 
 >>> from luminal_lab.core.ops import Pad, Permute, Reshape
->>> view = View.identity((4, 6)).then(Reshape((2, 2, 6)), Permute((2, 0, 1)), Reshape((12, 2)))
+>>> ops = Reshape((2, 2, 6)), Permute((2, 0, 1)), Reshape((12, 2))
+>>> view = ComposedView.identity((4, 6)).then(*ops)
 >>> view.index, view.flat
 ((2*(i0%2) + i1, i0//2), 12*(i0%2) + i0//2 + 6*i1)
->>> View.identity((8,)).then(Pad((1,), (1,))).valid
+>>> ComposedView.identity((8,)).then(Pad((1,), (1,))).valid
 0 < i0 and i0 < 9
 """
 
@@ -16,17 +17,17 @@ import numpy as np
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, evaluate, evaluate_array, substitute
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, NodeLike
-from luminal_lab.core.op import TensorType, View as ViewOp, size_of
+from luminal_lab.core.op import TensorType, View, size_of
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Where each element of `shape` is read from in `base`.
+class ComposedView:
+    """The position in `base` of each element of `shape`.
 
     For the output position (i0, i1, …), `index[k]` is the position along axis k of the base, and
-    `valid` is 1 where the element comes from there, 0 where it reads as zero; the index says
-    nothing there, and may be out of range.
+    `valid` is 1 where the element comes from the base, 0 where it reads as zero; there the index
+    meaningless, and may be out of range.
     """
 
     base: Shape
@@ -35,12 +36,12 @@ class View:
     valid: Dim = 1
 
     @staticmethod
-    def identity(shape: Shape) -> "View":
-        """Return the view of all elements in their places."""
-        return View(shape, shape, positions(shape))
+    def identity(shape: Shape) -> "ComposedView":
+        """Return the view that changes nothing."""
+        return ComposedView(shape, shape, positions(shape))
 
-    def then(self, *ops: ViewOp) -> "View":
-        """Return this view seen through further view ops."""
+    def then(self, *ops: View) -> "ComposedView":
+        """Return this view followed by further view ops."""
         view = self
         for op in ops:
             shape = op.infer(TensorType(DType.float32, view.shape)).shape
@@ -77,38 +78,38 @@ class View:
 
     @property
     def is_contiguous(self) -> bool:
-        """True if all elements come from the base and lie there one after the other."""
+        """True if the elements are a contiguous run of the base, in order."""
         affine = self.affine
         in_place = row_major(self.shape, positions(self.shape))
         return self.valid == 1 and affine is not None and self.flat - affine[0] == in_place
 
 
-def view_of(ir: IR, node: NodeLike) -> tuple[Node, View]:
+def view_of(ir: IR, node: NodeLike) -> tuple[Node, ComposedView]:
     """Return the node that a chain of view nodes reads, and the chain as one view."""
     base = ir[node]
-    ops: list[ViewOp] = []
-    while isinstance(base.op, ViewOp):
+    ops: list[View] = []
+    while isinstance(base.op, View):
         ops.append(base.op)
         (base,) = ir.sources(base)
-    return base, View.identity(base.shape).then(*reversed(ops))
+    return base, ComposedView.identity(base.shape).then(*reversed(ops))
 
 
-def apply(view: View, array: Array, dims: Mapping[str, int] | None = None) -> Array:
-    """Return what the view shows of an array, slowly and obviously."""
+def apply(view: ComposedView, array: Array, dims: Mapping[str, int] | None = None) -> Array:
+    """Return an array seen through a view, by slow and obvious indexing."""
     dims = dims or {}
     shape = tuple(evaluate(dim, dims) for dim in view.shape)
-    grid = {f"i{axis}": places for axis, places in enumerate(np.indices(shape))}
+    grid = {f"i{axis}": positions for axis, positions in enumerate(np.indices(shape))}
     valid, *index = (
         np.broadcast_to(evaluate_array(dim, {**dims, **grid}), shape)
         for dim in (view.valid, *view.index)
     )
     result = np.zeros(shape, array.dtype)
-    result[valid == 1] = array[tuple(places[valid == 1] for places in index)]
+    result[valid == 1] = array[tuple(positions[valid == 1] for positions in index)]
     return result
 
 
 def positions(shape: Shape) -> Shape:
-    """Return i0, i1, … with the bounds that the shape sets; 0 along an axis of size 1."""
+    """Return i0, i1, … with bounds from the shape; 0 along an axis of size 1."""
     return tuple(
         0 if dim == 1 else Symbol(f"i{axis}", 0, 0 if dim == 0 else dim - 1)
         for axis, dim in enumerate(shape)
@@ -116,15 +117,15 @@ def positions(shape: Shape) -> Shape:
 
 
 def row_major(shape: Sequence[Dim], index: Sequence[Dim]) -> Dim:
-    """Return how many elements of `shape` lie before the one at `index`."""
+    """Return the number of elements of `shape` before the one at `index`."""
     offset: Dim = 0
     for dim, position in zip(shape, index, strict=True):
         offset = offset * dim + position
     return offset
 
 
-def _sources(op: ViewOp, old: Shape, new: Shape) -> list[Dim]:
-    """Return the position along each old axis that one op reads for an element of its result."""
+def _sources(op: View, old: Shape, new: Shape) -> list[Dim]:
+    """Return the position along each old axis that an op reads for an element of its result."""
     at = positions(new)
     index = list(at[: len(old)])
     match op:
@@ -150,7 +151,7 @@ def _sources(op: ViewOp, old: Shape, new: Shape) -> list[Dim]:
 
 
 def _reshaped(old: Shape, new: Shape, at: Shape) -> list[Dim]:
-    """Return the positions along the old axes; groups of equal products stay among themselves."""
+    """Return the positions along the old axes, by groups of axes with equal products."""
     index: list[Dim] = [0] * len(old)
     for olds, news in axis_groups(old, new) if 0 not in new else ():
         flat = row_major([new[axis] for axis in news], [at[axis] for axis in news])
@@ -162,7 +163,7 @@ def _reshaped(old: Shape, new: Shape, at: Shape) -> list[Dim]:
 
 
 def axis_groups(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield axes of both shapes that have as many elements, as few as possible at a time."""
+    """Yield the smallest groups of axes with equal element counts in both shapes."""
     olds, news = ([axis for axis, dim in enumerate(shape) if dim != 1] for shape in (old, new))
     products = [size_of([new[axis] for axis in news[:end]]) for end in range(len(news) + 1)]
     start = done = 0

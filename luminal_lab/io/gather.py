@@ -38,7 +38,7 @@ def facts_of(
     >>> y = (cx.tensor((2,), name="x") + 0).retrieve()
     >>> facts = facts_of(cx.compile("simplify"))
     >>> facts.rules["add-zero"].text, facts.python
-    ('x + 0 → x, if nobody asks for the sign of a zero', "cx.compile('simplify')")
+    ('x + 0 → x, if the sign of a zero does not matter', "cx.compile('simplify')")
     """
     launched = LaunchedCompile(compilation, dims)
     buffers, memory = memory_facts(launched)

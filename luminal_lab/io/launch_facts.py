@@ -71,7 +71,7 @@ class LaunchedCompile:
         return tuple(self._inside(self.compilation.ir[id], set()))
 
     def _inside(self, node: Node, seen: set[int]) -> Iterable[Node]:
-        for id in node.meta.made.parents if node.meta.made is not None else ():
+        for id in node.meta.derivation.parents if node.meta.derivation is not None else ():
             node_before = self._records.get(id)
             if node_before is None or id in seen:
                 continue

@@ -211,7 +211,7 @@ class Packing:
     def _meta(self, meta: Meta) -> int:
         index = self._metas.get(id(meta))
         if index is None:
-            metas, origin, derivation = self.metas, meta.origin, meta.made
+            metas, origin, derivation = self.metas, meta.origin, meta.derivation
             index = self._metas[id(meta)] = len(metas["name"])
             metas["name"].append(self.texts(meta.name or ""))
             metas["origin"].append(

@@ -18,7 +18,7 @@ from luminal_lab.io.cells import typed_cells
 from luminal_lab.io.facts import RuleFacts, Sketch, SketchNode
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.passes.pattern import SIGNS, Apply, Pattern
+from luminal_lab.passes.pattern import SIGNS, OpPattern, Pattern
 from luminal_lab.passes.rule import FACTS, Rule
 
 
@@ -131,7 +131,7 @@ SHOWN = {**SIGNS, "mul": "×"}
 
 
 def _sketch(pattern: Pattern, nodes: list[SketchNode], positions: dict[str, int]) -> int:
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         label = str(pattern)
         if label in positions:
             return positions[label]

@@ -249,11 +249,11 @@ INSTEAD = {
     "nn.cross_entropy and its like",
     "utils": "nn.clip_grad_norm(gradients, limit) and nn.clip_grad_value(gradients, limit) clip",
 }
-"""What to write for what PyTorch's nn has and ours does not."""
+"""Replacements for names that only PyTorch's nn has."""
 
 
 def __getattr__(name: str) -> NoReturn:
-    """Name what is nearest to what is not there."""
+    """Raise for an unknown name, with the nearest known one."""
     if name[:2] == "__":
         raise AttributeError(name)
     ours = {known.lower(): known for known in reversed(__all__)}

@@ -49,7 +49,7 @@ class Mish(Module):
 
 
 class SELU(Module):
-    """`ELU` with the two constants that keep mean and variance."""
+    """`ELU` with the two constants that preserve mean and variance."""
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class LogSigmoid(Module):
 
 
 class Hardsigmoid(Module):
-    """A sigmoid made of straight lines."""
+    """A piecewise linear sigmoid."""
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x less its tanh."""
+    """x minus its tanh."""
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -205,7 +205,7 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """x less lambd towards 0, and 0 where it is within ±lambd."""
+    """x moved by lambd towards 0, and 0 where it is within ±lambd."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -314,7 +314,7 @@ class GELU(Module):
 
 
 class PReLU(Module):
-    """`LeakyReLU` whose slope is learned, one for all or one for each channel."""
+    """`LeakyReLU` with learned slopes, one for all or one for each channel."""
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, *, dtype: DTypeLike = "float32"

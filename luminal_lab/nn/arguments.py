@@ -1,4 +1,4 @@
-"""What constructors of layers check of their arguments, at the user's line."""
+"""Checks of the arguments of layers, with errors at the user's line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from luminal_lab.tensor.window import Sizes, each
 
 
 def at_user(error: LabError) -> LabError:
-    """Return an error that says the user's line."""
+    """Return an error with the user's line."""
     error.where = error.where or str(here() or "") or None
     return error
 
 
 def sizes(layer: str, **values: int) -> list[int]:
-    """Return arguments that must be whole and 1 or more."""
+    """Return arguments as whole numbers of 1 or more, or raise."""
     try:
         return [whole(f"{layer}: {name}", value, 1) for name, value in values.items()]
     except LabError as error:
@@ -29,7 +29,7 @@ def sizes(layer: str, **values: int) -> list[int]:
 
 
 def per_axis(layer: str, count: int, **values: Sizes) -> list[tuple[int, ...]]:
-    """Return arguments that are a whole number, or one for each spatial axis, as tuples."""
+    """Return arguments, each a whole number or one for each spatial axis, as tuples."""
     try:
         return each(layer, count, **values)
     except LabError as error:
@@ -37,7 +37,7 @@ def per_axis(layer: str, count: int, **values: Sizes) -> list[tuple[int, ...]]:
 
 
 def shape(layer: str, name: str, value: int | Sequence[int]) -> tuple[int, ...]:
-    """Return an argument that is a shape, or the only size of one, as a tuple."""
+    """Return an argument, a shape or a single size, as a tuple."""
     given = tuple(value) if isinstance(value, Sequence) else (value,)
     if not given:
         raise at_user(ShapeError(f"{layer}: {name} is ()", hint="name one axis at least"))
@@ -45,14 +45,14 @@ def shape(layer: str, name: str, value: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def probability(layer: str, p: float) -> float:
-    """Return an argument that must be from 0 to 1."""
+    """Return an argument from 0 to 1, or raise."""
     try:
         chance = number(layer, "p", p)
     except LabError as error:
         raise at_user(error) from None
     if not 0 <= chance <= 1:
         hint = "give the share that is dropped, from 0 to 1"
-        raise at_user(RangeError(f"{layer}: p is {p}, which is no probability", hint=hint))
+        raise at_user(RangeError(f"{layer}: p is {p}, which is not a probability", hint=hint))
     return chance
 
 
@@ -69,11 +69,11 @@ def divides(layer: str, part: str, value: int, **wholes: int) -> None:
 
 
 def same_size(layer: str, x: Tensor, axis: int, wanted: int, name: str) -> None:
-    """Raise unless an axis of an input has the size that a layer was made for."""
-    found: Dim | None = x.shape[axis] if -x.ndim <= axis < x.ndim else None
-    if found != wanted:
-        seen = f"axis {axis} has {found}" if found is not None else f"there is no axis {axis}"
-        other = f", or make the layer with {name}={found}" if isinstance(found, int) else ""
+    """Raise unless an axis of an input has the layer's size."""
+    size: Dim | None = x.shape[axis] if -x.ndim <= axis < x.ndim else None
+    if size != wanted:
+        seen = f"axis {axis} has {size}" if size is not None else f"there is no axis {axis}"
+        other = f", or make the layer with {name}={size}" if isinstance(size, int) else ""
         raise at_user(
             ShapeError(
                 f"{layer}: {name} is {wanted}, but in {x.label} {seen}",
@@ -83,7 +83,7 @@ def same_size(layer: str, x: Tensor, axis: int, wanted: int, name: str) -> None:
 
 
 def has_rank(layer: str, x: Tensor, ranks: Sequence[int], axes: str = "") -> None:
-    """Raise unless an input has one of some numbers of axes; a hint says what they are."""
+    """Raise unless an input has one of some numbers of axes; a hint names the axes."""
     if x.ndim not in ranks:
         wanted = " or ".join(map(str, ranks))
         raise at_user(
@@ -95,7 +95,7 @@ def has_rank(layer: str, x: Tensor, ranks: Sequence[int], axes: str = "") -> Non
 
 
 def ends_with(layer: str, x: Tensor, wanted: tuple[int, ...], name: str) -> None:
-    """Raise unless the last axes of an input are those that a layer was made for."""
+    """Raise unless the last axes of an input have the layer's sizes."""
     if x.shape[-len(wanted) :] != wanted:
         raise at_user(
             ShapeError(

@@ -23,7 +23,7 @@ NAMES = "embed_dim", "kdim", "vdim"
 
 
 class Attention(Module):
-    """What attentions have in common; a subclass makes the queries, keys and values.
+    """The base of attentions; a subclass computes the queries, keys and values.
 
     `width` features are `heads` heads of queries; `kv_heads` heads of keys and values serve
     `heads // kv_heads` heads of queries each.
@@ -52,10 +52,10 @@ class Attention(Module):
         rotation: Rotation | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """Return the values [..., seq, heads · size], mixed as the keys answer to the queries.
+        """Return the values [..., seq, heads · size], mixed by the scores of queries and keys.
 
-        A mask is True where a key is seen, or is added to the scores [..., heads, seq, keys]. What
-        sees no key at all is 0. With a cache, the keys are those of all positions so far.
+        A mask is True where a key is seen, or is added to the scores [..., heads, seq, keys].
+        Queries that see no key give 0. With a cache, the keys are those of all positions so far.
         """
         given = (query, keys, values)
         q, k, v = (x.unflatten(-1, (-1, self.size)).transpose(-3, -2) for x in given)
@@ -83,7 +83,7 @@ class Attention(Module):
 
 
 def seen_from(past: Dim, query: Tensor, mask: Tensor | None) -> Tensor:
-    """Return a mask by which queries, the first of them at position `past`, see what is behind."""
+    """Return a mask by which queries, from position `past` on, see earlier positions."""
     graph, count = query.graph, query.shape[-2]
     assert isinstance(graph, Sources)
     ends = graph.arange(past + 1, past + count + 1).unsqueeze(1)
@@ -94,7 +94,7 @@ def seen_from(past: Dim, query: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def checked(mask: Tensor) -> Tensor:
-    """Return a mask, which must hold bools or what is added to scores."""
+    """Return a mask of bools or of numbers to add to scores, or raise."""
     if mask.dtype.kind == "int":
         raise at_user(
             DTypeError(
@@ -108,7 +108,7 @@ def checked(mask: Tensor) -> Tensor:
 class MultiheadAttention(Attention):
     """Attention of `embed_dim` features in `num_heads` heads, with the weights of PyTorch's.
 
-    The axes are [batch, seq, features]. Other than PyTorch's it returns no weights, and a mask of
+    The axes are [batch, seq, features]. Unlike PyTorch's, it returns no weights, and a mask of
     bools is True where a key is seen, as in `scaled_dot_product_attention`.
 
     >>> from luminal_lab.session import Graph
@@ -142,9 +142,9 @@ class MultiheadAttention(Attention):
         self.rope = rope
         shared = self.kv_heads * self.size
         self.features = [embed_dim, kdim or embed_dim, vdim or embed_dim]
-        """The features of what is given as query, key and value."""
+        """The features of the given query, key and value."""
         self.parts = [embed_dim, shared, shared]
-        """The features of the queries, keys and values that are made of it."""
+        """The features of the projected queries, keys and values."""
         if self.features == [embed_dim] * 3:
             shape = (sum(self.parts), embed_dim)
             self.in_proj_weight = Parameter(shape, dtype, init=xavier_uniform)
@@ -189,7 +189,7 @@ class MultiheadAttention(Attention):
         return self.out_proj(mixed)
 
     def _projected(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Return queries, keys and values: by one product, if they are made of one tensor."""
+        """Return queries, keys and values: by a single product if they share a source."""
         x, packed = given[0], "in_proj_weight" in vars(self)
         if packed and all(y is x for y in given):
             return x.linear(self.in_proj_weight, self.in_proj_bias).split(self.parts, -1)

@@ -1,4 +1,4 @@
-"""The KV cache: keys and values of all positions so far, in buffers that each run writes on."""
+"""The KV cache: keys and values of all positions so far, in buffers that each run extends."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from luminal_lab.tensor.sources import Sources
 
 @runtime_checkable
 class Sized(Protocol):
-    """What a cache asks of its graph beside what can be written: to count runs, to set a dim."""
+    """The services that a cache needs from its graph: to count runs, and to set a dim."""
 
     step: int
 
     def set_dim(self, name: str | Symbol, size: int) -> None:
-        """Give a symbolic dim its size."""
+        """Set the size of a symbolic dim."""
         ...
 
 
 class KVCache:
-    """Buffers of a fixed capacity, of which the first `past` positions hold keys and values.
+    """Buffers of a fixed capacity, whose first `past` positions hold keys and values.
 
-    An attention that is given the cache writes its new rows from `past` on, into buffers that it
-    makes when it first needs them, and reads what is valid: `[:past + seq]`. The buffers are
-    carried, so that the next run begins with what this one wrote. `past` is moved by `advance`
-    before each run, to behind what the last one wrote:
+    An attention with the cache writes its new rows from `past` on, into buffers that it
+    creates at first use, and reads the valid part, `[:past + seq]`. The buffers are
+    carried, so that the next run begins with the rows of this one. `advance` moves `past`
+    before each run, to the end of the rows from the last one:
 
     >>> from luminal_lab.nn.models import GPT2
     >>> from luminal_lab.session import Graph
@@ -54,8 +54,8 @@ class KVCache:
     6
 
     Prefill and decode can be two graphs with a cache each. Once the results are read,
-    `decode.transfer(first.buffers, second.buffers)` moves what the one wrote to the other, and
-    `second.begin(at=9)` says how many positions that were.
+    `decode.transfer(first.buffers, second.buffers)` moves the rows from one to the other, and
+    `second.begin(at=9)` gives the number of positions.
     """
 
     def __init__(self, cx: Sources, capacity: int, past: DimLike = "past") -> None:
@@ -82,7 +82,7 @@ class KVCache:
                     hint="make the capacity larger",
                 )
             )
-        """How many positions are there before a run: `begin`, `advance` or `set_dim` say it."""
+        """The number of positions before a run, set by `begin`, `advance` or `set_dim`."""
         self._buffers: dict[object, tuple[Tensor, Tensor]] = {}
         self._end: int | None = None  # where the next run begins
         self._seen: tuple[int, int] | None = None  # a run's number, and where it ended
@@ -94,7 +94,7 @@ class KVCache:
         return list(self._present().values())
 
     def extend(self, owner: object, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write new rows [batch, heads, seq, size] of an attention; return all that are valid."""
+        """Write new rows [batch, heads, seq, size] of an attention; return all valid rows."""
         if keys.graph is not self.graph:
             raise at_user(
                 GraphError(
@@ -129,16 +129,16 @@ class KVCache:
         return valid[0], valid[1]
 
     def begin(self, at: int = 0) -> None:
-        """Have the next run begin a text, or go on behind positions that are filled already.
+        """Let the next run begin a text, or continue after filled positions.
 
-        What stands in the buffers from there on is never read.
+        The buffers' contents from there on are never read.
         """
         self._move("begin", at)
         self._end, self._seen = at, None
 
     def advance(self) -> None:
-        """Have the next run begin behind the rows that the last one wrote; call it before each."""
-        # A run that failed or was stopped has changed nothing, and is not counted by the graph.
+        """Let the next run begin after the rows of the last one; call it before each run."""
+        # A failed or stopped run has changed nothing, and the graph does not count it.
         if self._seen is not None and self._seen[0] < self._runs:
             self._end, self._seen = self._seen[1], None
         if self._end is None:
@@ -177,7 +177,7 @@ class KVCache:
         )
 
     def _total(self, end: Dim) -> Tensor | None:
-        """Check in each run where it ends, before its rows are written; None if that is done."""
+        """Add a check of each run's end before its rows are written; None if there is one."""
         if self._counter is not None and self._counter.id in self.graph.snapshot((), ()):
             return None
 
@@ -190,17 +190,17 @@ class KVCache:
         return total
 
     def _count(self, total: Tensor, written: Tensor) -> None:
-        """Have each run say where it ended."""
+        """Let each run record its end."""
 
         def keep(value: Array) -> None:
             self._seen = self._runs, int(value)
 
-        # Behind what is written, which depends on the buffer, it is computed in every run.
+        # After the written rows, which depend on the buffer, it is computed in every run.
         self._counter = total.after(written)
         self.graph.probe(self._counter, keep)
 
     def _check_again(self, buffers: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:
-        """Raise unless an attention that has buffers may write new rows into them."""
+        """Raise unless an attention may write new rows into its buffers."""
         for rows, buffer in zip((keys, values), buffers, strict=True):
             if (*rows.shape[:-2], rows.shape[-1]) != (*buffer.shape[:-2], buffer.shape[-1]):
                 raise at_user(
@@ -218,9 +218,9 @@ class KVCache:
                 )
 
     def clear(self, batch: int = 1) -> None:
-        """Give all buffers zeros; a symbolic batch takes the given size.
+        """Fill all buffers with zeros; a symbolic batch takes the given size.
 
-        There is no need of it before another text of the same batch: `begin` is enough.
+        This is not needed before another text of the same batch: `begin` is enough.
         """
         for pair in self.buffers:
             for buffer in pair:
@@ -233,7 +233,7 @@ class KVCache:
         return f"<KVCache past={self.past}, capacity={self.capacity}, attentions={count}>"
 
     def _present(self) -> dict[object, tuple[Tensor, Tensor]]:
-        """Return the buffers that a notebook's cell did not take back when it ran again."""
+        """Return the buffers, except those that a rerun notebook cell took back."""
         ir = self.graph.snapshot((), ())
         return {owner: pair for owner, pair in self._buffers.items() if pair[0].id in ir}
 
@@ -241,6 +241,6 @@ class KVCache:
         shape = (*rows.shape[:-2], self.capacity, rows.shape[-1])
         buffer = self.graph.tensor(shape, rows.dtype, name)
         if not any(isinstance(dim, Expr) for dim in shape):
-            # Made when a run needs it.
+            # Created when a run needs it.
             buffer.set(lambda: np.zeros(ints(buffer.shape), buffer.dtype.numpy))
         return buffer

@@ -1,4 +1,4 @@
-"""Clipping: gradients that are too large, made smaller, one by one or all together."""
+"""Clipping of gradients, element by element or by their common norm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def grad_norm(gradients: Gradients, norm_type: float = 2.0) -> Tensor:
 def clip_grad_norm(
     gradients: Gradients, max_norm: float, norm_type: float = 2.0
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Return gradients that are scaled so that their norm is at most so much, and the norm before.
+    """Return gradients scaled to a norm of at most `max_norm`, and the norm before.
 
     As PyTorch's `clip_grad_norm_`: times max_norm / (norm + 1e-6) where that is less than 1.
 
@@ -56,7 +56,7 @@ def clip_grad_norm(
 
 @told
 def clip_grad_value(gradients: Gradients, clip_value: float) -> dict[str, Tensor]:
-    """Return gradients with every element kept from -clip_value to clip_value."""
+    """Return gradients with every element clamped to ±clip_value."""
     what = "clip_grad_value"
     tensors, most = _tensors(what, gradients), _limit(what, "clip_value", clip_value)
     with tensors[0].graph.scope(what), tensors[0].graph.whole():

@@ -23,7 +23,7 @@ MODES = {
     "replicate": "replicate",
     "circular": "circular",
 }
-"""What `pad` calls the padding modes."""
+"""The names of the padding modes in `pad`."""
 
 
 class Conv(Module):
@@ -75,7 +75,7 @@ class Conv(Module):
         self.bias = Parameter((self.out_channels,), dtype, init=draw) if bias else None
 
     def _margins(self, padding: Sizes | Literal["same", "valid"]) -> tuple[tuple[int, int], ...]:
-        """Return what is put before and after each spatial axis."""
+        """Return the padding before and after each spatial axis."""
         if padding == "valid":
             return ((0, 0),) * self.count
         if padding == "same":

@@ -1,4 +1,4 @@
-"""Dropout: values that are 0 by chance while a module is being trained."""
+"""Dropout: values zeroed at random while a module is being trained."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from luminal_lab.tensor import Tensor
 
 
 class Dropout(Module):
-    """Each element is 0 with probability p in training, the rest over 1 - p."""
+    """Zero each element with probability p in training, the others over 1 - p."""
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = probability(kind_of(self), p)
@@ -25,7 +25,7 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """Each channel of each sample is 0 with probability p in training, the rest over 1 - p."""
+    """Zero each sample's channels with probability p in training, the others over 1 - p."""
 
     @override
     def forward(self, x: Tensor) -> Tensor:

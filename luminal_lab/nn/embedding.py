@@ -16,9 +16,9 @@ from luminal_lab.tensor.parameter import Parameter
 
 
 class Embedding(Module):
-    """The row of a table for each token; `head` goes the way back with the same weight.
+    """The row of a table for each token; `head` maps back with the same weight.
 
-    The row of `padding_idx` begins with zeros, and what it is used for does not train it.
+    The row of `padding_idx` begins with zeros, and its uses do not train it.
 
     >>> from luminal_lab.session import Graph
     >>> layer = Embedding(100, 8)
@@ -81,7 +81,7 @@ class Embedding(Module):
         return (x == self.padding_idx).unsqueeze(-1).where(stop_gradient(rows), rows)
 
     def head(self, x: Tensor) -> Tensor:
-        """Return how much x is like each row: the scores of a language model with a tied head."""
+        """Return the products of x with all rows: the scores of a model with a tied head."""
         same_size(f"{kind_of(self)}.head", x, -1, self.embedding_dim, "embedding_dim")
         return x.linear(self.weight)
 

@@ -40,8 +40,8 @@ def constant(shape: Sizes, rng: np.random.Generator, value: float = 0.0) -> Valu
 
 
 def uniform(shape: Sizes, rng: np.random.Generator, low: float = 0.0, high: float = 1.0) -> Values:
-    """Return numbers that are equally likely everywhere between two bounds."""
-    # In place, as a large model's weights are many.
+    """Return uniformly distributed numbers between two bounds."""
+    # In place, since a large model has many weights.
     values = rng.random(shape, np.float32)
     values *= np.float32(high - low)
     values += np.float32(low)
@@ -49,9 +49,9 @@ def uniform(shape: Sizes, rng: np.random.Generator, low: float = 0.0, high: floa
 
 
 def within(fan_in: float) -> Draw:
-    """Return what draws uniformly within ±1 / √fan_in: `kaiming_uniform` with a = √5.
+    """Return an `init` that draws uniformly within ±1 / √fan_in: `kaiming_uniform` with a = √5.
 
-    So PyTorch begins the weights and biases of most layers.
+    PyTorch initialises the weights and biases of most layers this way.
     """
     bound = 1 / math.sqrt(fan_in)
     return partial(uniform, low=-bound, high=bound)
@@ -73,7 +73,7 @@ def trunc_normal(
     low: float = -2.0,
     high: float = 2.0,
 ) -> Values:
-    """Return normally distributed numbers, those outside of two bounds drawn again."""
+    """Return normally distributed numbers, with those outside two bounds drawn again."""
     values = normal(shape, rng, mean, std)
     if not low < high or not (low - 8 * std < mean < high + 8 * std):
         raise ShapeError(
@@ -91,7 +91,7 @@ def trunc_normal(
 
 
 def fans(shape: Sizes) -> tuple[int, int]:
-    """Return how many values each output of a weight is made of, and each input goes into.
+    """Return the number of inputs to each output of a weight, and of outputs from each input.
 
     >>> fans((4, 3)), fans((16, 8, 5, 5))
     ((3, 4), (200, 400))
@@ -134,6 +134,6 @@ def orthogonal(shape: Sizes, rng: np.random.Generator, gain: float = 1.0) -> Val
     rows, columns = shape[0], math.prod(shape[1:])
     tall = rng.standard_normal((max(rows, columns), min(rows, columns)))
     basis, upper = np.linalg.qr(tall)
-    basis *= np.sign(np.diag(upper))  # so that every such basis is equally likely
+    basis *= np.sign(np.diag(upper))  # makes every such basis equally likely
     wide = basis if rows >= columns else basis.T
     return (gain * wide).reshape(shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Checks of the numbers that schedules and optimisers are made of, at the user's line."""
+"""Checks of the settings of schedules and optimisers, with errors at the user's line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def within(
 ) -> None:
     """Raise unless a setting is a number from 0 (or above it) up to but not including `below`.
 
-    `whose` is what errors say that it is of, or an object, of whose class they are.
+    `whose` is the owner's name in errors, or an object whose class gives the name.
     """
     what = whose if isinstance(whose, str) else type(whose).__name__
     subject = f"{what}: {name} is {value!r}"

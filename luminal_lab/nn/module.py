@@ -8,8 +8,8 @@ class MLP(nn.Module):
     def forward(self, x):
         return self.down(self.up(x).gelu())
 
-A module belongs to no graph. Called on a tensor, it writes into that tensor's graph, and every node
-knows the path of the module that made it, as in "mlp.down". A parameter is used as it is, as in
+A module belongs to no graph. Called on a tensor, it extends that tensor's graph, and every node
+knows the path of its module, as in "mlp.down". A parameter is used directly, as in
 `x @ self.weight`; each graph borrows its value.
 """
 
@@ -42,18 +42,18 @@ T = TypeVar("T")
 Part: TypeAlias = "Parameter | Module"
 
 
-class Call(NamedTuple):
-    """A module whose `forward` runs, the graph that it writes, and its path there."""
+class ModuleCall(NamedTuple):
+    """A running `forward`: its module, the graph that it extends, and the path there."""
 
     module: Module
     graph: Workspace
     scope: str
     paths: dict[int, tuple[str, Module]]
-    """Where modules are in this one, by identity: worked out once a call."""
+    """The paths of modules in this one, by identity, computed once per call."""
     frame: FrameType
 
     def path_of(self, module: Module) -> str | None:
-        """Return the path of a module within the one that runs, if it has one."""
+        """Return the path of a module within the running one, if it has one."""
         if not self.paths:
             for name, child in reversed(_children(self.module).items()):
                 self.paths[id(child)] = name, child
@@ -65,7 +65,7 @@ class Call(NamedTuple):
         return path
 
 
-_CALLER: ContextVar[Call | None] = ContextVar("caller", default=None)
+_CALLER: ContextVar[ModuleCall | None] = ContextVar("caller", default=None)
 
 
 @partial(told_methods, on="module.")
@@ -77,16 +77,16 @@ class Module:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__init__ is Module.__init__:  # whose class is then the one that is called
+        if cls.__init__ is Module.__init__:  # then its class is the one that is called
             cls.__init__ = told(_plain, cls.__name__)
         if is_ours(getattr(sys.modules.get(cls.__module__), "__file__", None) or ""):
             told_methods(cls, on="module.")
 
     def __init__(self) -> None:
-        """Make a module without settings; a subclass need not call this."""
+        """Create a module without settings; a subclass need not call this."""
 
     training: bool = True
-    """Whether dropout drops and batches are measured; `train()` and `eval()` say it."""
+    """Whether dropout drops and batches are measured; `train()` and `eval()` set it."""
 
     @override
     def __setattr__(self, name: str, value: object) -> None:
@@ -101,7 +101,7 @@ class Module:
         super().__setattr__(name, value)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # each has its own
-        """Return what this module makes of tensors."""
+        """Return the module's result for tensors."""
         name = type(self).__name__
         raise DefinitionError(
             f"{name}: the class has no forward",
@@ -109,7 +109,7 @@ class Module:
             hint="define forward(self, x), which returns what the module makes of x",
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # what forward returns
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # the result of forward
         """Call `forward` in the graph and the scope that it belongs to."""
         caller = _CALLER.get()
         if caller is not None and not is_on_stack(caller.frame):
@@ -126,10 +126,10 @@ class Module:
                 hint="make one first, as in cx.tensor(shape).set(data)",
             )
         path = caller.path_of(self) if caller and caller.graph is graph else None
-        if not path:  # called by a user, or by a module that it is no part of
+        if not path:  # called by a user, or by a module that does not contain it
             self._values()
         scope = f"{caller.scope}.{path}" if caller and path else kind_of(self)
-        token = _CALLER.set(Call(self, graph, scope, {}, frame_of()))
+        token = _CALLER.set(ModuleCall(self, graph, scope, {}, frame_of()))
         try:
             with graph.scope(path or kind_of(self)):
                 return self.forward(*args, **kwargs)
@@ -168,7 +168,7 @@ class Module:
         return _once(_modules(self, "", ()))
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return what training changes, by path; each parameter once, under its first path."""
+        """Return the trained parameters by path, each once, under its first path."""
         return {path: p for path, p in self._values().items() if p.trainable}
 
     def buffers(self) -> dict[str, Parameter]:
@@ -176,7 +176,7 @@ class Module:
         return {path: p for path, p in self._values().items() if not p.trainable}
 
     def own(self) -> dict[str, Parameter]:
-        """Return the parameters and buffers that it holds itself, and not in a child, by name."""
+        """Return its own parameters and buffers, without those of children, by name."""
         parts = _parts(type(self).members(self))
         return _by_name((name, part) for name, part in parts if isinstance(part, Parameter))
 
@@ -202,13 +202,13 @@ class Module:
                 yield f"{path}.{name}" if path else name, parameter
 
     def _values(self) -> dict[str, Parameter]:
-        """Return all parameters and buffers by path, and have each be named by it.
+        """Return all parameters and buffers by path, and name each by its path.
 
-        One that a larger module has named keeps that name.
+        A name from a larger module stays.
         """
         values = _once(self._paths())
         for path, parameter in values.items():
-            # In a graph's text a name does not begin with a number.
+            # In a graph's text a name must not begin with a digit.
             name = f"{kind_of(self)}.{path}" if path[:1].isdigit() else path or kind_of(self)
             if parameter.name is None or name.endswith(f".{parameter.name}"):
                 parameter.name = name
@@ -217,21 +217,21 @@ class Module:
     # -- modes -------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
-        """Set whether this module and all in it are being trained, and return it."""
+        """Set whether this module and its parts are being trained, and return it."""
         for module in self.named_modules().values():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Set that this module and all in it are used and not trained, and return it."""
+        """Switch this module and its parts from training to use, and return it."""
         return self.train(False)
 
     # -- values ------------------------------------------------------------------------------------
 
     def initialise(self, seed: int = 0) -> Self:
-        """Have all parameters be drawn anew, each from the seed and its path, and return it.
+        """Draw all parameters anew, each from the seed and its path, and return the module.
 
-        Nothing is drawn before it is needed. The same module and seed have the same values again.
+        Values are drawn on demand. The same module and seed give the same values again.
         """
         if not isinstance(seed, int) or seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
             raise ArgumentError(
@@ -244,27 +244,27 @@ class Module:
         return self
 
     def to(self, dtype: DTypeLike) -> Self:
-        """Have all parameters that are floats be of another dtype, and return this module.
+        """Convert all float parameters to another dtype, and return this module.
 
-        They are new parameters: graphs that have borrowed the old ones keep those.
+        The converted parameters are new: graphs that have borrowed the old ones keep those.
         """
-        made = dict[int, Parameter]()
+        converted = dict[int, Parameter]()
         try:
             wanted = as_dtype(dtype)
         except LabError as error:
             raise at_user(error) from None
         if not wanted.is_float:
             raise DTypeError(
-                f"to: {wanted} is no float, as the parameters are that would become {wanted}",
+                f"to: {wanted} is not a float dtype, so it cannot replace that of float parameters",
                 where=str(here() or "") or None,
                 hint="one of float64, float32, float16, bfloat16",
             )
         for parameter in self._values().values():
             if parameter.dtype.is_float and parameter.dtype is not wanted:
-                made[id(parameter)] = parameter.cast(wanted)
+                converted[id(parameter)] = parameter.cast(wanted)
         for module in self.named_modules().values():
             for name, value in list(vars(module).items()):
-                setattr(module, name, _replaced(value, made, ()))
+                setattr(module, name, _replaced(value, converted, ()))
         return self
 
     def state_dict(self) -> dict[str, Array]:
@@ -279,7 +279,7 @@ class Module:
     def load_state_dict(self, state: Mapping[str, object], strict: bool = True) -> Loaded:
         """Give parameters and buffers the values of a `state_dict`, all or none of them.
 
-        Unless it is strict, what one of both has not is left out. That is what is returned.
+        Without `strict`, missing and extra entries are left out, and returned.
 
         >>> from luminal_lab import nn
         >>> nn.Linear(3, 2).load_state_dict({"bias": [0.0, 1.0], "scale": 2.0}, strict=False)
@@ -288,13 +288,13 @@ class Module:
         return load_values("load_state_dict", list(self._paths()), state, strict=strict)
 
     def save(self, path: str | Path) -> None:
-        """Write all values into a file in the format of safetensors."""
+        """Write all values into a safetensors file."""
         save_file(path, self._values())
 
     def load(self, path: str | Path, strict: bool = True) -> Self:
-        """Take the values from a file of safetensors, each when it is first needed.
+        """Take the values from a safetensors file, each when it is first needed.
 
-        The file is mapped into memory, and must stay as it is.
+        The file is mapped into memory, and must not change.
         """
         load_file(path, list(self._paths()), strict=strict)
         return self
@@ -302,7 +302,7 @@ class Module:
     # -- shown -------------------------------------------------------------------------------------
 
     def options(self) -> str:
-        """Return what the text of this module says beside its class, such as "3, 4"."""
+        """Return the settings in this module's text, such as "3, 4"."""
         return ""
 
     @override
@@ -311,12 +311,12 @@ class Module:
 
 
 def kind_of(module: Module) -> str:
-    """Return what scopes and error messages call a module: its class, as in "layer_norm"."""
+    """Return a module's name in scopes and error messages: its class, as in "layer_norm"."""
     return snake(type(module))
 
 
 def snake(cls: type) -> str:
-    """Return a class's name as a scope is written.
+    """Return a class's name in the style of scopes.
 
     >>> class GPT2Block: ...
     >>> snake(GPT2Block)
@@ -336,12 +336,14 @@ def _parts(
             yield name, value
         elif isinstance(value, (list, tuple, dict)):
             held = cast("Sequence[object] | dict[object, object]", value)
-            if held and not any(held is one for one in outer):  # it may hold itself
+            if held and not any(held is container for container in outer):  # it may hold itself
                 entries = held.items() if isinstance(held, dict) else enumerate(held)
-                yield from _parts(((f"{name}.{key}", one) for key, one in entries), (*outer, held))
+                yield from _parts(
+                    ((f"{name}.{key}", part) for key, part in entries), (*outer, held)
+                )
         elif isinstance(value, (set, frozenset)):
             values = cast("Iterable[object]", value)
-            if any(isinstance(one, (Parameter, Module)) for one in values):
+            if any(isinstance(value, (Parameter, Module)) for value in values):
                 raise at_user(
                     DefinitionError(
                         f"{name}: a set holds modules or parameters, which have no order there",
@@ -351,31 +353,31 @@ def _parts(
 
 
 def _by_name(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Return parts by name or path, which must be different."""
-    found = dict[str, T]()
+    """Return parts by name or path, or raise if two are equal."""
+    named = dict[str, T]()
     for name, part in parts:
-        if found.setdefault(name, part) is not part:
+        if named.setdefault(name, part) is not part:
             raise at_user(
                 DefinitionError(
                     f"{name}: two parts of a module have this path",
                     hint="rename the attribute, or the key of the dict, that has a dot",
                 )
             )
-    return found
+    return named
 
 
 def _plain(self: Module) -> None:
-    """Make a module whose class has no settings."""
+    """Create a module whose class has no settings."""
 
 
 def _children(module: Module) -> dict[str, Module]:
-    # By the class, as an attribute of the user's may have the name of a method.
+    # Through the class, since a user's attribute may have the name of a method.
     members = type(module).members(module)
     return _by_name((name, part) for name, part in _parts(members) if isinstance(part, Module))
 
 
 def _modules(module: Module, path: str, outer: tuple[Module, ...]) -> Iterator[tuple[str, Module]]:
-    """Yield a module and all in it by all their paths; one that holds itself is not followed."""
+    """Yield a module and its parts by all their paths; a module inside itself is not followed."""
     todo = [(path, module, outer)]
     while todo:
         path, module, outer = todo.pop()
@@ -384,7 +386,7 @@ def _modules(module: Module, path: str, outer: tuple[Module, ...]) -> Iterator[t
         todo += [
             (f"{path}.{name}" if path else name, child, within)
             for name, child in reversed(_children(module).items())
-            if not any(child is one for one in within)
+            if not any(child is parent for parent in within)
         ]
 
 
@@ -397,7 +399,7 @@ def _once(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
 
 
 def _graph_in(value: object) -> Workspace | None:
-    """Return the graph of the first tensor among arguments, or that is one of them itself."""
+    """Return the first graph among arguments: a tensor's, or an argument itself."""
     if isinstance(value, Lazy):
         return value.graph
     if isinstance(value, Workspace):
@@ -405,30 +407,32 @@ def _graph_in(value: object) -> Workspace | None:
     if isinstance(value, dict):
         value = list(cast("dict[object, object]", value).values())
     if isinstance(value, (list, tuple)):
-        for one in cast("Iterable[object]", value):
-            graph = _graph_in(one)
+        for entry in cast("Iterable[object]", value):
+            graph = _graph_in(entry)
             if graph is not None:
                 return graph
     return None
 
 
-def _replaced(value: object, made: Mapping[int, Parameter], outer: tuple[object, ...]) -> object:
-    """Return an attribute's value with others in the place of some parameters."""
+def _replaced(
+    value: object, converted: Mapping[int, Parameter], outer: tuple[object, ...]
+) -> object:
+    """Return an attribute's value with some parameters replaced."""
     if isinstance(value, Parameter):
-        return made.get(id(value), value)
-    if any(value is one for one in outer):
+        return converted.get(id(value), value)
+    if any(value is container for container in outer):
         return value
     outer = (*outer, value)
     if isinstance(value, tuple):
         parts = cast("tuple[object, ...]", value)
         again: Callable[[list[object]], object] = getattr(parts, "_make", tuple)
-        return again([_replaced(one, made, outer) for one in parts])
+        return again([_replaced(part, converted, outer) for part in parts])
     if isinstance(value, list):
         values = cast("list[object]", value)
-        values[:] = [_replaced(one, made, outer) for one in values]
+        values[:] = [_replaced(part, converted, outer) for part in values]
         return values
     if isinstance(value, dict):
         entries = cast("dict[object, object]", value)
-        entries.update({key: _replaced(one, made, outer) for key, one in entries.items()})
+        entries.update({key: _replaced(part, converted, outer) for key, part in entries.items()})
         return entries
     return value

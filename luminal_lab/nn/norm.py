@@ -51,7 +51,7 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Values over the root of their mean square along the last axes, times a weight."""
+    """Values over their root mean square along the last axes, times a weight."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class GroupNorm(Module):
 class BatchNorm(Module):
     """Mean 0 and variance 1 over all samples of each channel.
 
-    In training these are the batch's own, and each run moves the running mean and variance a bit
-    towards them (`momentum`; None: their plain average over all runs); else those are used.
+    Training uses the batch's own moments, and each run moves the running mean and variance a bit
+    towards them (`momentum`; None: their plain average over all runs); otherwise these are used.
     """
 
     ranks: ClassVar[tuple[int, ...]] = ()
@@ -171,16 +171,16 @@ class BatchNorm(Module):
             graph = x.graph
             assert isinstance(graph, Sources)
             n = x.constant(count, var.dtype, ())
-            # A symbolic count may be 1 in a run, which has no variance: 0 then, not NaN for good.
+            # A symbolic count may be 1 in a run, which has no variance: 0, as NaN would persist.
             others = n - 1 if isinstance(count, int) else (n - 1).clip(min=1.0)
             batches = _carried(graph, self.num_batches_tracked, lambda old: old + 1)
             rate = self.momentum
             step = batches.cast(var.dtype).recip() if rate is None else rate
-            for running, found in (
+            for running, measured in (
                 (self.running_mean, mean),
                 (self.running_var, var * (n * others.recip())),
             ):
-                _carried(graph, running, lambda old, new=found: old + (new - old) * step)
+                _carried(graph, running, lambda old, new=measured: old + (new - old) * step)
         return widened(x).batch_norm(mean, var, self.weight, self.bias, self.eps).cast(x.dtype)
 
     @override
@@ -189,7 +189,7 @@ class BatchNorm(Module):
 
 
 def _carried(graph: Sources, buffer: Parameter, change: Callable[[Tensor], Tensor]) -> Tensor:
-    """Have a change of a buffer be its value in the next run, after those already written."""
+    """Carry a change of a buffer to the next run, after earlier changes in the graph."""
     old = last = graph.parameter(buffer)
     for new, of in graph.ir.carries:
         if of == old.id:

@@ -15,7 +15,7 @@ from luminal_lab.tensor.window import Resized, Sizes
 
 
 class Pool(Module, ABC):
-    """What all pools share: a number of spatial axes, and inputs with or without a batch axis."""
+    """The base of pools: a number of spatial axes, and inputs with or without a batch axis."""
 
     count: ClassVar[int]
     """The number of spatial axes."""
@@ -27,7 +27,7 @@ class Pool(Module, ABC):
 
     @abstractmethod
     def pooled(self, x: Tensor) -> Tensor:
-        """Return what is made of [batch, channels, *spatial]."""
+        """Return the pooled [batch, channels, *spatial]."""
 
 
 class MaxPool(Pool):
@@ -136,7 +136,7 @@ class AvgPool3d(AvgPool):
 
 
 class AdaptivePool(Pool):
-    """As many windows as are asked for; None for as many as there are values."""
+    """The base of pools with a given number of windows; None for one per value."""
 
     def __init__(self, output_size: Resized) -> None:
         given = output_size if isinstance(output_size, Sequence) else [output_size] * self.count
@@ -152,7 +152,7 @@ class AdaptivePool(Pool):
 
 
 class AdaptiveAvgPool(AdaptivePool):
-    """The means of as many windows as are asked for."""
+    """The means of a given number of windows."""
 
     @override
     def pooled(self, x: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ class AdaptiveAvgPool3d(AdaptiveAvgPool):
 
 
 class AdaptiveMaxPool(AdaptivePool):
-    """The largest values of as many windows as are asked for."""
+    """The largest values of a given number of windows."""
 
     @override
     def pooled(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Marking weights: which of them compiled graphs may store in fewer bits."""
+"""Marks on weights that compiled graphs may store in fewer bits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.parameter import Parameter
 
 FORMS = ("q8_0",)
-"""The forms that there are, by their names in GGUF."""
+"""The known forms, by their names in GGUF."""
 
 
 @told
@@ -24,8 +24,8 @@ def quantise(
 ) -> dict[str, Parameter]:
     """Mark the weights of the `Linear` and `Embedding` layers of a module, and return them by path.
 
-    A mark changes no value: the weights stay as they are, in files too. It is the pass `quantised`
-    that has a compiled graph read the marked ones in that form. With None the mark is taken away.
+    A mark changes no value: the weights stay as they are, also in files. The pass `quantised`
+    makes compiled graphs read the marked weights in that form. None removes the mark.
 
     >>> from luminal_lab import nn
     >>> list(quantise(nn.Sequential(nn.Linear(64, 32), nn.ReLU())))
@@ -38,10 +38,10 @@ def quantise(
                 hint=nearest(str(form), FORMS) or f"the forms: {', '.join(FORMS)}",
             )
         )
-    found = _weights(what)
-    for parameter in found.values():
+    named = _weights(what)
+    for parameter in named.values():
         parameter.form = form or ""
-    return found
+    return named
 
 
 def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parameter]:
@@ -52,17 +52,21 @@ def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parame
             if isinstance(module, (Linear, Embedding))
         ]
         paths = {**what.parameters(), **what.buffers()}
-        return {path: one for path, one in paths.items() if any(one is m for m in matrices)}
+        return {
+            path: parameter
+            for path, parameter in paths.items()
+            if any(parameter is m for m in matrices)
+        }
     is_many = hasattr(what, "__iter__") and not isinstance(what, (str, Mapping, Tensor))
-    found: dict[str, Parameter] = {}
-    for place, one in enumerate(cast("Iterable[object]", what if is_many else [what])):
-        if not isinstance(one, Parameter):
-            shown = one.label if isinstance(one, Tensor) else repr(one)
+    named: dict[str, Parameter] = {}
+    for index, parameter in enumerate(cast("Iterable[object]", what if is_many else [what])):
+        if not isinstance(parameter, Parameter):
+            shown = parameter.label if isinstance(parameter, Tensor) else repr(parameter)
             raise at_user(
                 ArgumentError(
-                    f"quantise: {shown} is no parameter",
+                    f"quantise: {shown} is not a parameter",
                     hint="give a module, a parameter such as layer.weight, or a list of them",
                 )
             )
-        found[one.name or str(place)] = one
-    return found
+        named[parameter.name or str(index)] = parameter
+    return named

@@ -1,4 +1,4 @@
-"""Recurrent layers: their cells, and these unrolled over a known number of steps."""
+"""Recurrent layers: cells, and cells unrolled over a known number of steps."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Nonlinearity: TypeAlias = Literal["tanh", "relu"]
 
 
 class Recurrence(Module, ABC):
-    """What a recurrent layer computes at each step, and the sizes of its weights."""
+    """The computation of a recurrent layer at each step, and the sizes of its weights."""
 
     gates: ClassVar[int]
-    """How many vectors of the hidden size the weights make."""
+    """The number of vectors of the hidden size that the weights produce."""
     states: ClassVar[int] = 1
-    """How many vectors go from step to step; the first is the output."""
+    """The number of vectors passed from step to step; the first is the output."""
     input_size: int
     hidden_size: int
 
     @abstractmethod
     def step(self, seen: Tensor, kept: Tensor, state: State) -> State:
-        """Return the next state, given what the weights make of the input and of the output."""
+        """Return the next state from the weighted input and the weighted output."""
 
     def _weights(self, size: int, bias: bool, dtype: DTypeLike) -> dict[str, Parameter | None]:
         rows, draw = self.gates * self.hidden_size, within(self.hidden_size)
@@ -49,7 +49,7 @@ class Recurrence(Module, ABC):
         }
 
     def _first(self, given: Given, zeros: Tensor) -> State:
-        """Return the state to begin with, zeros unless one is given."""
+        """Return the initial state, zeros unless one is given."""
         if given is None:
             return (zeros,) * self.states
         state = given if isinstance(given, tuple) else (given,)
@@ -60,11 +60,12 @@ class Recurrence(Module, ABC):
                     hint="an LSTM has a pair (h, c), and others have h",
                 )
             )
-        for one in state:
-            if one.shape != zeros.shape:
+        for part in state:
+            if part.shape != zeros.shape:
                 raise at_user(
                     ShapeError(
-                        f"{kind_of(self)}: the state {one.label} must be {tuple_text(zeros.shape)}",
+                        f"{kind_of(self)}: the state {part.label} must be "
+                        f"{tuple_text(zeros.shape)}",
                         hint="its last axis is the hidden size; leave it out to begin with zeros",
                     )
                 )
@@ -76,7 +77,7 @@ class Recurrence(Module, ABC):
 
 
 class RNNStep(Recurrence):
-    """tanh (or ReLU) of what input and output make."""
+    """tanh (or ReLU) of the weighted input plus the weighted output."""
 
     gates = 1
     nonlinearity: Nonlinearity
@@ -193,8 +194,8 @@ class LSTMCell(LSTMStep, Cell):
 class Unrolled(Recurrence):
     """A recurrent layer over the first axis (or the second: `batch_first`), step by step.
 
-    The steps are written one after the other into the graph, so that their number must be known.
-    Returned are the outputs of all steps, and the last state of each layer and direction.
+    The steps are written one after the other into the graph, so their number must be known.
+    The results are the outputs of all steps, and the last state of each layer and direction.
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class Unrolled(Recurrence):
                 x = x.dropout(self.dropout, self.training)
             ways: list[Tensor] = []
             for direction in self.directions:
-                state = tuple(one[len(last)] for one in first)
+                state = tuple(part[len(last)] for part in first)
                 outputs, state = self._along(x, state, f"_l{layer}{direction}")
                 ways.append(outputs)
                 last.append(state)

@@ -1,7 +1,7 @@
 """Rotary position embedding: pairs of features are turned by angles that grow with the position.
 
 Pair k at position p is turned by p · base^(-2k / size). Half of the features stand before the other
-half (Llama as published by Hugging Face), or the two of a pair side by side (`interleaved`, as in
+half (Llama as published by Hugging Face), or the two of a pair are neighbours (`interleaved`, as in
 the paper). The score of two positions then depends on their distance alone.
 """
 
@@ -25,10 +25,10 @@ from luminal_lab.tensor.sources import Sources
 
 @dataclass(frozen=True)
 class Llama3Scaling:
-    """How Llama 3.1 and later reach beyond the context that they were first trained on.
+    """The scaling with which Llama 3.1 and later exceed their original training context.
 
     A pair that turns at most `low` times within that context is slowed down by `factor`, one that
-    turns `high` times or more is left as it is, and between the two it is a mixture.
+    turns `high` times or more stays unchanged, and pairs in between get a mixture.
     """
 
     factor: float
@@ -38,12 +38,12 @@ class Llama3Scaling:
 
 
 class Rotation(NamedTuple):
-    """The turns of some positions, made once for all the heads and layers that use them."""
+    """The turns of some positions, computed once for all heads and layers."""
 
     cos: Tensor
     """[seq, 1, pairs], or [seq, pairs, 1] if interleaved."""
     sin: Tensor
-    """The same with 2 in the place of 1: the first of a pair gains -sin of the second."""
+    """The same with 2 instead of 1: the first of a pair gains -sin of the second."""
 
     def turn(self, x: Tensor) -> Tensor:
         """Return [..., seq, size] with each pair of features turned."""
@@ -98,7 +98,7 @@ class RotaryEmbedding(Module):
         return self.rotation(x.graph, x.shape[-2], offset).turn(x)
 
     def rotation(self, graph: Workspace, length: DimLike, offset: DimLike = 0) -> Rotation:
-        """Return the turns of so many positions, from `offset` on."""
+        """Return the turns of `length` positions, from `offset` on."""
         assert isinstance(graph, Sources)
         start = graph.as_dim(offset)
         positions = graph.arange(start, start + graph.as_dim(length)).float()
@@ -109,7 +109,7 @@ class RotaryEmbedding(Module):
         return Rotation(angles.cos().unsqueeze(pair), angles.sin().unsqueeze(pair) * sign)
 
     def frequencies(self, graph: Workspace) -> Tensor:
-        """Return by how much each pair is turned from one position to the next."""
+        """Return the angle by which each pair turns from one position to the next."""
         assert isinstance(graph, Sources)
         pairs = graph.arange(self.size // 2).float()
         turn = (pairs * (-2 / self.size * math.log2(self.base))).exp2()

@@ -1,7 +1,7 @@
 """Learning rates that change: functions of the count of steps, computed in the graph.
 
-A schedule is called with the step, which counts from 0 and may be a tensor of any shape, so that
-`schedule(cx.arange(1000))` is its curve. A plain number is the schedule that stays as it is.
+A schedule takes the step, which counts from 0 and may be a tensor of any shape, so that
+`schedule(cx.arange(1000))` is its curve. A plain number is a constant schedule.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T", bound="Schedule")
 
 @dataclass_transform(frozen_default=True)
 def schedule(cls: type[T]) -> type[T]:
-    """Make a schedule a frozen dataclass; errors name the line that calls what that generates."""
-    made = dataclass(frozen=True, slots=True)(cls)
-    init = made.__init__
+    """Turn a schedule into a frozen dataclass whose errors name the caller's line."""
+    frozen = dataclass(frozen=True, slots=True)(cls)
+    init = frozen.__init__
     init.__code__ = init.__code__.replace(co_filename=__file__)
-    rate = made.__call__
+    rate = frozen.__call__
 
     @wraps(rate)
     def call(self: T, step: Tensor) -> Tensor:
@@ -42,12 +42,12 @@ def schedule(cls: type[T]) -> type[T]:
             )
         )
 
-    type.__setattr__(made, "__call__", call)
-    return made
+    type.__setattr__(frozen, "__call__", call)
+    return frozen
 
 
 class Schedule(ABC):
-    """The base of schedules: a value that says the learning rate of each step."""
+    """The base of schedules: a value that gives the learning rate of each step."""
 
     __slots__ = ()
 
@@ -58,7 +58,7 @@ class Schedule(ABC):
 
 @schedule
 class StepDecay(Schedule):
-    """A rate times a factor after every so many steps, as PyTorch's StepLR."""
+    """A rate times a factor once per `every` steps, like PyTorch's StepLR."""
 
     lr: float
     every: int
@@ -78,7 +78,7 @@ class StepDecay(Schedule):
 
 @schedule
 class Exponential(Schedule):
-    """A rate times a factor after every step, as PyTorch's ExponentialLR."""
+    """A rate times a factor after every step, like PyTorch's ExponentialLR."""
 
     lr: float
     factor: float
@@ -95,9 +95,9 @@ class Exponential(Schedule):
 
 @schedule
 class Linear(Schedule):
-    """A rate times what goes evenly from `start` to `end` in so many steps, as PyTorch's LinearLR.
+    """A rate times a factor from `start` to `end` in even steps, like PyTorch's LinearLR.
 
-    After them it stays.
+    After `steps` the factor stays.
     """
 
     lr: float
@@ -120,9 +120,9 @@ class Linear(Schedule):
 
 @schedule
 class Cosine(Schedule):
-    """Half a cosine from a rate down to the least, as PyTorch's CosineAnnealingLR.
+    """Half a cosine from a rate down to the least, like PyTorch's CosineAnnealingLR.
 
-    After so many steps it stays at the least.
+    After `steps` it stays at the least.
     """
 
     lr: float
@@ -142,9 +142,9 @@ class Cosine(Schedule):
 
 @schedule
 class Warmup(Schedule):
-    """First from a share `start` of a rate evenly up to it, and then another schedule.
+    """A warm-up from a share `start` of a rate evenly up to it, then another schedule.
 
-    It is PyTorch's SequentialLR of LinearLR and what follows, whose steps begin after the warm-up.
+    Like PyTorch's SequentialLR of LinearLR and another one, whose steps begin after the warm-up.
     """
 
     steps: int
@@ -168,16 +168,16 @@ class Warmup(Schedule):
 
 @schedule
 class OneCycle(Schedule):
-    """Up to a rate and down to nearly nothing, by two half cosines, as PyTorch's OneCycleLR."""
+    """Up to a rate and down to nearly 0, by two half cosines, like PyTorch's OneCycleLR."""
 
     lr: float
     steps: int
     rising: float = 0.3
     """The share of the steps in which it rises."""
     first: float = 25.0
-    """How many times the first rate is in the largest."""
+    """The ratio of the largest rate to the first."""
     last: float = 1e4
-    """How many times the last rate is in the first."""
+    """The ratio of the first rate to the last."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -198,14 +198,14 @@ class OneCycle(Schedule):
 
 
 def _part(step: Tensor, start: float, end: float) -> Tensor:
-    """Return how much of the way from a step to another is done, from 0 to 1."""
+    """Return the progress from one step to another, from 0 to 1."""
     way = step.cast("float32")
     way = way - start if start else way
     return (way * (1 / max(end - start, 1e-9))).clip(0.0, 1.0)
 
 
 def _falling(part: Tensor, start: float, end: float) -> Tensor:
-    """Return a number that goes from start to end as half a cosine does."""
-    # (1 + cos(π p)) / 2 as a square, which is exact near the end too.
+    """Return a number that moves from start to end along half a cosine."""
+    # (1 + cos(π p)) / 2 as a square, which is also exact near the end.
     wave = (part * (-math.pi / 2) + math.pi / 2).sin()
     return wave * wave * (start - end) + end

@@ -1,4 +1,4 @@
-"""Modules that are made of others alone, and modules that only change a shape."""
+"""Modules built only from others, and modules that only change a shape."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Sequential(Module):
         self.layers: dict[str, Layer] = {}
         for number, layer in enumerate(layers):
             if isinstance(layer, Mapping):
-                for name, one in cast("Mapping[str, Layer]", layer).items():
-                    self._add(name, one)
+                for name, module in cast("Mapping[str, Layer]", layer).items():
+                    self._add(name, module)
             else:
                 self._add(str(number), layer)
 
@@ -51,7 +51,7 @@ class Sequential(Module):
         return self.layers.items()
 
     @override
-    def forward(self, x: Any) -> Any:  # what its layers take and return
+    def forward(self, x: Any) -> Any:  # as its layers take and return
         for name, layer in self.layers.items():
             x = layer(x)
             if x is None:
@@ -74,14 +74,14 @@ class Sequential(Module):
             return self.layers[names[key]]
         if isinstance(key, str) and key in self.layers:
             return self.layers[key]
-        # Python asks for numbers until there is an IndexError.
+        # Python's iteration counts up until it gets an IndexError.
         raise IndexError(
             f"{kind_of(self)}: there is no layer {key!r} among {', '.join(names) or 'none'}"
         )
 
 
 class Identity(Module):
-    """What it is given, as it is."""
+    """The input, unchanged."""
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """Axes from the first to the last of some made one; by default all but the batch."""
+    """A range of axes merged into one; by default all but the batch."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -104,7 +104,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One axis made several."""
+    """One axis split into several."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)

@@ -21,9 +21,9 @@ def summary(module: Module) -> str:
 def _lines(
     module: Module, path: str, seen: dict[Parameter, str], outer: tuple[Module, ...]
 ) -> list[str]:
-    # By the class, as an attribute of the user's may have the name of a method.
+    # Through the class, since a user's attribute may have the name of a method.
     kind = type(module)
-    if any(module is one for one in outer):
+    if any(module is parent for parent in outer):
         return [f"{kind.__name__}, which this is a part of"]
     lines = [f"{kind.__name__}({kind.options(module)})  {_count(module)}".rstrip()]
     for name, parameter in kind.own(module).items():
@@ -48,7 +48,7 @@ def _lines(
 
 
 def _alike(block: tuple[str, list[str]]) -> tuple[str, list[str]]:
-    """Return what is the same for equal parts that are numbered, as "blocks.0" and "blocks.1"."""
+    """Return the key that equal numbered parts, as "blocks.0" and "blocks.1", share."""
     stem, _, last = block[0].rpartition(".")
     return (stem if last.isdigit() else block[0]), block[1]
 

@@ -1,4 +1,4 @@
-"""Transformers: encoder and decoder layers, stacks of them, and both together, as in PyTorch.
+"""Transformers: encoder and decoder layers, their stacks, and both together, as in PyTorch.
 
 The axes are [batch, seq, features]; a mask of bools is True where a key is seen. Names of weights
 are PyTorch's.
@@ -46,10 +46,10 @@ def activation_of(given: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class TransformerLayer(Module):
-    """What layers of encoders and decoders share: residuals, norms and the feed-forward part."""
+    """The base of encoder and decoder layers: residuals, norms and the feed-forward part."""
 
     crosses: ClassVar[bool] = False
-    """Whether there is an attention to what an encoder made."""
+    """Whether there is an attention to an encoder's result."""
 
     def __init__(
         self,
@@ -84,13 +84,13 @@ class TransformerLayer(Module):
             self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
 
     def around(self, x: Tensor, norm: LayerNorm, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return x and what a part makes of it, with the norm before the part or after the sum."""
+        """Return x plus a part's result, with the norm before the part or after the sum."""
         if self.norm_first:
             return x + self.dropout(part(norm(x)))
         return norm(x + self.dropout(part(x)))
 
     def feed(self, x: Tensor) -> Tensor:
-        """Return what the feed-forward part makes of each position."""
+        """Return the feed-forward part's result for each position."""
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     @override
@@ -202,7 +202,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder and a decoder that looks at what the encoder made.
+    """An encoder, and a decoder that attends to the encoder's result.
 
     >>> from luminal_lab.session import Graph
     >>> cx = Graph()

@@ -1,4 +1,4 @@
-"""Values of a module's parameters from elsewhere and to elsewhere: state dicts and safetensors."""
+"""Import and export of a module's values: state dicts and safetensors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 Named: TypeAlias = Sequence[tuple[str, Parameter]]
-"""Parameters by all of their paths; one that is shared has several."""
+"""Parameters by all of their paths; a shared parameter has several."""
 
 LARGEST_HEADER = 100_000_000
-"""Bytes, as the format has it."""
+"""The most bytes of a header, as in the format."""
 FILE_DTYPES = {
     "F64": "float64",
     "F32": "float32",
@@ -42,11 +42,11 @@ FILE_DTYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-"""The dtypes that the format of safetensors and we have, by its names."""
+"""The dtypes that we share with safetensors, by their names in its format."""
 
 
 class Loaded(NamedTuple):
-    """What a load left out: parameters without a value, and values without a parameter.
+    """The entries that a load left out: parameters without a value, and values without a parameter.
 
     >>> Loaded(("head.bias",), ("more", "scale"))
     <Loaded; missing: head.bias; extra: more, scale>
@@ -64,7 +64,7 @@ class Loaded(NamedTuple):
 def load_values(
     what: str, paths: Named, state: Mapping[str, object], *, strict: bool, copy: bool = True
 ) -> Loaded:
-    """Give parameters the values of a state dict, all of them or, if one does not fit, none."""
+    """Give parameters the values of a state dict, or none of them if one does not fit."""
     if not isinstance(state, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         is_module = callable(getattr(state, "state_dict", None))
         raise ArgumentError(
@@ -74,7 +74,7 @@ def load_values(
         )
     wanted = dict(paths)
     try:
-        found = {
+        values = {
             path: _array(f"{what}: {path}", value, wanted.get(path))
             for path, value in state.items()
         }
@@ -82,15 +82,15 @@ def load_values(
         error.where = error.where or str(here() or "") or None
         raise
     chosen, left = matched(
-        what, paths, {path: (v.shape, str(v.dtype)) for path, v in found.items()}, strict=strict
+        what, paths, {path: (v.shape, str(v.dtype)) for path, v in values.items()}, strict=strict
     )
     for parameter, path in chosen:
-        parameter.set(found[path], copy=copy)
+        parameter.set(values[path], copy=copy)
     return left
 
 
 def _array(what: str, value: object, parameter: Parameter | None) -> Array:
-    """Return a value as an array; plain numbers, which have no dtype, take their parameter's."""
+    """Return a value as an array; plain numbers take the dtype of their parameter."""
     if isinstance(value, Parameter):
         return value.value
     array = as_array(value, what)
@@ -101,7 +101,7 @@ def _array(what: str, value: object, parameter: Parameter | None) -> Array:
         is_whole = array.dtype.kind in "bi"
         if not is_whole or not low <= array.min(initial=low) <= array.max(initial=low) <= high:
             return array
-    with np.errstate(over="ignore"):  # what is too large is infinite
+    with np.errstate(over="ignore"):  # values that are too large become infinite
         return array.astype(parameter.dtype.numpy)
 
 
@@ -112,10 +112,10 @@ def matched(
     *,
     strict: bool,
 ) -> tuple[list[tuple[Parameter, str]], Loaded]:
-    """Return each parameter with the entry that is its value, given shapes and dtypes by path.
+    """Return each parameter with the path of its value, given shapes and dtypes by path.
 
-    What does not fit is reported at once. What is missing, or there for nothing, is too if that
-    is strict, and returned if not.
+    All misfits are reported at once. Missing and extra entries are reported if
+    strict, and returned if not.
     """
     chosen: dict[Parameter, str] = {}
     first: dict[Parameter, str] = {}
@@ -165,14 +165,14 @@ def _advice(faults: Iterable[str]) -> str:
 
 
 def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
-    """Write values into a file in the format of safetensors; it is replaced as a whole."""
+    """Write values into a safetensors file, which is replaced as a whole."""
     package = _package("save")
     _path("save", path)
     arrays = {
         name: np.require(parameter.value, requirements="C") for name, parameter in values.items()
     }
-    # A file that is mapped by somebody, perhaps by these very parameters, is not written into; the
-    # target of a link is replaced, and the link stays.
+    # A mapped file, perhaps of these very parameters, must not be written into; the target of a
+    # link is replaced, and the link stays.
     target = _path("save", path)
     try:
         target = Path(os.path.realpath(target))
@@ -196,7 +196,7 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
 
 
 def load_file(path: str | Path, paths: Named, *, strict: bool) -> Loaded:
-    """Have parameters take their values from a file, each when it is first needed."""
+    """Let parameters take their values from a file, each when it is first needed."""
     path = _path("load", path)
     what, before, file = f"load: {path}", _identity(path), open_file(path)
     given: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -218,8 +218,8 @@ def _reading(
 ) -> Callable[[], Array]:
     def read() -> Array:
         now = _identity(path)
-        # One that was deleted or replaced is still mapped; in one that was written into there is
-        # something else now, and to read beyond a new end would be the end of the process.
+        # A deleted or replaced file is still mapped; a file that was written into has
+        # other contents now, and a read beyond a new end would kill the process.
         if before and now and now[:2] == before[:2] and now != before:
             raise InputError(
                 f"load: {path} was changed after it was loaded, and {name} was not read from it "
@@ -234,12 +234,12 @@ def _reading(
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """Return which file this is, its size and when it was written; None where there is none."""
+    """Return the identity, size and write time of a file, or None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _path(what: str, path: object) -> Path:
@@ -253,7 +253,7 @@ def _path(what: str, path: object) -> Path:
 
 
 def open_file(path: str | Path) -> Any:  # noqa: ANN401  # an object of safetensors'
-    """Return a file of safetensors, mapped into memory, or say what is wrong with it."""
+    """Return a safetensors file, mapped into memory, or raise if something is wrong with it."""
     package = _package("load")
     try:
         return package.safe_open(Path(path), "np")
@@ -277,7 +277,7 @@ def _package(what: str) -> ModuleType:
 
 
 def _damage(path: Path, error: Exception) -> LabError:
-    """Return what to tell of a file that could not be read."""
+    """Return the message and the hint for a file that could not be read."""
     where = str(here() or "") or None
     if isinstance(error, FileNotFoundError):
         hint = "the present folder is gone"
@@ -290,14 +290,14 @@ def _damage(path: Path, error: Exception) -> LabError:
     if isinstance(error, OSError):
         return InputError(f"load: {path}: {error.strerror or error}", where=where)
     return InputError(
-        f"load: {path} is no whole file of safetensors: {_fault(path) or error}",
+        f"load: {path} is not a complete safetensors file: {_fault(path) or error}",
         where=where,
         hint="fetch it again, or write it with module.save(path)",
     )
 
 
 def _fault(path: Path) -> str | None:
-    """Return what contradicts the format: 8 bytes of length, a header in JSON, then the data."""
+    """Return the violation of the format: 8 bytes of length, a header in JSON, then the data."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

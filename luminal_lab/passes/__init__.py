@@ -1,1 +1,1 @@
-"""Passes: what changes a graph, and what shows how."""
+"""Passes, which change a graph, and the tools that show their changes."""

@@ -1,4 +1,4 @@
-"""What a pass is: a frozen dataclass with a name, its options as fields, and `run(ir, edit)`."""
+"""The base of passes: frozen dataclasses with a name, options as fields, and `run(ir, edit)`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from luminal_lab.core.ir import IR
 from luminal_lab.errors import DefinitionError
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-"""What the text form can write as the name of a pass, a rule or a fact."""
+"""The names of passes, rules and facts that the text form can write."""
 Option: TypeAlias = int | float | bool | str | tuple[str, ...]
 OPTIONS = (int, float, bool, str, tuple[str, ...], int | None)
-"""What the text form can write as an option."""
+"""The types of options that the text form can write."""
 
 
 class Pass:
     """A change of the graph; a subclass is a frozen dataclass, and its fields are its options.
 
-    `run` reads the graph and changes it through the editor. It knows nothing of snapshots,
-    verification or statistics: those are read off the editor's log.
+    `run` reads the graph and changes it through the editor. It knows nothing about snapshots,
+    verification or statistics: those are derived from the editor's log.
 
     >>> from luminal_lab.core.ops import Sin
     >>> @dataclass(frozen=True)
@@ -45,18 +45,18 @@ class Pass:
 
     name: ClassVar[str]
     is_early: ClassVar[bool] = False
-    """Whether it works on what devices make kernels of: wherever it is put, it runs before one."""
+    """Whether it must run before any device pass, wherever the pipeline lists it."""
     rounds: ClassVar[bool] = False
-    """Whether it changes values on purpose, by rounding them: a check of values begins anew."""
+    """Whether it rounds values on purpose; a check of values then begins anew."""
     rounds_otherwise: ClassVar[bool] = False
-    """Whether it puts functions of a device's own in place of ops, whose last place may differ."""
+    """Whether it replaces ops by a device's own functions, whose last place may differ."""
 
     def run(self, ir: IR, edit: Edit) -> None:
         """Change the graph that `edit` holds; `ir` is the graph as it was."""
         raise fault(type(self), "has no run", "define run(self, ir, edit)")
 
     def rules(self) -> tuple[object, ...]:
-        """Return the rules that this pass tries, for those who ask why one did not fire."""
+        """Return the rules that this pass tries, so that `why_not` can find them."""
         return ()
 
     @override
@@ -67,42 +67,43 @@ class Pass:
         super().__init_subclass__(**kwargs)
         if "name" in vars(cls):
             if not NAME.fullmatch(cls.name):
-                raise fault(cls, f"has a name that is no word: {cls.name!r}", "as in 'no-sines'")
+                raise fault(cls, f"has an invalid name: {cls.name!r}", "as in 'no-sines'")
             if not vars(cls).get("__doc__"):
                 raise fault(cls, "has no docstring", "say in one sentence what it does")
 
 
 def fault(cls: type, what: str, hint: str) -> DefinitionError:
-    """Return the error for a class of a pass that is not as it must be."""
+    """Return the error for an invalid pass class."""
     return DefinitionError(f"pass {getattr(cls, 'name', cls.__name__)!r}: it {what}", hint=hint)
 
 
 def options_of(of: object) -> dict[str, Option]:
-    """Return the options that are not as they are by default, by name."""
-    found: dict[str, Option] = {}
+    """Return the options that differ from their defaults, by name."""
+    options: dict[str, Option] = {}
     for field in fields(cast("Any", of)):
         value = getattr(of, field.name)
         if value != field.default:
-            found[field.name] = value
-    return found
+            options[field.name] = value
+    return options
 
 
 def option_types(cls: type) -> dict[str, object]:
     """Return the types of the options of a pass, by name."""
     if not getattr(vars(cls).get("__dataclass_params__"), "frozen", False):
-        raise fault(cls, "is no frozen dataclass", "write @dataclass(frozen=True) above the class")
+        hint = "write @dataclass(frozen=True) above the class"
+        raise fault(cls, "is not a frozen dataclass", hint)
     return {**_hints(cls)}
 
 
 @lru_cache(1000)
 def _hints(cls: type) -> dict[str, object]:
-    # To evaluate them takes long for what a text may name a thousand times.
+    # Cached: evaluating annotations is slow, and a text may name a pass a thousand times.
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cast("Any", cls))}
 
 
 def spec_text(name: str, options: dict[str, Option]) -> str:
-    """Write a pass as the text of a pipeline does: its name, and what is not as by default."""
+    """Return a pass as pipeline text: its name and the options that differ from the defaults."""
     written = ", ".join(f"{key} = {_option_text(value)}" for key, value in options.items())
     return f"{name}{{{written}}}" if written else name
 
@@ -114,7 +115,7 @@ def _option_text(value: Option) -> str:
 
 
 def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
-    """Make a pass of a function; its name is the function's, with `-` for `_`.
+    """Turn a function into a pass named after it, with `-` for `_`.
 
     >>> @graph_pass
     ... def erase_dead(ir, edit):
@@ -127,7 +128,7 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
     """
     if not inspect.isfunction(run) or len(inspect.signature(run).parameters) != 2:
         raise DefinitionError(
-            f"graph_pass: {run!r} is no function of a graph and an editor",
+            f"graph_pass: {run!r} is not a function of a graph and an editor",
             hint="write @ll.graph_pass above def my_pass(ir, edit): ...",
         )
 
@@ -141,5 +142,5 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
         "name": run.__name__.replace("_", "-"),
         "run": method,
     }
-    made = type(run.__name__, (Pass,), members)
-    return dataclass(frozen=True)(made)()
+    cls = type(run.__name__, (Pass,), members)
+    return dataclass(frozen=True)(cls)()

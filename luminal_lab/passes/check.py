@@ -1,7 +1,7 @@
-"""Whether passes keep values: both graphs are interpreted on drawn inputs; bisection finds why.
+"""Checks that passes keep values: interpret both graphs on drawn inputs, and bisect to a firing.
 
-Inputs on which a fact does not hold that the licence grants accuse nobody: they are left out. What
-inputs do not show, a rule that has fired may show by itself: each is tried as by `counterexample`.
+Inputs that violate a granted fact prove nothing and are left out. A wrong rule may fire without
+changing values on these inputs, so each rule that fired is also tried as by `counterexample`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import LabError, PassError, RangeError, TrustError, is_circumstance
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.draws import ASTRAY, Drawn, Given, draws, within
+from luminal_lab.passes.draws import ASTRAY, Given, Sample, draws, within
 from luminal_lab.passes.judge import (
     TOLERANCE,
     Bools,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from luminal_lab.passes.compilation import Compilation
 
 MOST_RULES = 1_000
-"""How many rules are remembered that were put to the test."""
+"""The number of tested rules to remember."""
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Inputs for one run, and what the graph as written makes of them."""
+class Reference:
+    """Inputs for one run, and the outputs of the graph as written."""
 
     kind: str
     data: Mapping[int, Array]
@@ -53,41 +53,41 @@ class Draw:
     values: tuple[Array, ...]
     """The outputs."""
     broken: frozenset[str]
-    """The facts that do not hold of these values, or of those on the way to them."""
+    """The facts that these outputs, or intermediate values, violate."""
     others: dict[Freedom, Readings] = field(default_factory=dict[Freedom, Readings])
     """The outputs in other readings of the graph."""
 
     @property
     def scaled(self) -> bool:
-        """Whether values are of one size, so that small ones are what is left of larger ones."""
+        """Whether values are of one magnitude, so that small results come from cancellation."""
         return self.kind in ("normal", "positive", "long")
 
 
 class Checker:
-    """The inputs drawn for a graph, on which every later version must give the same outputs."""
+    """Inputs drawn for a graph, on which every later version must give the same outputs."""
 
     def __init__(self, ir: IR, given: Given) -> None:
         self.given = given
         self.ir = ir
-        """The graph whose values later ones must have."""
+        """The graph that defines the expected values."""
         self.facts: frozenset[str] = frozenset()
-        """What the licences of the passes so far have granted."""
-        self.draws: list[Draw] = []
-        self.refused: list[Drawn] = []
-        """Inputs with an index that is no position, which a device has to refuse, too."""
+        """The facts granted by the licences of the passes so far."""
+        self.draws: list[Reference] = []
+        self.refused: list[Sample] = []
+        """Inputs with an index out of range, which a device has to refuse, too."""
         failure: Exception | None = None
-        for one in draws(ir, given):
-            found = self._drawn(ir, one)
-            if isinstance(found, Draw):
-                self.draws.append(found)
-            elif one.kind in ASTRAY and isinstance(found, RangeError):
-                self.refused.append(one)
+        for sample in draws(ir, given):
+            outcome = self._drawn(ir, sample)
+            if isinstance(outcome, Reference):
+                self.draws.append(outcome)
+            elif sample.kind in ASTRAY and isinstance(outcome, RangeError):
+                self.refused.append(sample)
             else:
-                failure = failure or found
+                failure = failure or outcome
         if not self.draws:
-            for one in draws(ir, given, careful=True):
-                found = self._drawn(ir, one)
-                self.draws += [found] if isinstance(found, Draw) else []
+            for sample in draws(ir, given, careful=True):
+                outcome = self._drawn(ir, sample)
+                self.draws += [outcome] if isinstance(outcome, Reference) else []
         if not self.draws:
             why = failure.message if isinstance(failure, LabError) else str(failure)
             raise PassError(
@@ -95,28 +95,28 @@ class Checker:
                 hint="give the inputs data with set(...): the check uses it",
             ) from failure
 
-    def _drawn(self, ir: IR, one: Drawn) -> Draw | Exception:
-        """Return a draw, or why the interpreter, or a function of the user's, refuses it."""
+    def _drawn(self, ir: IR, sample: Sample) -> Reference | Exception:
+        """Return a sample with its outputs, or the interpreter's or a user function's error."""
         try:
-            values, broken = self._outputs(ir, one.data, one.dims)
+            values, broken = self._outputs(ir, sample.data, sample.dims)
         except Exception as error:
             if is_circumstance(error):
                 raise
             return error
-        return Draw(one.kind, one.data, one.dims, values, broken)
+        return Reference(sample.kind, sample.data, sample.dims, values, broken)
 
     def _outputs(
         self, ir: IR, data: Mapping[int, Array], dims: Mapping[str, int]
     ) -> tuple[tuple[Array, ...], frozenset[str]]:
-        """Return the outputs, and the facts that do not hold of them or on the way to them."""
+        """Return the outputs, and the facts that they or intermediate values violate."""
         broken = set[str]()
 
         def looked_at(node: Node, value: Array, sources: Iterable[Array | None]) -> Array:
             broken.update(broken_facts(node, value, [*sources]))
             return value
 
-        found = self._values(ir, data, dims, ir.output_ids, looked_at)
-        return tuple(found[id] for id in ir.output_ids), frozenset(broken)
+        values = self._values(ir, data, dims, ir.output_ids, looked_at)
+        return tuple(values[id] for id in ir.output_ids), frozenset(broken)
 
     def _values(
         self,
@@ -138,9 +138,9 @@ class Checker:
     # -- one pass ----------------------------------------------------------------------------------
 
     def judges(self, by: Pass, licence: Iterable[str]) -> bool:
-        """Return whether anything was drawn on which all facts hold that are granted; say if not.
+        """Return whether some inputs satisfy all granted facts; warn if none do.
 
-        What is granted to a pass is granted to all that is compared later: its work is in there.
+        A fact granted to one pass counts for all later comparisons, since its work remains.
         """
         self.facts |= {*licence, *(["reassociate"] if by.rounds_otherwise else [])}
         if any(not draw.broken & self.facts for draw in self.draws):
@@ -154,7 +154,7 @@ class Checker:
         return False
 
     def check(self, snapshot: Snapshot, by: Pass) -> None:
-        """Raise a PassError that names the first wrong firing, if the pass has changed values."""
+        """Raise a PassError that names the first wrong firing if the pass has changed values."""
         for draw in self.draws:
             if not draw.broken & self.facts and self._differs(snapshot.ir, draw):
                 number = self._first_wrong(snapshot, draw)
@@ -162,16 +162,16 @@ class Checker:
         self._prove(snapshot, by)
 
     def begin_anew(self, ir: IR) -> None:
-        """Compare from here on with what a graph computes whose values were rounded on purpose."""
+        """Compare from here on with a graph whose values were rounded on purpose."""
         self.ir = ir
-        anew: list[Draw] = []
+        anew: list[Reference] = []
         for draw in self.draws:
             values, broken = self._outputs(ir, draw.data, draw.dims)
             anew.append(replace(draw, values=values, broken=broken, others={}))
         self.draws = anew
 
     def _prove(self, snapshot: Snapshot, by: Pass) -> None:
-        """Raise if a rule that has fired is wrong, though no draw shows it here."""
+        """Raise if a fired rule is wrong, even if no inputs show it here."""
         rules = {rule.name: rule for rule in by.rules() if isinstance(rule, Rule)}
         held = {node.dtype for ir in (self.ir, snapshot.ir) for node in ir}
         dtypes = tuple(dtype for dtype in DType if dtype in held)
@@ -191,30 +191,30 @@ class Checker:
     # -- what a device computes --------------------------------------------------------------------
 
     def check_device(self, compiled: Compilation) -> None:
-        """Raise a PassError that names the first wrong kernel, if a device gives other values."""
+        """Raise a PassError that names the first wrong kernel if a device gives other values."""
         facts = self.facts | compiled.licence
         freedom = Freedom("no_signed_zero" in facts, functions=True, contract="contract" in facts)
         for draw in self.draws:
             self._check_on_device(compiled, draw, freedom)
-        for one in self.refused:
-            self._check_refused(compiled, one, freedom)
+        for sample in self.refused:
+            self._check_refused(compiled, sample, freedom)
 
-    def _check_refused(self, compiled: Compilation, one: Drawn, freedom: Freedom) -> None:
-        """Raise a PassError if a device takes an index that the interpreter refuses."""
-        for id in dict.fromkeys(compiled.ir.output_ids):  # one may refuse it, and another not
+    def _check_refused(self, compiled: Compilation, sample: Sample, freedom: Freedom) -> None:
+        """Raise a PassError if a device accepts an index that the interpreter refuses."""
+        for id in dict.fromkeys(compiled.ir.output_ids):  # some outputs may refuse it, others not
             try:
-                self._values(compiled.ir, one.data, one.dims, (id,))
+                self._values(compiled.ir, sample.data, sample.dims, (id,))
             except RangeError as error:
                 refusal = error
             else:
-                continue  # what was to be indexed is not needed for it
+                continue  # this output does not need the indexed value
             try:
-                ways = self._on_device(compiled, one, (id,))
+                ways = self._on_device(compiled, sample, (id,))
             except PassError as error:
                 if isinstance(error.__cause__, RangeError):
                     continue
                 raise
-            if self._is_unneeded(compiled.ir, one, id, ways, freedom):
+            if self._is_unneeded(compiled.ir, sample, id, ways, freedom):
                 continue
             told = PassError(
                 f"pass {_device(compiled)}: what it compiled takes an index that is out of range: "
@@ -222,24 +222,24 @@ class Checker:
                 where=refusal.where,
                 hint="NumPy's interpreter refuses the same inputs; error.inputs has them",
             )
-            told.inputs = {node.name: one.data[node.id] for node in compiled.ir.inputs}
+            told.inputs = {node.name: sample.data[node.id] for node in compiled.ir.inputs}
             raise told
 
     def _is_unneeded(
         self,
         ir: IR,
-        one: Drawn,
+        sample: Sample,
         id: int,
         ways: Sequence[Mapping[int, Array]],
         freedom: Freedom,
     ) -> bool:
-        """Return whether an output is what any other index would make it, so that none is read."""
-        for other in within(ir, one):
+        """Return whether an output is the same for every index, so that none is read."""
+        for other in within(ir, sample):
             judge = _DeviceJudge(
                 ir, self._environment(other.data, other.dims), freedom, scaled=True
             )
             try:
-                if any(judge.first_wrong([id], found, {}) is not None for found in ways):
+                if any(judge.first_wrong([id], values, {}) is not None for values in ways):
                     return False
             except LabError as error:
                 if is_circumstance(error):
@@ -247,44 +247,46 @@ class Checker:
                 return False
         return True
 
-    def _check_on_device(self, compiled: Compilation, draw: Draw, freedom: Freedom) -> None:
+    def _check_on_device(self, compiled: Compilation, draw: Reference, freedom: Freedom) -> None:
         ir = compiled.ir
         judge = _DeviceJudge(ir, self._environment(draw.data, draw.dims), freedom, draw.scaled)
         asked = dict.fromkeys(ir.output_ids)
         ways = self._on_device(compiled, draw, asked)
-        if all(judge.first_wrong(asked, found, {}) is None for found in ways):
+        if all(judge.first_wrong(asked, values, {}) is None for values in ways):
             return
-        # With all that is launched asked for, each kernel is held to what it was given itself.
+        # With all launched nodes as outputs, each kernel is judged by its own inputs.
         launched = [node for node in ir.nodes if node.op.body_of() is not None]
-        made = {user.id: n for n in launched if n.extra for user in ir.users(n)}
-        made |= {n.id: n for n in launched if not n.extra}
+        launches = {user.id: n for n in launched if n.extra for user in ir.users(n)}
+        launches |= {n.id: n for n in launched if not n.extra}
         needed = ir.ancestors(asked)
-        order = [node.id for node in ir.nodes if node.id in made and node.id in needed]
+        order = [node.id for node in ir.nodes if node.id in launches and node.id in needed]
         wanted = dict.fromkeys(order) | asked
         again = self._on_device(compiled, draw, wanted)
         for later in again:
             for id in wanted:
-                call = made.get(id, ir[id])
+                call = launches.get(id, ir[id])
                 known = {source: later[source] for source in call.sources if source in later}
                 wrong = judge.first_wrong([id], later, known)
                 if wrong is not None:
                     raise self._wrong_kernel(compiled, draw, call, ir[id], *wrong)
-        # All kernels are right by themselves; what is wrong is what one was given that others made.
-        for later, found in zip(again, ways, strict=True):
+        # Each kernel is right by itself, so one received wrong values from others.
+        for later, earlier in zip(again, ways, strict=True):
             for id in asked:
-                wrong = judge.first_apart(id, later[id], found[id])
+                wrong = judge.first_apart(id, later[id], earlier[id])
                 if wrong is not None:
-                    raise self._wrong_kernel(compiled, draw, made.get(id, ir[id]), ir[id], *wrong)
+                    raise self._wrong_kernel(
+                        compiled, draw, launches.get(id, ir[id]), ir[id], *wrong
+                    )
 
     def _on_device(
-        self, compiled: Compilation, draw: Draw | Drawn, wanted: Iterable[int]
+        self, compiled: Compilation, draw: Reference | Sample, wanted: Iterable[int]
     ) -> Sequence[dict[int, Array]]:
-        """Return what the device computes, by each way in which it tries its kernels."""
+        """Return the device's values, one mapping for each way of running its kernels."""
 
         environment = self._environment(draw.data, draw.dims)
         try:
             return compiled.tried(environment, set(wanted))
-        except TrustError:  # nothing was run, so that nothing is wrong
+        except TrustError:  # nothing ran, so nothing is wrong
             raise
         except LabError as error:
             if is_circumstance(error):
@@ -299,25 +301,25 @@ class Checker:
     def _wrong_kernel(
         self,
         compiled: Compilation,
-        draw: Draw,
+        draw: Reference,
         node: Node,
         value: Node,
-        place: tuple[int, ...],
+        position: tuple[int, ...],
         right: object,
-        found: object,
+        wrong: object,
     ) -> PassError:
         body = node.op.body_of()
         kernel = node.op.name if body is None else body.name
         for launch in getattr(compiled.runner, "launches", ()):
             kernel = launch.kernel.name if launch.node == node.id else kernel
-        at = f" at {tuple_text(place)}" if place else ""
-        inputs = {one.name: draw.data[one.id] for one in compiled.ir.inputs}
+        at = f" at {tuple_text(position)}" if position else ""
+        inputs = {node.name: draw.data[node.id] for node in compiled.ir.inputs}
         shown = ", ".join(f"%{name} = {_text(array)}" for name, array in inputs.items())
         where = print_node(compiled.ir, node)
         where += "".join(f"\n{line}" for line in compiled.trace(node).lines)
         error = PassError(
             f"pass {_device(compiled)}: the kernel {kernel} computes another value than its graph "
-            f"says: {value} is {right!s}{at}, but the kernel makes it {found!s}; the "
+            f"says: {value} is {right!s}{at}, but the kernel makes it {wrong!s}; the "
             f"inputs were {shown or 'none'}",
             where=where,
             hint=f"error.inputs has the inputs; without check= print(cx.kernels[{kernel!r}]) shows "
@@ -328,7 +330,7 @@ class Checker:
 
     # -- comparing ---------------------------------------------------------------------------------
 
-    def _differs(self, ir: IR, draw: Draw) -> bool:
+    def _differs(self, ir: IR, draw: Reference) -> bool:
         try:
             values, broken = self._outputs(ir, draw.data, draw.dims)
         except LabError as error:
@@ -338,9 +340,9 @@ class Checker:
         if broken & self.facts:
             return False
         ids = self.ir.output_ids
-        for place, (right, found) in enumerate(zip(draw.values, values, strict=True)):
-            wrong = self._differences(right, found)
-            if unexplained(wrong, right, found, self._others(draw).of(ids[place])).any():
+        for index, (right, value) in enumerate(zip(draw.values, values, strict=True)):
+            wrong = self._differences(right, value)
+            if unexplained(wrong, right, value, self._others(draw).of(ids[index])).any():
                 return True
         return False
 
@@ -348,11 +350,11 @@ class Checker:
     def _freedom(self) -> Freedom:
         return Freedom("no_signed_zero" in self.facts, "reassociate" in self.facts)
 
-    def _differences(self, right: Array, found: Array) -> Bools:
-        """Return where values are not the same, bit by bit but for what the licence leaves open."""
-        return differences(right, found, exact=True, signs=not self._freedom.signs)
+    def _differences(self, right: Array, value: Array) -> Bools:
+        """Return where values differ, bit by bit except for freedoms that the licence grants."""
+        return differences(right, value, exact=True, signs=not self._freedom.signs)
 
-    def _others(self, draw: Draw) -> Readings:
+    def _others(self, draw: Reference) -> Readings:
         """Return the outputs of the graph in other readings of it."""
         freedom = self._freedom
         if freedom not in draw.others:
@@ -360,8 +362,8 @@ class Checker:
             draw.others[freedom] = Readings(self.ir, environment, self.ir.output_ids, freedom)
         return draw.others[freedom]
 
-    def _first_wrong(self, snapshot: Snapshot, draw: Draw) -> int:
-        """Return a firing before which the values are right and after which they are not."""
+    def _first_wrong(self, snapshot: Snapshot, draw: Reference) -> int:
+        """Return a firing that turns right values into wrong ones."""
         steps = snapshot.steps()
         right, wrong = 0, len(steps) - 1
         while wrong - right > 1:
@@ -372,7 +374,7 @@ class Checker:
                 right = middle
         return right
 
-    def _report(self, snapshot: Snapshot, number: int, draw: Draw, by: Pass) -> PassError:
+    def _report(self, snapshot: Snapshot, number: int, draw: Reference, by: Pass) -> PassError:
         steps = snapshot.steps()
         firing, count = snapshot.firings[number], len(snapshot.firings)
         before, after = steps[number], steps[number + 1]
@@ -389,44 +391,44 @@ class Checker:
         error.inputs = inputs
         return error
 
-    def _difference(self, firing: Firing, before: IR, after: IR, draw: Draw) -> str:
-        """Return where and how the values of what a firing replaced differ."""
+    def _difference(self, firing: Firing, before: IR, after: IR, draw: Reference) -> str:
+        """Return where and how the values of the replaced nodes differ."""
         pairs = [(c.node, c.into) for c in firing.changes if c.into is not None]
         pairs += list(zip(before.output_ids, after.output_ids, strict=True))
         for old, new in pairs:
             if before.table.get(old) is None or after.table.get(new) is None:
                 continue
             try:
-                one = self._values(before, draw.data, draw.dims, (old,))[old]
+                earlier = self._values(before, draw.data, draw.dims, (old,))[old]
                 other = self._values(after, draw.data, draw.dims, (new,))[new]
             except LabError as error:
                 if is_circumstance(error):
                     raise
                 return f"{after[new]} cannot be computed: {error.message}"
-            apart = self._differences(one, other)
+            apart = self._differences(earlier, other)
             if apart.any():
                 environment = self._environment(draw.data, draw.dims)
                 others = Readings(before, environment, [old], self._freedom)
-                apart = unexplained(apart, one, other, others.of(old))
+                apart = unexplained(apart, earlier, other, others.of(old))
             wrong = np.argwhere(apart)
             if len(wrong):
-                place = tuple(int(k) for k in wrong[0])
-                at = f" at {tuple_text(place)}" if place else ""
+                position = tuple(int(k) for k in wrong[0])
+                at = f" at {tuple_text(position)}" if position else ""
                 return (
-                    f"{before[old]} is {one[place]!s}{at}, but {after[new]}, which takes its "
-                    f"place, is {other[place]!s}"
+                    f"{before[old]} is {earlier[position]!s}{at}, but {after[new]}, which "
+                    f"takes its place, is {other[position]!s}"
                 )
         return "the outputs differ"
 
 
 @lru_cache(MOST_RULES)
 def _counterexample(rule: Rule, dtypes: tuple[DType, ...]) -> Counterexample | None:
-    """Put a rule to the test, once for the dtypes of a graph."""
+    """Test a rule, once for the dtypes of a graph."""
     return examine(rule, dtypes).wrong
 
 
 def _where(before: IR, firing: Firing) -> str | None:
-    """Return the line of what a firing replaced, and the user's."""
+    """Return the line of the replaced node, and the user's line."""
     if not firing.before:
         return None
     old = firing.before[0]
@@ -434,7 +436,7 @@ def _where(before: IR, firing: Firing) -> str | None:
 
 
 class _DeviceJudge:
-    """Compares what a device makes of a graph with the interpreter, on one draw."""
+    """A comparison of a device with the interpreter, on one set of inputs."""
 
     def __init__(self, ir: IR, environment: Environment, freedom: Freedom, scaled: bool) -> None:
         self.ir = ir
@@ -443,29 +445,29 @@ class _DeviceJudge:
         self.scaled = scaled
 
     def first_wrong(
-        self, ids: Iterable[int], found: Mapping[int, Array], known: Mapping[int, Array]
+        self, ids: Iterable[int], values: Mapping[int, Array], known: Mapping[int, Array]
     ) -> Difference | None:
-        """Return the first wrong value of some nodes, if some that they read are known."""
+        """Return the first wrong value of some nodes, given known values of others."""
         asked = list(ids)
         right = interpret(self.ir, self.environment, wanted=asked, known=known)
-        apart = {id: self._apart(id, right[id], found[id], known) for id in asked}
-        if any(one.any() for one in apart.values()):
+        apart = {id: self._apart(id, right[id], values[id], known) for id in asked}
+        if any(marks.any() for marks in apart.values()):
             others = Readings(self.ir, self.environment, asked, self.freedom, known)
-            for id, one in apart.items():
-                left = unexplained(one, right[id], found[id], others.of(id))
+            for id, marks in apart.items():
+                left = unexplained(marks, right[id], values[id], others.of(id))
                 if left.any():
-                    return _first(left, right[id], found[id])
+                    return _first(left, right[id], values[id])
         return None
 
-    def first_apart(self, id: int, right: Array, found: Array) -> Difference | None:
+    def first_apart(self, id: int, right: Array, value: Array) -> Difference | None:
         """Return where two runs of the same kernels differ."""
-        apart = self._apart(id, right, found, {})
-        return _first(apart, right, found) if apart.any() else None
+        apart = self._apart(id, right, value, {})
+        return _first(apart, right, value) if apart.any() else None
 
-    def _apart(self, id: int, right: Array, found: Array, known: Mapping[int, Array]) -> Bools:
+    def _apart(self, id: int, right: Array, value: Array, known: Mapping[int, Array]) -> Bools:
         coarse = max((TOLERANCE.get(dtype, 0.0) for dtype in self._rounded(id, known)), default=0.0)
         signs = not self.freedom.signs
-        return differences(right, found, scaled=self.scaled, least=coarse, signs=signs)
+        return differences(right, value, scaled=self.scaled, least=coarse, signs=signs)
 
     def _rounded(self, id: int, known: Mapping[int, Array]) -> Iterator[DType]:
         """Yield the dtypes to which values are rounded on the way to a node from known ones."""
@@ -477,25 +479,25 @@ class _DeviceJudge:
             seen.add(node.id)
             yield node.dtype
             body = node.op.body_of()
-            for one in () if body is None else _all_graphs(body):
-                yield from (inner.dtype for inner in one if not isinstance(inner.op, Input))
+            for graph in () if body is None else _all_graphs(body):
+                yield from (inner.dtype for inner in graph if not isinstance(inner.op, Input))
             todo += (source for source in node.sources if source not in known)
 
 
 class Difference(NamedTuple):
-    """Where a value is wrong, what it should be, and what it is."""
+    """The position of a wrong value, the expected value and the actual one."""
 
-    place: tuple[int, ...]
+    position: tuple[int, ...]
     right: object
-    found: object
+    value: object
 
 
-def _first(wrong: Bools, right: Array, found: Array) -> Difference:
-    place = tuple(int(k) for k in np.argwhere(wrong)[0])
-    if right.shape != found.shape or right.dtype != found.dtype:
-        types = [f"{one.dtype}{tuple_text(one.shape)}" for one in (right, found)]
+def _first(wrong: Bools, right: Array, value: Array) -> Difference:
+    position = tuple(int(k) for k in np.argwhere(wrong)[0])
+    if right.shape != value.shape or right.dtype != value.dtype:
+        types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (right, value)]
         return Difference((), *types)
-    return Difference(place, right[place], found[place])
+    return Difference(position, right[position], value[position])
 
 
 def _device(compiled: Compilation) -> str:

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, held off while something large is made."""
+"""Python's garbage collector, paused while a function builds many objects."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def uncollected(make: Callable[P, T]) -> Callable[P, T]:
-    """Have a function keep the collector from walking over all that lives, time and again.
+    """Pause the garbage collector while a function runs.
 
-    A compile, or the data of a picture, is many records that are nearly all kept: there is little
-    to be found.
+    A compile, or the data of a picture, creates many records and keeps nearly all, so repeated
+    walks over all live objects find little.
     """
 
     @wraps(make)

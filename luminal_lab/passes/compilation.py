@@ -1,4 +1,4 @@
-"""What a compile leaves: the snapshots, and the way of a line or a node through all of them."""
+"""The result of a compile: its snapshots, and the path of a line or a node through them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias, final
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
@@ -32,7 +32,7 @@ LINE = re.compile(r"(.*?)(?:,\s*line\s+|:)(\d+)$")
 
 
 class Launched(Protocol):
-    """A launch, which computes a node."""
+    """A launch of a kernel, which computes a node."""
 
     @property
     def node(self) -> int:
@@ -41,33 +41,33 @@ class Launched(Protocol):
 
     @property
     def kernel(self) -> Named:
-        """What computes it."""
+        """The name of its kernel."""
         ...
 
 
 class Named(Protocol):
-    """A kernel, which launches use."""
+    """A kernel that launches use."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the kernel."""
         ...
 
 
 Following: TypeAlias = NodeLike | Launched | Named
-"""What stands for a node: itself, its name or number, a launch, or a kernel."""
+"""A reference to a node: itself, its name or number, a launch, or a kernel."""
 
 
 @told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """The nodes that one node, or one line of the user's, is in every snapshot."""
+    """The nodes that represent a node, or a user's line, in every snapshot."""
 
     rows: tuple[tuple[Snapshot, tuple[Node, ...]], ...]
 
     @property
     def lines(self) -> tuple[Origin, ...]:
-        """The lines of the user's that the first snapshot's nodes come from."""
+        """The user's lines that the first snapshot's nodes come from."""
         origins = [node.meta.origin for node in self.rows[0][1]]
         return tuple(dict.fromkeys(origin for origin in origins if origin is not None))
 
@@ -113,7 +113,7 @@ def _title(first: Snapshot, last: Snapshot) -> str:
 class Compilation(Charted, Examined):
     """The result of a compile.
 
-    `snapshots[0]` is the graph as written, then there is one for each pass that ran.
+    `snapshots[0]` is the graph as written; one more follows for each pass that ran.
     """
 
     def __init__(
@@ -127,15 +127,15 @@ class Compilation(Charted, Examined):
         self.snapshots = tuple(snapshots)
         self.pipeline = pipeline
         self.licence = frozenset(licence)
-        """The facts that rules were granted, where no pipeline within says others."""
+        """The facts granted to rules, unless an inner pipeline grants others."""
         self.verify_seconds = verify_seconds
-        """What verification took, all passes together."""
+        """The time that verification took, all passes together."""
         self.program = runner
-        """What the device made of the last graph, kernels and plans, could they run here or not."""
+        """The device's kernels and plans for the last graph, whether or not they can run here."""
         self.runner = runner if getattr(runner, "is_runnable", True) else None
-        """What runs the last graph, if it is not the interpreter."""
+        """The runner of the last graph, unless the interpreter runs it."""
         self.storage = Storage(self.ir)
-        """What is made of inputs when they change, and not at each run."""
+        """Values derived from inputs when they change, not at each run."""
 
     @property
     def written(self) -> IR:
@@ -149,16 +149,16 @@ class Compilation(Charted, Examined):
 
     @property
     def seconds(self) -> float:
-        """What all passes took together, without verification."""
+        """The time that all passes took together, without verification."""
         return sum(snapshot.seconds for snapshot in self.snapshots)
 
     @property
     def rounds(self) -> bool:
-        """Whether a pass changed values on purpose, by rounding them."""
-        return any(one.rounds for one in self.pipeline.flat())
+        """Whether a pass rounded values on purpose."""
+        return any(pass_.rounds for pass_ in self.pipeline.flat())
 
     def __getitem__(self, name: str | int) -> Snapshot:
-        """Return a snapshot by number, or the last in which a pass of this name did something."""
+        """Return a snapshot by number, or the last one where the named pass changed something."""
         if isinstance(name, int):
             if not -len(self.snapshots) <= name < len(self.snapshots):
                 raise GraphError(
@@ -167,20 +167,20 @@ class Compilation(Charted, Examined):
                 )
             return self.snapshots[name]
         wanted = name if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        found = [s for s in self.snapshots if wanted in (s.name, s.title)]
-        if not found:
+        matching = [s for s in self.snapshots if wanted in (s.name, s.title)]
+        if not matching:
             raise GraphError(
                 f"compilation: no pass {name!r} ran",
                 hint=nearest(name, [s.name for s in self.snapshots]),
             )
-        return next((s for s in reversed(found) if s.firings), found[-1])
+        return next((s for s in reversed(matching) if s.firings), matching[-1])
 
     def values(
         self,
         environment: Environment,
         wanted: AbstractSet[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of the last graph, by their ids."""
         stored = opened(lambda: self.storage.values(environment, wanted))
@@ -195,9 +195,9 @@ class Compilation(Charted, Examined):
     def tried(
         self, environment: Environment, wanted: AbstractSet[int]
     ) -> Sequence[dict[int, Array]]:
-        """Return the values of nodes as kernels make them that nobody trusts yet.
+        """Return the values of nodes as computed by untrusted kernels.
 
-        A device that tries its kernels apart returns those of each way in which it has run them.
+        A device that runs its kernels in isolation returns one mapping for each way of doing so.
         """
         tried = getattr(self.runner, "tried", None)
         if tried is None:
@@ -207,10 +207,10 @@ class Compilation(Charted, Examined):
     # -- following one thing -----------------------------------------------------------------------
 
     def trace(self, what: Following | Origin) -> Trace:
-        """Follow a node through all snapshots, or all nodes of a line of the user's.
+        """Follow a node, or all nodes of a user's line, through all snapshots.
 
-        A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, as it
-        is in any snapshot, by a launch that computes it, or by a kernel, whose first launch counts.
+        A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, a
+        record in any snapshot, a launch that computes it, or a kernel, whose first launch counts.
         """
         ids, start = self._meant(what)
         rows: dict[int, set[int]] = {start: ids}
@@ -228,42 +228,42 @@ class Compilation(Charted, Examined):
         )
 
     def _meant(self, what: Following | Origin) -> tuple[set[int], int]:
-        """Return the ids of the nodes meant, and the first snapshot that has them."""
+        """Return the ids of the requested nodes, and the first snapshot that has them."""
         if isinstance(what, Origin):
             return self._of_line(what.file, what.line), 0
         line = LINE.match(what) if isinstance(what, str) and not what.startswith("%") else None
         if line is not None:
             return self._of_line(line.group(1), int(line.group(2))), 0
-        one = self.node_of("trace", what)
-        id = self.find(one).id  # a name may go over to what takes a node's place
+        node = self.node_of("trace", what)
+        id = self.find(node).id  # a name may pass to a node's replacement
         return {id}, self.first_with(id)
 
     def node_of(self, asking: str, what: Following) -> NodeLike:
-        """Return the node that is meant: of a launch its own, of a kernel that of its first one."""
+        """Return the requested node: a launch's own, or that of a kernel's first launch."""
         if isinstance(what, (int, str)):
             return what
         launches: Sequence[Launched] = getattr(self.program, "launches", ())
-        used = [one.node for one in launches if one.kernel == what]
+        used = [launch.node for launch in launches if launch.kernel == what]
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
         if isinstance(own, int) or used:
             return own if isinstance(own, int) else used[0]
         raise GraphError(
-            f"{asking}: {what!r} is no node, and no launch or kernel of this compile",
+            f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
         )
 
     def _of_line(self, file: str, number: int) -> set[int]:
-        found: set[int] = set()
+        ids: set[int] = set()
         files: set[str] = set()
         for node in self.written.nodes:
             origin = node.meta.origin
             if origin is not None and (origin.file == file or origin.file.endswith("/" + file)):
                 files.add(origin.file)
                 if origin.line == number:
-                    found.add(node.id)
-        if found:
-            return found
+                    ids.add(node.id)
+        if ids:
+            return ids
         if files:
             lines = {o.line for n in self.written.nodes if (o := n.meta.origin) and o.file in files}
             near = sorted(sorted(lines, key=lambda line: abs(line - number))[:5])
@@ -291,7 +291,7 @@ class Compilation(Charted, Examined):
         )
 
     def find(self, node: NodeLike) -> Node:
-        """Return a node as it is in the last snapshot that has it."""
+        """Return a node's record in the last snapshot that has it."""
         self.first_with(node)
         id = node if isinstance(node, (int, str)) else node.id
         return next(s.ir[id] for s in reversed(self.snapshots) if id in s.ir)
@@ -304,18 +304,18 @@ class Compilation(Charted, Examined):
     # -- asking ------------------------------------------------------------------------------------
 
     def why(self, node: Following) -> Story:
-        """Tell in sentences where a node, or that of a launch or a kernel, comes from."""
+        """Tell in sentences where a node, a launch or a kernel comes from."""
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
     def why_not(self, rule: Rule | str, node: Following) -> Story:
         """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
-        found = self.find(self.node_of("why_not", node))
-        return told_why_not(self.snapshots, self.pipeline, rule, found)
+        current = self.find(self.node_of("why_not", node))
+        return told_why_not(self.snapshots, self.pipeline, rule, current)
 
     # -- shown -------------------------------------------------------------------------------------
 
     def to_pandas(self, of: Of = "passes") -> Table:
-        """Return a table of pandas: a row for each pass, each firing, or each rule of a pass."""
+        """Return a pandas table: a row for each pass, each firing, or each rule of a pass."""
         return pass_table("compilation", self.snapshots, of)
 
     @override
@@ -323,7 +323,7 @@ class Compilation(Charted, Examined):
         rows = [("", "pass", "nodes", "firings", "ms")]
         for idle, group in groupby(self.snapshots, key=_is_idle):
             passes = list(group)
-            shown = [passes] if idle else [[one] for one in passes]
+            shown = [passes] if idle else [[record] for record in passes]
             rows += [_row(together) for together in shown]
         wide = max(32, *(len(row[1]) for row in rows))
         return "\n".join(
@@ -346,10 +346,10 @@ def _is_idle(snapshot: Snapshot) -> bool:
 
 
 def _row(passes: Sequence[Snapshot]) -> tuple[str, str, str, str, str]:
-    """Return the row of a table for one pass, or for some that did nothing."""
+    """Return a table's row for one pass, or for several that changed nothing."""
     first, last = passes[0], passes[-1]
     turn = f" (round {first.round})" if first.round > 1 else ""
     title = f"{first.title}{turn}" if len(passes) == 1 else f"{len(passes)} passes without a change"
     number = f"{first.index}" if first is last else f"{first.index}-{last.index}"
-    seconds = sum(one.seconds for one in passes)
+    seconds = sum(record.seconds for record in passes)
     return number, title, f"{len(last.ir)}", f"{len(first.firings)}", f"{seconds * 1e3:.2f}"

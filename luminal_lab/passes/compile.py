@@ -39,9 +39,9 @@ Check: TypeAlias = Literal["values"] | None
 __all__ = ["Compilation", "GenericCompiler", "Given", "compile_ir"]
 
 LOG = logging.getLogger("luminal_lab")
-"""A record for each pass, at the level of debugging; `record.snapshot` has the figures."""
+"""A log record for each pass, at debug level; `record.snapshot` has the figures."""
 LEAST_LIMIT = 1_000
-"""How many firings of one pass are allowed on a small graph, and 20 a node on a large one."""
+"""The most firings of one pass on a small graph; a large graph allows 20 per node."""
 
 
 def compile_ir(
@@ -53,11 +53,11 @@ def compile_ir(
     given: Given | None = None,
     specialise: Mapping[str, int] | None = None,
 ) -> Compilation:
-    """Run passes on a graph, and return the snapshots that they leave.
+    """Run passes on a graph, and return a snapshot for each.
 
     With `check="values"` the interpreter runs after each pass on drawn inputs, and a pass that
-    changes what the graph computes is reported with the first wrong firing; what a device makes of
-    the last graph is run once, and a kernel that computes something else is named.
+    changes what the graph computes is reported with the first wrong firing; a device runs its
+    kernels once, and an error names any kernel that computes something else.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.passes.pattern import variables
@@ -109,21 +109,21 @@ def _compiled(
     compiling: _Compiling | None = None
     try:
         compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
-        made = compiling.run(facts, sizes)
-    except BaseException as error:  # Ctrl-C, too
+        compilation = compiling.run(facts, sizes)
+    except BaseException as error:  # including Ctrl-C
         if compiling is not None:
-            for one in LISTENERS.get():
-                one.compiled(compiling.so_far(), error)
+            for listener in LISTENERS.get():
+                listener.compiled(compiling.so_far(), error)
         if isinstance(error, KeyboardInterrupt):
             raise _stopped(compiling, is_checked=check is not None) from None
         raise
-    for one in LISTENERS.get():
-        one.compiled(made, None)
-    return made
+    for listener in LISTENERS.get():
+        listener.compiled(compilation, None)
+    return compilation
 
 
 def _stopped(compiling: _Compiling | None, *, is_checked: bool) -> Interrupted:
-    """Return what Ctrl-C is in a compile."""
+    """Return the error for Ctrl-C during a compile."""
     done = 0 if compiling is None else len(compiling.snapshots) - 1
     many = "1 pass" if done == 1 else f"{done} passes"
     return Interrupted(
@@ -133,7 +133,7 @@ def _stopped(compiling: _Compiling | None, *, is_checked: bool) -> Interrupted:
 
 
 def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
-    """Return the sizes for which a graph is to have code of its own, or raise."""
+    """Return the sizes for which a graph gets specialised code, or raise."""
     if not isinstance(specialise, Mapping):
         raise ArgumentError(
             f"compile: specialise is {specialise!r}, which names no dim",
@@ -166,7 +166,7 @@ class _Compiling:
         self.given = given
         self.checker = Checker(ir, given) if check is not None else None
         self.ir = ir.bare()
-        """The newest graph: what is worked out about it serves all passes until one changes it."""
+        """The newest graph, whose cached analyses serve all passes until one changes it."""
         start = perf_counter()
         if verifying:
             verify(self.ir)
@@ -181,16 +181,16 @@ class _Compiling:
         """Run the pipeline on the graph as written."""
         self.licence = licence
         devices = self.pipeline.devices()
-        # The passes of one round; each further one adds its own when it is there.
+        # The passes of one round; each further round adds its own when it begins.
         sure = sum(1 for _ in self.pipeline.flat()) + len(devices)
         with progress(f"compile {self.snapshots[0].ir.name}", sure, "pass") as self.bar:
             self._run_pipeline(self.pipeline, licence, 1)
             for device in devices:
                 self.bar.now(device.name)
-            return self._made(specialise)
+            return self._finished(specialise)
 
-    def _made(self, specialise: Mapping[str, int]) -> Compilation:
-        """Return what came out, with what runs it."""
+    def _finished(self, specialise: Mapping[str, int]) -> Compilation:
+        """Return the compilation with its runner, checked if requested."""
         try:
             runner = self.pipeline.runner(self.snapshots[-1].ir, specialise)
         except (DeviceError, ScheduleError, TrustError) as error:
@@ -201,17 +201,17 @@ class _Compiling:
             told = PassError(f"compile: {message}", where=error.where, hint=error.hint)
             told.snapshots = tuple(self.snapshots)
             raise told from error
-        made = self.so_far(runner)
-        if self.checker is not None and made.runner is not None:
+        compilation = self.so_far(runner)
+        if self.checker is not None and compilation.runner is not None:
             try:
-                self.checker.check_device(made)
+                self.checker.check_device(compilation)
             except (PassError, TrustError) as error:
-                error.snapshots = made.snapshots
+                error.snapshots = compilation.snapshots
                 raise
-        return made
+        return compilation
 
     def so_far(self, runner: Runner | None = None) -> Compilation:
-        """Return what there is of a compile, which may have been broken off."""
+        """Return the compilation so far, which may have been broken off."""
         given = self.pipeline, self.verify_seconds, runner, self.licence
         return Compilation(self.snapshots, *given)
 
@@ -224,50 +224,52 @@ class _Compiling:
             changed = False
             if repetition > 1:
                 self.bar.more(sum(1 for _ in pipeline.flat()))
-            for one in pipeline.passes:
+            for entry in pipeline.passes:
                 now = repetition if pipeline.rounds > 1 else turn
-                if isinstance(one, Pipeline):
-                    changed |= self._run_pipeline(one, licence, now)
+                if isinstance(entry, Pipeline):
+                    changed |= self._run_pipeline(entry, licence, now)
                 else:
-                    self.bar.now(str(one))
-                    changed |= self._run_pass(one, licence, now)
+                    self.bar.now(str(entry))
+                    changed |= self._run_pass(entry, licence, now)
                     self.bar.step()
             any_change |= changed
             if not changed:
                 break
         return any_change
 
-    def _run_pass(self, one: Pass, licence: frozenset[str], turn: int) -> bool:
+    def _run_pass(self, pass_: Pass, licence: frozenset[str], turn: int) -> bool:
         before = self.snapshots[-1].ir
         ir = self.ir
         limit = max(LEAST_LIMIT, 20 * before.next_id)
         edit = Edit(ir, licence=licence, limit=limit, weights=self.given.weights)
         start = perf_counter()
         try:
-            returned: object = one.run(ir, edit)
+            returned: object = pass_.run(ir, edit)
             if returned is not None:
                 raise PassError(
-                    f"its run returned {returned!r}, and not nothing",
+                    f"its run returned {returned!r} instead of None",
                     hint="change the graph with edit.insert, replace and erase",
                 )
         except Exception as error:
-            raise self._failed(one, error, edit) from error
+            raise self._failed(pass_, error, edit) from error
         seconds = perf_counter() - start
         after = edit.ir()
         refusals = tuple(edit.refusals.values())
         if after is ir:
             after = before
         else:
-            self._check(one, edit, before, after)
-        checked = self.checker is not None and not one.rounds and self.checker.judges(one, licence)
-        record = Record(str(one), edit.log, refusals, seconds, self.verifying, checked, turn)
+            self._check(pass_, edit, before, after)
+        checked = (
+            self.checker is not None and not pass_.rounds and self.checker.judges(pass_, licence)
+        )
+        record = Record(str(pass_), edit.log, refusals, seconds, self.verifying, checked, turn)
         snapshot = Snapshot(before, after, record, len(self.snapshots))
         if self.checker is not None and edit.log:
             try:
-                if one.rounds:
+                if pass_.rounds:
                     self.checker.begin_anew(after)
                 elif checked:
-                    self.checker.check(snapshot, one)
+                    self.checker.check(snapshot, pass_)
             except PassError as error:
                 error.snapshots = tuple(self.snapshots)
                 raise
@@ -275,8 +277,8 @@ class _Compiling:
         LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
         return bool(edit.log)
 
-    def _check(self, one: Pass, edit: Edit, before: IR, after: IR) -> None:
-        """Raise if what a pass has made breaks a law, or takes or gives something else."""
+    def _check(self, pass_: Pass, edit: Edit, before: IR, after: IR) -> None:
+        """Raise if the graph after a pass breaks a law, or has other inputs or outputs."""
         start = perf_counter()
         ir = after.bare()
         try:
@@ -284,19 +286,19 @@ class _Compiling:
                 verify(ir, self.ir)
             _check_face(before, after)
         except LabError as error:
-            raise self._failed(one, error, edit) from error
+            raise self._failed(pass_, error, edit) from error
         self.ir = ir
         self.verify_seconds += perf_counter() - start
 
-    def _failed(self, one: Pass, error: Exception, edit: Edit) -> PassError:
+    def _failed(self, pass_: Pass, error: Exception, edit: Edit) -> PassError:
         rule = edit.log[-1].rule if edit.log else ""
-        place = f" after the rule {rule!r}" if rule else ""
+        after = f" after the rule {rule!r}" if rule else ""
         if isinstance(error, LabError):
             where = error.where or (None if isinstance(error, PassError) else _culprit(edit))
-            told = PassError(f"pass {one}{place}: {error.message}", where=where, hint=error.hint)
+            told = PassError(f"pass {pass_}{after}: {error.message}", where=where, hint=error.hint)
         else:
             told = PassError(
-                f"pass {one}{place}: it failed with {type(error).__name__}: {error}",
+                f"pass {pass_}{after}: it failed with {type(error).__name__}: {error}",
                 where=_culprit(edit),
                 hint="the traceback above this shows where in the pass",
             )
@@ -305,7 +307,7 @@ class _Compiling:
 
 
 def _culprit(edit: Edit) -> str | None:
-    """Return the line of the node that a pass changed last."""
+    """Return the line of the last node that a pass changed."""
     if not edit.log:
         return None
     node = edit.table.get(edit.log[-1].into or edit.log[-1].node)
@@ -313,17 +315,17 @@ def _culprit(edit: Edit) -> str | None:
 
 
 def _check_face(before: IR, after: IR) -> None:
-    """Raise if a graph takes or gives something else than the one that it comes from."""
+    """Raise if a graph's inputs or outputs differ from those of the graph before."""
     if len(before.output_ids) != len(after.output_ids):
         raise PassError(
             f"it has changed the number of outputs from {len(before.output_ids)} to "
             f"{len(after.output_ids)}",
             hint="replace an output by another node; never drop one",
         )
-    for place, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=True)):
+    for index, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=True)):
         if old.type != new.type:
             raise PassError(
-                f"it has changed output {place}, {old}, from {old.type} to {new.type}",
+                f"it has changed output {index}, {old}, from {old.type} to {new.type}",
                 where=print_node(after, new),
                 hint="an output keeps its shape and dtype",
             )

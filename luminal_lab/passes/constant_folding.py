@@ -1,4 +1,4 @@
-"""`fold`: compute now what is known now; a constant is one number everywhere, whatever its shape.
+"""`fold`: compute constants at compile time; a constant is one number, whatever its shape.
 
     graph g(%x: f32[4]) -> (%y) {                    graph g(%x: f32[4]) -> (%y) {
       %a = constant{value = 2.0} : f32[1]              %d = constant{value = 0.5} : f32[4]
@@ -7,13 +7,13 @@
       %y = mul %x, %c : f32[4]
     }
 
-An elementwise op on constants is computed by its own `eval` on one element, so that the
-interpreter's bits come out, overflow and NaN included. A view of a constant is that constant in
-another shape. A reduction is folded only where no addition rounds, for then all orders agree. A
-constant that is a symbolic number stays symbolic where whole numbers say exactly what the ops say.
+An elementwise op on constants runs its own `eval` on one element, which gives the
+interpreter's bits, overflow and NaN included. A view of a constant is that constant in
+another shape. A reduction is folded only where no addition rounds, since all orders then agree. A
+symbolic constant stays symbolic where arithmetic on whole numbers matches the ops exactly.
 
-What cannot be sure to be right when sizes are bound (a slice of a symbolic axis) is left, so that
-its error is not lost. A `graph_break` is left too: who wrote it meant it.
+A node that may fail once sizes are bound (a slice of a symbolic axis) stays, to keep its
+error. A `graph_break` stays too, since the user wrote it on purpose.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from luminal_lab.core.ops import (
 from luminal_lab.passes.base import Pass
 
 DIGITS = {DType.float64: 53, DType.float32: 24, DType.float16: 11, DType.bfloat16: 8}
-"""Binary digits of a float: whole numbers of no more digits are exact in it."""
+"""The binary digits of a float dtype; whole numbers with no more digits are exact in it."""
 Values: TypeAlias = list[tuple[Scalar, TensorType]]
 
 
 @dataclass(frozen=True)
 class ConstantFolding(Pass):
-    """Replace what depends on constants alone by a constant."""
+    """Replace nodes that depend on constants alone by constants."""
 
     name: ClassVar[str] = "fold"
 
@@ -90,13 +90,13 @@ def _fold(node: Node, edit: Edit) -> None:
     else:
         value = _value(node, sources, "no_signed_zero" in edit.licence)
     if value is not None:
-        made = Constant(_scalar(value, node.dtype), node.dtype, node.shape)
+        constant = Constant(_scalar(value, node.dtype), node.dtype, node.shape)
         with edit.firing(rule):
-            edit.replace(node, edit.insert(made, like=[node, *sources]))
+            edit.replace(node, edit.insert(constant, like=[node, *sources]))
 
 
 def _scalar(value: Scalar, dtype: DType) -> Scalar:
-    """Return a number as the text form writes the values of a dtype."""
+    """Return a number in the form that a dtype's text has."""
     if isinstance(value, Expr):
         return value
     if dtype.is_float:
@@ -105,7 +105,7 @@ def _scalar(value: Scalar, dtype: DType) -> Scalar:
 
 
 def _is_empty(node: Node, sources: Sequence[Node]) -> bool:
-    """Return whether a value has no elements, and nothing can go wrong in computing it."""
+    """Return whether a value has no elements and its computation cannot fail."""
     if 0 not in node.shape or node.extra:
         return False
     if isinstance(node.op, (Elementwise, Reduce, Contiguous, Gather, Iota, Random)):
@@ -114,7 +114,7 @@ def _is_empty(node: Node, sources: Sequence[Node]) -> bool:
 
 
 def _value(node: Node, sources: Sequence[Node], any_zero: bool) -> Scalar | None:
-    """Return the number that a node is everywhere, if that is known."""
+    """Return the number that all elements of a node have, if known."""
     op = node.op
     known_values: Values = [(s.op.value, s.type) for s in sources if isinstance(s.op, Constant)]
     if not sources or len(known_values) < len(sources):
@@ -133,8 +133,8 @@ def _value(node: Node, sources: Sequence[Node], any_zero: bool) -> Scalar | None
     if isinstance(op, MaxReduce):
         return _max(value, x.dtype, x.shape[op.axis])
     if isinstance(op, Gather):
-        place = _whole(others[0][0])
-        inside = place is not None and _sure(place >= 0, place < x.shape[op.axis])
+        index = _whole(others[0][0])
+        inside = index is not None and _sure(index >= 0, index < x.shape[op.axis])
         return value if inside else None
     return None
 
@@ -147,48 +147,48 @@ def _sure(*conditions: Dim) -> bool:
 
 
 def _of_numbers(op: Elementwise, values: Values, dtype: DType) -> Scalar | None:
-    """Return what the op makes of one element."""
-    if type(op).eval is Op.eval:  # it is left to a device to say what it means
+    """Return the op's result for one element."""
+    if type(op).eval is Op.eval:  # devices decide its value
         return None
     given = [Constant(value, x.dtype, (1,) * len(x.shape)).eval() for value, x in values]
-    made = np.asarray(op.eval(*given))
-    if made.size != 1 or made.dtype != dtype.numpy:
+    result = np.asarray(op.eval(*given))
+    if result.size != 1 or result.dtype != dtype.numpy:
         return None
-    return float(made.flat[0]) if dtype.is_float else made.flat[0].item()
+    return float(result.flat[0]) if dtype.is_float else result.flat[0].item()
 
 
 def _of_symbols(op: Elementwise, values: Values, dtype: DType, any_zero: bool) -> Scalar | None:
-    """Return what the op makes of whole numbers, some symbolic, if that is exact."""
+    """Return the op's result for whole numbers, some symbolic, if it is exact."""
     numbers = [_whole(value) for value, _ in values]
     wholes = [number for number in numbers if number is not None]
     if len(wholes) < len(numbers) or (
         dtype is DType.bool_ and not isinstance(op, (LessThan, Cast))
     ):
         return None
-    # Sums and products of integers wrap around as integers do, however large they are.
+    # Sums and products of integers wrap around, however large they are.
     wraps = dtype.kind == "int" and isinstance(op, (Add, Mul))
     if not wraps and not all(_holds(x.dtype, n) for n, (_, x) in zip(wholes, values, strict=True)):
         return None
-    made: Dim
+    dim: Dim
     match op, wholes:
         case Add(), [a, b]:
-            made = a + b
+            dim = a + b
         case Mul(), [a, b]:
-            # 0 · -1 is -0.0, which is no whole number.
+            # 0 · -1 is -0.0, which no whole number can represent.
             if dtype.is_float and not any_zero and not _sure(a >= 0, b >= 0):
                 return None
-            made = a * b
+            dim = a * b
         case Mod(), [a, b]:
             if not _sure(b >= 1):
                 return None
-            made = a % b
+            dim = a % b
         case LessThan(), [a, b]:
-            made = a < b
+            dim = a < b
         case Cast(), [a]:
-            made = either(a < 0, a > 0) if dtype is DType.bool_ else a
+            dim = either(a < 0, a > 0) if dtype is DType.bool_ else a
         case _:
             return None
-    return made if wraps or _holds(dtype, made) else None
+    return dim if wraps or _holds(dtype, dim) else None
 
 
 def _whole(value: Scalar) -> Dim | None:
@@ -200,7 +200,7 @@ def _whole(value: Scalar) -> Dim | None:
 
 
 def _holds(dtype: DType, number: Dim) -> bool:
-    """Return whether a dtype holds a whole number exactly, whatever its symbols are."""
+    """Return whether a dtype holds a whole number exactly for all values of its symbols."""
     least, most = bounds(number)
     low, high = dtype.limits if not dtype.is_float else (-(1 << DIGITS[dtype]), 1 << DIGITS[dtype])
     return least is not None and most is not None and low <= least and most <= high
@@ -212,7 +212,7 @@ VIEWS = (Permute, Reshape, Expand, Slice, Pad, Flip, Window)
 
 
 def _certain(op: Op, x: TensorType) -> bool:
-    """Return whether a view can be taken whatever the sizes will be."""
+    """Return whether a view is valid for all sizes."""
     match op:
         case Slice():
             parts = zip(op.start, op.stop, x.shape, strict=True)
@@ -244,7 +244,7 @@ def _max(value: Scalar, dtype: DType, size: Dim) -> Scalar | None:
 
 
 def _sum(value: Scalar, x: TensorType, size: Dim, any_zero: bool) -> Scalar | None:
-    """Return the sum of a value with itself, if no addition rounds."""
+    """Return the sum of `size` equal values, if no addition rounds."""
     dtype = x.dtype
     if size == 0:
         return 0

@@ -1,4 +1,4 @@
-"""`dce`: drop every node that no output needs; inputs stay, for the signature is a promise.
+"""`dce`: drop every node that no output needs; inputs stay, since the signature is a promise.
 
     graph g(%x: f32[2], %z: f32[2]) -> (%y) {        graph g(%x: f32[2], %z: f32[2]) -> (%y) {
       %a = sin %z : f32[2]                             %y = sqrt %x : f32[2]
@@ -6,8 +6,8 @@
       %y = sqrt %x : f32[2]
     }
 
-A call to the host counts by its result alone: what nobody reads is not called. A run would not
-have called it either.
+A call to the host counts by its result alone: an unread one is dropped. A run would not
+have made it either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from luminal_lab.passes.base import Pass
 
 @dataclass(frozen=True)
 class DeadCode(Pass):
-    """Keep what the outputs reach, and the inputs."""
+    """Keep the ancestors of outputs, and the inputs."""
 
     name: ClassVar[str] = "dce"
 

@@ -1,4 +1,4 @@
-"""What two versions of a graph have in common, read off ids and records."""
+"""The nodes that two versions of a graph share, derived from ids and records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Diff(DrawnGraph):
     added: tuple[Node, ...]
     removed: tuple[Node, ...]
     rewired: tuple[tuple[Node, Node], ...]
-    """Pairs of records, before and after, of nodes that read other sources now."""
+    """Pairs of records, before and after, of nodes whose sources changed."""
     kept: tuple[Node, ...]
     before: IR
     after: IR

@@ -1,27 +1,27 @@
-"""Inputs to try a graph on: ordinary ones, and those that break what is wrong at the edges.
+"""Inputs to try a graph on: ordinary ones, and ones that reveal faults at the edges.
 
 The kinds of draws, in the order in which they are tried:
 
     normal       what the session has set, else normally distributed floats, indices
-    positive     floats of which roots and logarithms are taken
+    positive     floats for roots and logarithms
     edges        zeros of both signs, subnormal numbers, the smallest normal one
     large        the largest numbers, and those that overflow when they are doubled or squared
-    small        ordinary numbers, a thousand times smaller: what is added to them shows
+    small        ordinary numbers, a thousand times smaller, so that a wrong summand shows
     wide         ordinary numbers, a thousand times larger
-    low          all far below zero, where a maximum shows that begins at some number
+    low          all far below zero, which reveals a maximum that starts from a number
     high         all far above zero, likewise
     not finite   infinities and NaN among ordinary numbers
-    rare         likewise, but few, so that most rows and columns have one of them or none
-    tiny         all about the smallest normal number: where results are subnormal ones
-    least        all infinite below zero, integers the least there are: where nothing is the largest
-    most         all infinite above zero, likewise
-    long         ordinary numbers, many of them: symbolic dims are as large as there is time for
+    rare         likewise, but few, so that most rows and columns have one or none
+    tiny         all near the smallest normal number, so that results are subnormal
+    least        all negative infinity, integers the smallest of their dtype: nothing is larger
+    most         all infinity, likewise
+    long         many ordinary numbers: symbolic dims are as large as time allows
     size 1       all of these, where the bounds of symbolic dims allow the size 1
     size 0       likewise; each symbolic dim by itself
-    below        ordinary numbers, but that an index is -1, which the graph may refuse
-    beyond       likewise, with an index that is the size of an axis
+    below        ordinary numbers with an index of -1, which the graph may refuse
+    beyond       likewise, with an index equal to the size of an axis
 
-Integers are drawn from the whole range of their dtype, but for those that come to be indices.
+Integers are drawn from the whole range of their dtype, except for indices.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ KINDS = (
 )
 """The kinds of numbers that are tried at one size, beside ordinary ones."""
 ASTRAY = "below", "beyond"
-"""The kinds in which an index is no position."""
+"""The kinds with an index out of range."""
 WIDE = 1000
-"""How many times wide numbers are larger than ordinary ones, and small ones smaller."""
+"""The factor between ordinary numbers and wide ones, and between small and ordinary ones."""
 FAR = 1024
-"""How many times the largest number is larger than those that lie far from zero."""
+"""The factor between numbers far from zero and the largest number."""
 MOST_SIZES = 4
-"""How many sizes of axes that are indexed are drawn as indices."""
+"""The number of indexed axes whose sizes are drawn as indices."""
 LEAST_SIZES = 3, 5, 9, 17, 33
-"""The sizes of symbolic dims that are tried to have room for many numbers."""
+"""The sizes of symbolic dims that are tried for large inputs."""
 MANY, LARGE = 24, 4096
-"""How many numbers an input should hold, and how many are too many."""
+"""The wanted count of numbers in an input, and the largest accepted."""
 LONG = 20011, 5003, 1031, 257, 67, 19
-"""The sizes that all symbolic dims are tried to have: what is cut into tasks has several."""
+"""The sizes tried for all symbolic dims at once, large enough for several blocks and tasks."""
 RARE = 16
-"""Of how many numbers one is not finite, where few are."""
+"""One in this many numbers is not finite, where few are."""
 MOST = 1 << 20
-"""How many elements the values of a graph may have then."""
+"""The most elements that a graph's values may have at those sizes."""
 MOST_SYMBOLS = 4
-"""How many symbolic dims are drawn empty, one at a time."""
+"""The number of symbolic dims that are drawn empty, one at a time."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a session knows that the inputs of a check should be like."""
+    """The session's data and sizes for the inputs of a check."""
 
     data: Mapping[int, Array] = field(default_factory=dict[int, Array])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -80,10 +80,10 @@ class Given:
         default_factory=dict[str, Callable[..., object]]
     )
     weights: Mapping[int, str] = field(default_factory=dict[int, str])
-    """The inputs that are parameters, and the form that each is marked to be stored in."""
+    """The inputs that are parameters, each with its storage form."""
 
 
-class Drawn(NamedTuple):
+class Sample(NamedTuple):
     """Inputs for one run."""
 
     kind: str
@@ -92,21 +92,21 @@ class Drawn(NamedTuple):
 
 
 def drawn(ir: IR, given: Given, needed: Container[int]) -> tuple[dict[int, Array], dict[str, int]]:
-    """Return data for the needed inputs, ordinary numbers where none is given, and all sizes."""
+    """Return data for the needed inputs, random where none is given, and all sizes."""
     rng, dims = np.random.default_rng(0), _usual(ir, given.dims)
     data: dict[int, Array] = {}
     for node in ir.inputs:
         if node.id in needed:
             shape = bound_shape(f"check: {node}", node.shape, dims)
-            one = given.data.get(node.id)
-            if one is None or one.shape != shape:
-                one = _array(node, shape, "normal", _smallest_indexed(ir, dims), rng)
-            data[node.id] = one
+            array = given.data.get(node.id)
+            if array is None or array.shape != shape:
+                array = _array(node, shape, "normal", _smallest_indexed(ir, dims), rng)
+            data[node.id] = array
     return data, dims
 
 
-def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
-    """Yield inputs of each kind; when careful, all integers are small enough to be indices."""
+def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Sample]:
+    """Yield inputs of each kind; with `careful`, all integers are valid indices."""
     usual = _usual(ir, given.dims)
     wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
@@ -117,7 +117,7 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
         ways += [(f"size {size}", sizes, None) for sizes in possible]
     beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
     if indices and not careful:
-        ways += [("below" if place < 0 else "beyond", usual, place) for place in (-1, *beyond)]
+        ways += [("below" if index < 0 else "beyond", usual, index) for index in (-1, *beyond)]
     for number, (kind, dims, astray) in enumerate(ways):
         rng = np.random.default_rng(number + 1)
         smallest = _smallest_indexed(ir, dims)
@@ -132,35 +132,35 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Drawn]:
                 if is_index and astray is not None and known.size:
                     known.flat[rng.integers(known.size)] = astray
             data[node.id] = known
-        yield Drawn(kind, data, dims)
+        yield Sample(kind, data, dims)
 
 
-def within(ir: IR, one: Drawn) -> Iterator[Drawn]:
-    """Yield the same inputs with one of the positions that there are for each that is none."""
-    indices, smallest = _indices(ir), _smallest_indexed(ir, one.dims)
-    for place in range(smallest):
-        data = dict(one.data)
+def within(ir: IR, sample: Sample) -> Iterator[Sample]:
+    """Yield the same inputs with each valid index in place of the invalid ones."""
+    indices, smallest = _indices(ir), _smallest_indexed(ir, sample.dims)
+    for index in range(smallest):
+        data = dict(sample.data)
         for id in indices:
             array = data[id].copy()
-            array[~np.isin(array, np.arange(smallest))] = place
+            array[~np.isin(array, np.arange(smallest))] = index
             data[id] = array
-        yield one._replace(data=data)
+        yield sample._replace(data=data)
 
 
 # -- sizes -----------------------------------------------------------------------------------------
 
 
 def _sizes(ir: IR, given: Mapping[str, int], least: int) -> dict[str, int]:
-    """Return small sizes within the bounds of the dims, different ones where that can be."""
+    """Return small sizes within the bounds of the dims, distinct where possible."""
     sizes = dict(given)
-    for place, symbol in enumerate(ir.symbols.values()):
+    for position, symbol in enumerate(ir.symbols.values()):
         if symbol.name not in sizes:
-            sizes[symbol.name] = _size(symbol, least + place)
+            sizes[symbol.name] = _size(symbol, least + position)
     return sizes
 
 
 def _usual(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
-    """Return small sizes at which no axis is of less than no elements."""
+    """Return small sizes at which no axis has a negative size."""
     first = _sizes(ir, given, 2)
     others = (_sizes(ir, given, least) for least in LEAST_SIZES)
     return next((sizes for sizes in (first, *others) if _are_possible(ir, sizes)), first)
@@ -174,7 +174,7 @@ def _are_possible(ir: IR, sizes: Mapping[str, int]) -> bool:
 
 
 def _wide(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
-    """Return sizes at which even the smallest input that has symbolic dims holds many numbers."""
+    """Return sizes at which even the smallest input with symbolic dims holds many numbers."""
     sizes = _usual(ir, given)
     for least in LEAST_SIZES:
         larger = _sizes(ir, given, least)
@@ -190,7 +190,7 @@ def _wide(ir: IR, given: Mapping[str, int]) -> dict[str, int]:
 
 
 def _long(ir: IR, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield one size for all dims that may have it, if it is larger than what was tried."""
+    """Yield a common size for all dims, if it is larger than those already tried."""
     for size in LONG:
         sizes = {symbol.name: _size(symbol, size) for symbol in ir.symbols.values()}
         if _are_possible(ir, sizes) and sum(_elements(ir, sizes)) <= MOST:
@@ -200,7 +200,7 @@ def _long(ir: IR, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _elements(ir: IR, sizes: Mapping[str, int]) -> Iterator[int]:
-    """Yield how many elements each value of a graph has."""
+    """Yield the number of elements of each value of a graph."""
     for node in ir.nodes:
         body = node.op.body_of()
         yield from _elements(body, sizes) if body is not None else ()
@@ -214,7 +214,7 @@ def _size(symbol: Symbol, wanted: int) -> int:
 
 
 def _all_at(ir: IR, usual: Mapping[str, int], size: int) -> Iterator[dict[str, int]]:
-    """Yield sizes with all dims at one size, or with each of a few by itself, where that can be."""
+    """Yield sizes with all dims at one size, then with a few dims at it one at a time."""
     able = [symbol for symbol in ir.symbols.values() if _size(symbol, size) == size]
     if size and able:
         yield {**usual, **{symbol.name: size for symbol in able}}
@@ -263,7 +263,7 @@ def _floats(dtype: DType, shape: tuple[int, ...], kind: str, rng: np.random.Gene
 
 
 def _among(chosen: Array, plain: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Return two numbers of those chosen for each plain one, all of them before one comes again."""
+    """Return two chosen numbers for each plain one, using all before repeating any."""
     count = math.prod(shape)
     many = -(-2 * count // 3)
     turns = [rng.permutation(chosen) for _ in range(-(-many // len(chosen)))]
@@ -297,7 +297,7 @@ def _numbers(dtype: DType) -> dict[str, Array]:
 
 
 def _indices(ir: IR) -> set[int]:
-    """Return the inputs of integers that come to be indices, or that code of others' is given."""
+    """Return the integer inputs that become indices, or that user code reads."""
     todo: list[int] = []
     for node in ir.nodes:
         if isinstance(node.op, (Gather, Scatter)):
@@ -305,28 +305,28 @@ def _indices(ir: IR) -> set[int]:
         elif isinstance(node.op, HostCall):
             todo += node.sources
         elif isinstance(node.op, Region):
-            todo += [node.sources[place] for place in _indexing(node.op.body)]
+            todo += [node.sources[position] for position in _indexing(node.op.body)]
     return _behind(ir, todo)
 
 
 def _indexing(body: IR) -> list[int]:
-    """Return which inputs of a body come to be indices."""
-    found = _indices(body)
-    return [place for place, id in enumerate(body.input_ids) if id in found]
+    """Return which inputs of a body become indices."""
+    indices = _indices(body)
+    return [position for position, id in enumerate(body.input_ids) if id in indices]
 
 
 def _behind(ir: IR, todo: list[int]) -> set[int]:
-    found: set[int] = set()
+    behind: set[int] = set()
     while todo:
         id = todo.pop()
-        if id not in found and ir[id].dtype.kind == "int":
-            found.add(id)
+        if id not in behind and ir[id].dtype.kind == "int":
+            behind.add(id)
             todo += ir[id].sources
-    return {node.id for node in ir.inputs if node.id in found}
+    return {node.id for node in ir.inputs if node.id in behind}
 
 
 def _smallest_indexed(ir: IR, dims: Mapping[str, int]) -> int:
-    """Return below which number an integer is an index wherever one is used as such."""
+    """Return the smallest size of an indexed axis: integers below it are valid indices."""
     return max(1, min([8, *_indexed(ir, dims)]))
 
 

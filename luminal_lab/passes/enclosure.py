@@ -1,8 +1,8 @@
-"""What roundings can make of a graph: of each value, the bounds within which they leave it.
+"""Enclosures: for each value of a graph, the bounds within which roundings leave it.
 
-Each op is computed for both ends of its sources, in float64, and each rounding moves the ends
-apart. All that a sum or product may become in another order lies within, and little else: if the
-bounds of two values have nothing in common, no order of roundings makes them the same.
+Each op is computed for both bounds of its sources, in float64, and each rounding moves the bounds
+apart. They contain the results of all orders of a sum or product, and little else: if the
+bounds of two values are disjoint, no order of roundings makes the values equal.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest that a value may be: floats in float64, others in their dtype."""
+    """The least and the greatest value: floats in float64, others in their dtype."""
 
     low: Any
     high: Any
 
     def meets(self, other: Bounds) -> Bools:
-        """Return where two values may be the same."""
-        one = np.less_equal(self.low, other.high)
-        return np.asarray(one & np.less_equal(other.low, self.high), bool)
+        """Return where two values may be equal."""
+        below = np.less_equal(self.low, other.high)
+        return np.asarray(below & np.less_equal(other.low, self.high), bool)
 
 
 def enclosures(
@@ -56,13 +56,13 @@ def enclosures(
 ) -> dict[int, Bounds]:
     """Return the bounds of all values of a graph.
 
-    Constants that are not given were calculated, and so rounded. What overflows is infinite, or,
-    where it is known that nothing overflows, beyond all finite values.
+    Constants that are not given were calculated, and so rounded. Overflow gives an infinity, or,
+    where overflow is excluded, a value beyond all finite ones.
     """
-    found: dict[int, Bounds] = {}
+    bounds_of: dict[int, Bounds] = {}
     with np.errstate(all="ignore"):
         for node in nodes:
-            sources = [found[id] for id in node.sources]
+            sources = [bounds_of[id] for id in node.sources]
             bounds = _bounds(node, sources, values[node.id])
             if node.dtype.is_float:
                 calculated = isinstance(node.op, Constant) and node.id not in given
@@ -70,8 +70,8 @@ def enclosures(
                 if calculated and not overflows:
                     bounds = _finite(bounds, limits_of(node.dtype).largest)
                 bounds = _rounded(bounds, node, sources, exact=exact, overflows=overflows)
-            found[node.id] = bounds
-    return found
+            bounds_of[node.id] = bounds
+    return bounds_of
 
 
 def _bounds(node: Node, sources: list[Bounds], value: Array) -> Bounds:
@@ -89,7 +89,7 @@ def _bounds(node: Node, sources: list[Bounds], value: Array) -> Bounds:
             return _hull(*[op.eval(*ends) for ends in zip(*sources, strict=True)])
         except Interrupted:
             raise
-        except Exception:  # an op of the user's, which takes its own dtype alone
+        except Exception:  # a user's op, which takes its own dtype alone
             pass
     value = value.astype(np.float64) if floats else value
     return Bounds(value, value)
@@ -101,8 +101,8 @@ def _hull(*ends: Any) -> Bounds:
 
 def _product(x: Bounds, y: Bounds) -> Bounds:
     products = [np.multiply(a, b) for a in x for b in y]
-    # 0 times a bound that is infinite: the value itself is finite.
-    return _hull(*[np.where(np.isnan(one), 0, one) for one in products])
+    # 0 times an infinite bound is 0, since the value itself is finite.
+    return _hull(*[np.where(np.isnan(product), 0, product) for product in products])
 
 
 def _root(x: Bounds) -> Bounds:
@@ -168,7 +168,7 @@ SPECIAL: Mapping[type[Op], Callable[..., Bounds]] = {
     LessThan: _is_less,
     Where: _chosen,
 }
-"""Ops that do not grow with each of their sources, or whose sources may be out of their range."""
+"""Ops that are not monotonic, or whose sources may lie outside their domain."""
 
 
 # -- rounding --------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ SPECIAL: Mapping[type[Op], Callable[..., Bounds]] = {
 def _rounded(
     bounds: Bounds, node: Node, sources: list[Bounds], *, exact: bool, overflows: bool
 ) -> Bounds:
-    """Return bounds that hold whatever the value is rounded to."""
+    """Return bounds that hold for every rounding of the value."""
     top, eps, _, least, *_ = limits_of(node.dtype)
     room = 0.0
     if isinstance(node.op, SumReduce):
@@ -188,14 +188,14 @@ def _rounded(
         low, high = low - _step(low, node, eps, least), high + _step(high, node, eps, least)
     low, high = low - room, high + room
     if not overflows:
-        # A sum that overflows both ways on its way is some number.
+        # A sum that overflows both ways in between can be any number.
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
         return _finite(Bounds(low, high), LARGEST)
     return Bounds(_within(low, top), _within(high, top))
 
 
 def _finite(bounds: Bounds, largest: float) -> Bounds:
-    """Return bounds of what has overflown: from the largest number on."""
+    """Return the bounds of overflown values: from the largest number on."""
     return Bounds(np.minimum(bounds.low, largest), np.maximum(bounds.high, -largest))
 
 
@@ -204,7 +204,7 @@ def _within(end: Floats, top: float) -> Floats:
 
 
 def _room(axis: int, x: Bounds) -> Floats | float:
-    """Return how many times the roundings of a sum may add up to, in any order."""
+    """Return the number of roundings that may accumulate in a sum, in any order."""
     count = x.low.shape[axis]
     sizes = np.maximum(abs(x.low), abs(x.high))
     total = np.sum(np.where(np.isfinite(sizes), sizes, 0), axis=axis, keepdims=True)
@@ -212,10 +212,10 @@ def _room(axis: int, x: Bounds) -> Floats | float:
 
 
 def _step(end: Floats, node: Node, eps: float, least: float) -> Floats:
-    """Return by how much rounding may move a bound."""
+    """Return how far rounding may move a bound."""
     step = np.where(np.isfinite(end), eps * abs(end) + least, 0)
-    if isinstance(node.op, Cast):  # what the dtype has is rounded to itself
+    if isinstance(node.op, Cast):  # values of the dtype round to themselves
         return np.where(end.astype(node.dtype.numpy).astype(np.float64) == end, 0, step)
-    # A sum is 0 of opposites alone; in float64 a product may vanish.
+    # Only a sum of opposites is 0; in float64 a product may vanish.
     zero = isinstance(node.op, Add if node.dtype is DType.float64 else (Add, Mul))
     return np.where(end == 0, 0, step) if zero else step

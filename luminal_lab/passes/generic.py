@@ -1,9 +1,9 @@
-"""`generic`: the passes that serve every device, to a fixpoint; what `cx.compile()` runs.
+"""`generic`: the passes for every device, to a fixpoint; `cx.compile()` runs them by default.
 
-What is not needed goes (views compose, arithmetic and constants are worked out, equal values become
-one) until nothing changes; the shapes that later passes want are recognised; views and reductions
-move to where they cost less. All that again, until nothing changes; then an order with a low peak
-of memory is chosen.
+Redundant work goes (views compose, arithmetic and constants are evaluated, equal values become
+one) until nothing changes; named regions for later passes are recognised; views and reductions
+move to where they cost less. All of this repeats until nothing changes; then an order with a low
+memory peak is chosen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.passes.push_views import PushViews
 from luminal_lab.passes.reassociation import Reassociation
 from luminal_lab.passes.recognition.recognise import Recognise
-from luminal_lab.passes.schedule import Schedule
+from luminal_lab.passes.schedule import DepthFirst
 from luminal_lab.passes.simplify import Simplify
 from luminal_lab.passes.single_reductions import SingleReductions
 from luminal_lab.passes.subexpressions import CommonSubexpressions
@@ -33,9 +33,9 @@ from luminal_lab.passes.view_composition import ViewComposition
 __all__ = ["GenericCompiler", "parse_pipeline"]
 
 ROUNDS = 10
-"""More than any model has needed; each round that changes something removes work."""
+"""The most rounds: more than any model has needed, as each changing round removes work."""
 BESIDE = (Inlining, ToTwelve, FromTwelve)
-"""Passes that are no part of it, but that the text of a pipeline knows with it."""
+"""Passes outside the generic pipeline that pipeline text knows as well."""
 CLEANING = (
     DeadCode(),
     ViewComposition(),
@@ -45,14 +45,14 @@ CLEANING = (
     CommonSubexpressions(),
     DeadCode(),
 )
-"""What is not needed goes."""
+"""The passes that remove redundant work."""
 ARRANGING = (Reassociation(), MergeReductions(), PushViews())
-"""What is needed moves. It comes after recognising: a slice that moves into a softmax hides it."""
+"""The passes that move work; they follow recognition, as a slice moved into a softmax hides it."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class GenericCompiler(Pipeline):
-    """Remove what is not needed, recognise what later passes want, and choose an order.
+    """Remove redundant work, recognise named regions, and choose an order.
 
     >>> print(GenericCompiler())
     generic
@@ -65,7 +65,7 @@ class GenericCompiler(Pipeline):
     def __init__(self, *, licence: Iterable[str] | None = None) -> None:
         clean = Pipeline(CLEANING, rounds=ROUNDS)
         work = Pipeline([clean, Recognise(), *ARRANGING], rounds=ROUNDS)
-        super().__init__([work, Schedule()], licence=licence)
+        super().__init__([work, DepthFirst()], licence=licence)
 
     @override
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`half`: values are stored as 16-bit floats where that is precise enough, and computed in float32.
+"""`half`: store values as 16-bit floats where that is precise enough, and compute in float32.
 
     %y = call{body = matmul} %x, %w    where %w is a weight, and %x is computed
                        ↓
@@ -6,18 +6,18 @@
     %k = cast{dtype = bf16} %x         : bf16[4, 64]       %u = cast{dtype = f32} %k : f32[4, 64]
     %y = call{body = matmul} %u, %v    : f32[4, 64]
 
-A value is rounded where it would lie in memory, and nowhere else: halves save bytes, and what
-kernels compute between reading and storing is float32 anyway. So these become halves:
+A value is rounded only where it would lie in memory: halves save bytes, and kernels compute in
+float32 between reading and storing anyway. So these become halves:
 
-* weights that matrix products, convolutions and embeddings read. They are `stored`: rounded when
-  they are set, and not at each run. A weight that the graph trains is rounded in the graph.
-* what matrix products, convolutions and attention read;
-* what several read and a product needs further on: the stream of residuals.
+* weights of matrix products, convolutions and embeddings. They are `stored`: rounded when
+  they are set, not at each run. A weight that the graph trains is rounded in the graph.
+* operands of matrix products, convolutions and attention;
+* values with several readers, one of them a product further on: the residual stream.
 
-All else stays float32: sums, what softmax, norms and losses are inside, exponentials and what they
-are taken of, gradients of weights and the updates of optimisers, what is counted or drawn, caches
-and other values that a run carries to the next, small things such as biases and rope's tables, and
-the inputs and outputs, whose dtypes are the user's.
+All else stays float32: sums, the insides of softmax, norms and losses, exponentials and their
+arguments, gradients of weights, updates of optimisers, counters, random numbers, caches
+and other values that a run carries to the next, small values such as biases and rope's tables, and
+inputs and outputs, whose dtypes the user chose.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from luminal_lab.passes.recognition.recognise import RECOGNISERS, Recognise
 from luminal_lab.passes.rereading import readers, reread, sweep
 
 Kind: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
-"""What a call is called, and the names of its sources with their places."""
+"""The kind of a call, and the names of its sources with their positions."""
 NO_KIND: Kind = ("", ())
 PRODUCTS = ("matmul", "convolution", "attention")
 STEEP_KINDS = ("exp", "softmax", "log_softmax")
@@ -59,12 +59,12 @@ SMOOTH_KINDS = (
     *("gelu", "gelu_tanh", "silu", "sigmoid", "cos"),
     *("layer_norm", "rms_norm", "mean_norm", "std_norm"),
 )
-"""What may be rounded as products may, though there are exponentials or sums in it."""
+"""Calls that may be rounded like products, despite exponentials or sums inside."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class HalfPrecision(Pipeline):
-    """Store weights and what products read as 16-bit floats; compute in float32.
+    """Store weights and operands of products as 16-bit floats; compute in float32.
 
     >>> print(HalfPrecision("bfloat16"), HalfPrecision("float16", weights=False))
     half half{dtype = float16, weights = false}
@@ -94,12 +94,12 @@ class HalfPrecision(Pipeline):
 def _half(dtype: object) -> DType:
     hint = 'there are "bfloat16", with the range of float32, and "float16", which is finer'
     try:
-        found = as_dtype(str(dtype))
+        narrow = as_dtype(str(dtype))
     except DTypeError as error:
         raise PassError(f"half: there is no dtype {str(dtype)!r}", hint=hint) from error
-    if not found.is_half:
-        raise PassError(f"half: {found} is no 16-bit float", hint=hint)
-    return found
+    if not narrow.is_half:
+        raise PassError(f"half: {narrow} is not a 16-bit float", hint=hint)
+    return narrow
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class _Rounding:
         self.ir, self.edit, self.dtype, self.stores = ir, edit, dtype, stores
         self.nature = Nature(ir)
         self.carried = {into for _, into in ir.carries}
-        self.now: dict[int, Node] = {}  # the nodes that were made again, by their first ids
+        self.now: dict[int, Node] = {}  # recreated nodes, by their original ids
         self.first: dict[int, int] = {}
 
     def run(self) -> None:
@@ -136,9 +136,9 @@ class _Rounding:
                 self._computed(now, node)
 
     def _takes(self, reader: Node, source: Node) -> bool:
-        """Return whether a reader is a product, and may be given halves for a source."""
-        places = self.nature.operands(reader)
-        return any(reader.sources[place] == source.id for place in places)
+        """Return whether a reader is a product that accepts halves for a source."""
+        positions = self.nature.operands(reader)
+        return any(reader.sources[position] == source.id for position in positions)
 
     # -- inputs ------------------------------------------------------------------------------------
 
@@ -147,8 +147,8 @@ class _Rounding:
         used = [
             reader for reader, source in readers(self.edit, node) if self._takes(reader, source)
         ]
-        rows = [one for one in self.edit.users(node) if self._looks_up(one, node)]
-        if mark:  # what reads it in that form is another pass
+        rows = [reader for reader in self.edit.users(node) if self._looks_up(reader, node)]
+        if mark:  # another pass handles readers of that form
             return
         if mark is not None and self.stores and node.id not in self.carried:
             if used or rows:
@@ -167,17 +167,17 @@ class _Rounding:
         return isinstance(reader.op, Gather) and reader.sources[0] == table.id
 
     def _look_up(self, reader: Node, half: Node) -> None:
-        found = self.edit.insert(reader.op, half, reader.sources[1], like=reader)
-        self._remember({reader.id: self._wide(found)})
+        rows = self.edit.insert(reader.op, half, reader.sources[1], like=reader)
+        self._remember({reader.id: self._wide(rows)})
         self.edit.replace(reader, self.now[self.first_of(reader)])
         self.edit.erase(reader)
 
     # -- what is computed --------------------------------------------------------------------------
 
     def _computed(self, node: Node, written: Node) -> None:
-        found = list(readers(self.edit, node))
-        every = {reader.id: reader for reader, _ in found}
-        used = {reader.id: reader for reader, source in found if self._takes(reader, source)}
+        pairs = list(readers(self.edit, node))
+        every = {reader.id: reader for reader, _ in pairs}
+        used = {reader.id: reader for reader, source in pairs if self._takes(reader, source)}
         if self._are_apart(every, used) and self.nature.is_even(written):
             with self.edit.firing("several", _read_by(every.values())):
                 again = self.edit.insert(node.op, *node.sources, like=node)
@@ -188,16 +188,16 @@ class _Rounding:
                 self._reread(node, self._narrow(node))
 
     def _are_apart(self, every: Mapping[int, Node], used: Mapping[int, Node]) -> bool:
-        """Return whether a value is read by more than products, and in more than one place.
+        """Return whether a value has several readers apart from products.
 
-        What only computes for another reader, as a comparison does for a choice, is in its place.
+        A node that only serves another reader, as a comparison serves a choice, is part of it.
         """
         apart = [
             reader
             for reader in every.values()
             if not isinstance(reader.op, Elementwise)
             or self.edit.is_output(reader)
-            or any(one.id not in every for one, _ in readers(self.edit, reader))
+            or any(user.id not in every for user, _ in readers(self.edit, reader))
         ]
         return len(apart) > max(1, len(used))
 
@@ -214,19 +214,19 @@ class _Rounding:
             self._remember(reread(self.edit, node, self._wide(half), self._takes))
         sweep(self.edit, node)
 
-    def _remember(self, made: Mapping[int, Node]) -> None:
-        for old, new in made.items():
+    def _remember(self, replacements: Mapping[int, Node]) -> None:
+        for old, new in replacements.items():
             self.first[new.id] = first = self.first.get(old, old)
             self.now[first] = new
 
     def first_of(self, node: Node) -> int:
-        """Return the id that a node had in the graph as it was."""
+        """Return the id that a node had in the original graph."""
         return self.first.get(node.id, node.id)
 
 
-def _read_by(found: Iterable[Node]) -> str:
-    """Return in words who reads a value: `matmul %9 reads it, now in half the bytes`."""
-    every = {node.id: node for node in found}
+def _read_by(nodes: Iterable[Node]) -> str:
+    """Return a value's readers in words: `matmul %9 reads it, now in half the bytes`."""
+    every = {node.id: node for node in nodes}
     names = [f"{_word_for(node)} {node}" for node in every.values()]
     if len(names) > 3:
         names = [*names[:2], f"{len(names) - 2} more"]
@@ -240,7 +240,7 @@ def _word_for(node: Node) -> str:
 
 
 def _is_computed(op: Op) -> bool:
-    """Return whether a value is computed, and does not lie in memory as it is."""
+    """Return whether a value is computed, rather than already in memory."""
     return isinstance(op, (Elementwise, Gather, Call, Reduce)) and not isinstance(op, Cast)
 
 
@@ -254,40 +254,42 @@ def rounding(type: TensorType, dtype: DType) -> IR:
 
 
 class Nature:
-    """What values of a graph are like: which may be rounded where several read them."""
+    """Properties of a graph's values: which may be rounded where they have several readers."""
 
     def __init__(self, ir: IR) -> None:
         self.kinds: dict[int, tuple[IR, Kind]] = {}
         products = [node.id for node in ir.nodes if self.operands(node)]
         self.leading = ir.ancestors(products)
-        """What products are computed from."""
+        """The ancestors of products."""
         self.smooth: set[int] = set()
-        """What is made of products, looked-up rows and inputs by sums and the like."""
+        """The values derived from products, looked-up rows and inputs by smooth ops."""
         self.constant: set[int] = set()
         self.given: set[int] = set()
-        """What is computed of stored weights and numbers alone."""
+        """The values computed from stored weights and numbers alone."""
         for node in ir.nodes:
             self._learn(node)
         self.steep: set[int] = set()
-        """What an exponential, a logarithm or the like is taken of."""
+        """The arguments of exponentials, logarithms and the like."""
         self.seen: set[int] = set(ir.output_ids)
-        """What is an output, or a view of it is."""
+        """The outputs, and values with an output as a view."""
         for node in reversed(ir.nodes):
             for user in ir.users(node):
                 passes_on = isinstance(user.op, (Elementwise, View)) and user.id in self.steep
-                if passes_on or user.op.slope == "steep" or self._is_one(user, STEEP_KINDS):
+                if passes_on or user.op.slope == "steep" or self._is_kind(user, STEEP_KINDS):
                     self.steep.add(node.id)
                 if isinstance(user.op, View) and user.id in self.seen:
                     self.seen.add(node.id)
 
     def operands(self, node: Node) -> tuple[int, ...]:
-        """Return which sources of a product may be halves, by place; none, if it is no product."""
+        """Return the positions of a product's sources that may be halves; none for other nodes."""
         kind, names = self._kind(node)
-        masks = [place for name, place in names if name.startswith("mask")]
-        return tuple(place for _, place in names if kind in PRODUCTS and place not in masks)
+        masks = [position for name, position in names if name.startswith("mask")]
+        return tuple(
+            position for _, position in names if kind in PRODUCTS and position not in masks
+        )
 
     def is_even(self, node: Node) -> bool:
-        """Return whether a value can be a half wherever it is read."""
+        """Return whether a value can be a half for all its readers."""
         return (
             node.id in self.smooth
             and node.id in self.leading
@@ -296,7 +298,7 @@ class Nature:
         )
 
     def is_given(self, node: Node) -> bool:
-        """Return whether a value is computed of stored weights and numbers alone."""
+        """Return whether a value is computed from stored weights and numbers alone."""
         return node.id in self.given or node.id in self.constant
 
     def _learn(self, node: Node) -> None:
@@ -309,7 +311,7 @@ class Nature:
         ):
             self.given.add(node.id)
         if isinstance(op, Call):
-            is_smooth = self._is_one(node, PRODUCTS + SMOOTH_KINDS)
+            is_smooth = self._is_kind(node, PRODUCTS + SMOOTH_KINDS)
         elif is_plain:
             is_smooth = op.slope != "steep" and self.smooth.issuperset(sources)
         else:
@@ -317,11 +319,11 @@ class Nature:
         if is_smooth:
             self.smooth.add(node.id)
 
-    def _is_one(self, node: Node, kinds: tuple[str, ...]) -> bool:
+    def _is_kind(self, node: Node, kinds: tuple[str, ...]) -> bool:
         return self._kind(node)[0] in kinds
 
     def _kind(self, node: Node) -> Kind:
-        """Return what a call is as a whole; its body is looked into once."""
+        """Return the kind of a call; each body is examined once."""
         if not isinstance(node.op, Call) or node.extra:
             return NO_KIND
         body = node.op.body
@@ -332,10 +334,10 @@ class Nature:
 
 def _kind_of(body: IR) -> Kind:
     reading = Reading(body)
-    places = {id: place for place, id in enumerate(body.input_ids)}
+    positions = {id: position for position, id in enumerate(body.input_ids)}
     for recogniser in RECOGNISERS:
-        for found in recogniser.find(reading, body.outputs[0]):
-            if all(source.id in places for source in found.sources.values()):
-                named = [(name, places[source.id]) for name, source in found.sources.items()]
-                return found.kind, tuple(named)
+        for region in recogniser.find(reading, body.outputs[0]):
+            if all(source.id in positions for source in region.sources.values()):
+                named = [(name, positions[source.id]) for name, source in region.sources.items()]
+                return region.kind, tuple(named)
     return NO_KIND

@@ -1,4 +1,4 @@
-"""`inline`: a call gives way to the nodes of its body, so that every pass can see into them.
+"""`inline`: replace a call by the nodes of its body, so that every pass can see them.
 
     graph g(%x: f32[4]) -> (%y) {                    graph g(%x: f32[4]) -> (%e) {
       %y = call{body = twice} %x : f32[4]              %s = sin %x : f32[4]
@@ -8,8 +8,8 @@
       %e = add %s, %s : f32[4]
     }
 
-Calls within bodies are next, one level a step, until none is left. The nodes come from the line
-and the scope that the call comes from. What nobody reads stays a call: `dce` is cheaper.
+Calls within bodies follow, one level per step, until none is left. The nodes keep the line
+and the scope of the call. An unread call stays: `dce` removes it more cheaply.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from luminal_lab.errors import PassError
 from luminal_lab.passes.base import Pass
 
 MOST_NODES = 1_000_000
-"""That a graph may have when all is inlined: a few lines of calls can mean any number of nodes."""
+"""The most nodes after inlining: a few lines of calls can stand for any number of nodes."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Inlining(Pass):
                 f"inline: {ir.name} would have {count:,} nodes, and may have {MOST_NODES:,}",
                 hint="calls of calls of calls double them each time; write fewer levels",
             )
-        if edit.limit is not None:  # each call is one firing, and this many end
+        if edit.limit is not None:  # each call is one firing, and their number is finite
             edit.limit = max(edit.limit, count)
         todo = deque(node.id for node in ir.nodes)
         while todo:
@@ -58,12 +58,12 @@ class Inlining(Pass):
                     todo += _inline(node, node.op.body, edit)
 
     def takes(self, name: str) -> bool:
-        """Return whether calls of a body are inlined; the text numbers bodies of one name."""
+        """Return whether calls of a body are inlined; text numbers bodies with equal names."""
         return not self.only or not {name, re.sub(r"_\d+$", "", name)}.isdisjoint(self.only)
 
 
 def inlined(ir: IR) -> int:
-    """Return how many nodes a graph has with those of its bodies, each as often as it is called."""
+    """Return the number of nodes after inlining, counting a body once per call."""
     known: dict[int, int] = {}
 
     def count(ir: IR) -> int:
@@ -76,15 +76,15 @@ def inlined(ir: IR) -> int:
 
 
 def _inline(call: Node, body: IR, edit: Edit) -> list[int]:
-    """Put the nodes of a body into the graph instead of a call, and return their ids."""
+    """Replace a call by the nodes of its body, and return their ids."""
     into = dict(zip(body.input_ids, call.sources, strict=True))
-    made: list[int] = []
+    ids: list[int] = []
     for node in body.nodes:
         if node.id not in into:
             sources = [into[id] for id in node.sources]
             new = edit.insert(node.op, *sources, like=call, name=node.meta.name)
             into[node.id] = new.id
-            made.append(new.id)
+            ids.append(new.id)
     if not call.extra:
         edit.replace(call, into[body.output_ids[0]], renames=True)
     for pick in edit.users(call):
@@ -92,4 +92,4 @@ def _inline(call: Node, body: IR, edit: Edit) -> list[int]:
         edit.replace(pick, into[body.output_ids[pick.op.index]], renames=True)
         edit.erase(pick)
     edit.erase(call)
-    return made
+    return ids

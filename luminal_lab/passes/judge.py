@@ -1,11 +1,11 @@
-"""Whether values are as they must be: the one judge of devices, passes, kernels and recordings.
+"""The judge of values, for devices, passes, kernels and recordings.
 
-`differences` compares arrays. What is infinite or NaN must be so in the other one too, in sign and
-kind; finite values may be apart by a share of their size.
+`differences` compares arrays. Infinities and NaN must match in sign and kind; finite values may
+differ by a share of their size.
 
-Where the graph is known, `unexplained` asks it before it accuses: the same graph is read in other
-ways, each with other choices wherever a licence, or an op, leaves one. Differences between these
-readings are nobody's fault, element by element. All others are.
+Where the graph is known, `unexplained` also reads the same graph in other
+ways, each with other choices wherever a licence, or an op, leaves one. Differences within the
+spread of these readings, element by element, are no fault. All others are.
 """
 
 from __future__ import annotations
@@ -38,43 +38,43 @@ TOLERANCE = {
     DType.float16: 2e-2,
     DType.bfloat16: 1e-1,
 }
-"""How far two values may be apart, of the larger one, where the order of roundings is open."""
+"""The relative tolerance where the order of roundings is open."""
 TYPICAL = 8.0
-"""How many times the median an array's typical value may be, however large a few others are."""
+"""The largest ratio of an array's typical value to its median."""
 READINGS = 24
-"""In how many other ways a graph is read, at most."""
+"""The most readings of a graph."""
 WIDTH = 4.0
-"""How far values may be apart, in distances between the readings of a graph."""
+"""The tolerance as a multiple of the spread of a graph's readings."""
 MIX = 0x9E3779B97F4A7C15
 """An odd number that spreads bits."""
 SMALLER = 2.0**-64
-"""By what terms are multiplied so that no sum of them overflows."""
+"""The factor for terms that keeps their sums from overflowing."""
 LANES = {2: 1, 6: 4, 10: 8, 14: 16}
-"""The readings that add up terms one after another, and in how many partial sums."""
+"""The readings that add terms in sequence, each with its number of partial sums."""
 MIXED = 8
-"""From this reading on sums that may overflow do so each in a way of its own."""
+"""From this reading on, each sum that may overflow does so independently."""
 PARTS = 8.0
-"""How many units in the last place of all its terms a short sum may be off."""
+"""The most units in the last place, of all its terms, that a short sum may be off."""
 
 
-class Limits(NamedTuple):
-    """Where the arithmetic of a dtype of floats ends."""
+class ArithmeticLimits(NamedTuple):
+    """The limits of arithmetic in a float dtype."""
 
     most: float
     """The largest number."""
     normal: float
-    """The smallest that has all digits."""
+    """The smallest normal number."""
     least: float
-    """The smallest at all, which has one."""
+    """The smallest positive number, with a single digit."""
     step: float
     """The distance from 1 to the next number."""
 
 
-def limits_of(dtype: DType) -> Limits:
-    """Return where the arithmetic of a dtype of floats ends."""
+def limits_of(dtype: DType) -> ArithmeticLimits:
+    """Return the limits of arithmetic in a float dtype."""
     about = cast("Any", ml_dtypes.finfo(dtype.numpy))
     given = about.max, about.smallest_normal, about.smallest_subnormal, about.eps
-    return Limits(*map(float, given))
+    return ArithmeticLimits(*map(float, given))
 
 
 def differences(
@@ -88,10 +88,10 @@ def differences(
 ) -> Bools:
     """Return where two arrays differ by more than another order of rounding explains.
 
-    With `scaled`, what is small among larger values may be off by a share of a typical one, as
-    sums are whose terms cancel. With `least`, a share, what was rounded to a coarser dtype on the
-    way explains that much; with `exact` only equal values are equal, with `signs` zeros only if
-    their signs are.
+    With `scaled`, small values among larger ones may be off by a share of a typical one, as in
+    sums whose terms cancel. `least` is the tolerated share for rounding to a coarser dtype on
+    the way; with `exact` only equal values match, with `signs` zeros match only if their
+    signs do.
     """
     if a.shape != b.shape or a.dtype != b.dtype:
         return np.ones(a.shape if a.size else b.shape if b.size else (1,), bool)
@@ -114,7 +114,7 @@ def differences(
 
 
 def typical(values: Floats) -> float:
-    """Return the root of the mean square, unless it is that of a few values among smaller ones."""
+    """Return the root mean square, limited where a few values dominate it."""
     size = abs(values[np.isfinite(values)])
     largest = float(np.max(size, initial=0.0))
     if not largest:
@@ -127,22 +127,22 @@ def typical(values: Floats) -> float:
 
 
 class Freedom(NamedTuple):
-    """What is left open about the values of a graph, beside the order in which sums are added."""
+    """The freedoms in a graph's values, beside the order of additions in sums."""
 
     signs: bool = False
     """The signs of zeros: the licence grants `no_signed_zero`."""
     order: bool = False
-    """In which order ops round: the licence grants `reassociate`."""
+    """The order of roundings: the licence grants `reassociate`."""
     functions: bool = False
-    """The last places of functions, and of what is added up unrounded: a device computes it."""
+    """The last places of functions, and of unrounded terms of sums: a device computes them."""
     contract: bool = False
     """Whether products are added up unrounded: the licence grants `contract`."""
 
 
 class Readings:
-    """The values of nodes in other readings of a graph, all of them as good as the first.
+    """The values of nodes in other readings of a graph, all as valid as the first.
 
-    Each is made when somebody asks for it. Values that are known are read as they are.
+    Readings are computed on demand. Known values are read as they are.
     """
 
     def __init__(
@@ -159,24 +159,24 @@ class Readings:
         self._wanted, self._known = tuple(wanted), known
         self._freedom = freedom
         self._summed = frozenset(_summed(ir, freedom))
-        self._made: list[dict[int, Array]] = []
+        self._values: list[dict[int, Array]] = []
 
     def of(self, id: int) -> Iterator[Array]:
         """Yield a node's values, one of each reading."""
         for number in range(self.most):
-            if number == len(self._made):
+            if number == len(self._values):
                 way = _Reading(self._freedom, number, self._summed, self._environment.dims)
                 environment = self._environment._replace(altered=way)
-                self._made.append(
+                self._values.append(
                     interpret(self._ir, environment, wanted=self._wanted, known=self._known)
                 )
-            yield self._made[number][id]
+            yield self._values[number][id]
 
 
 def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
-    """Yield what a device need not round.
+    """Yield the nodes that a device need not round.
 
-    Products and sums that sums read, also past views, it adds as it goes; what is on the way to
+    It adds products and sums to outer sums directly, also past views; values on the way to
     a 16-bit float is computed in float32.
     """
     for node in ir.nodes:
@@ -198,11 +198,11 @@ def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
                 todo += ir.sources(source)
 
 
-def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array]) -> Bools:
-    """Return which differences are left that other readings of the graph do not show as well."""
+def unexplained(wrong: Bools, right: Array, value: Array, others: Iterable[Array]) -> Bools:
+    """Return the differences that other readings of the graph do not explain."""
     if not wrong.any():
         return wrong
-    if right.shape != found.shape or right.dtype != found.dtype:
+    if right.shape != value.shape or right.dtype != value.dtype:
         return wrong
     if not BY_NUMPY[right.dtype].is_float:
         for other in others:
@@ -210,8 +210,8 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array
             if not wrong.any():
                 break
         return wrong
-    x, y = right.astype(np.float64), found.astype(np.float64)
-    is_open: Bools = np.zeros(x.shape, bool)  # what kind of number it is
+    x, y = right.astype(np.float64), value.astype(np.float64)
+    is_open: Bools = np.zeros(x.shape, bool)  # whether readings differ in kind of number
     apart: Floats = np.zeros(x.shape)
     left = wrong
     for other in others:
@@ -230,7 +230,7 @@ def unexplained(wrong: Bools, right: Array, found: Array, others: Iterable[Array
 
 
 class _Terms(NamedTuple):
-    """A sum, or a view of one, and what its positive and negative terms come to, made smaller."""
+    """A sum, or a view of one, with the scaled sums of its positive and negative terms."""
 
     value: Array
     up: Floats
@@ -238,7 +238,7 @@ class _Terms(NamedTuple):
 
 
 class _Reading:
-    """Takes each value of a graph as the interpreter computes it, and returns one as good."""
+    """A reading: takes each value that the interpreter computes, and returns one as valid."""
 
     def __init__(
         self,
@@ -256,57 +256,59 @@ class _Reading:
 
     def __call__(self, node: Node, value: Array, sources: Sequence[Array | None]) -> Array:
         dtype = BY_NUMPY[value.dtype]
-        given = [one for one in sources if one is not None]
+        given = [source for source in sources if source is not None]
         if not dtype.is_float or not value.size or len(given) < len(sources):
             return value
-        op, made = node.op, value.astype(np.float64)
+        op, result = node.op, value.astype(np.float64)
         inner = self.terms.get(id(given[0])) if given else None
         terms: tuple[Floats, Floats] | None = None
         if isinstance(op, SumReduce):
             terms = self._terms(given[0], inner, op.axis)
-            made = self._summed(made, given[0], op.axis, dtype, terms, is_inner=inner is None)
+            result = self._summed(result, given[0], op.axis, dtype, terms, is_inner=inner is None)
         elif isinstance(op, View) and inner is not None:
             view = op.bind(self.dims)
-            up, down = (np.asarray(view.eval(one), np.float64) for one in (inner.up, inner.down))
+            up, down = (
+                np.asarray(view.eval(source), np.float64) for source in (inner.up, inner.down)
+            )
             terms = up, down
         elif self._is_rounded_otherwise(node, given):
-            # Below the smallest normal number roundings are of one size.
-            size = np.maximum(abs(made), limits_of(dtype).normal)
-            is_rounded = np.isfinite(made) & ((made != 0) | _underflows(node, given))
+            # Below the smallest normal number all roundings have the same size.
+            size = np.maximum(abs(result), limits_of(dtype).normal)
+            is_rounded = np.isfinite(result) & ((result != 0) | _underflows(node, given))
             size = np.where(is_rounded, size, 0.0)
-            made = made + size * self._same_noise(made) * op.ulps * limits_of(dtype).step
+            result = result + size * self._same_noise(result) * op.ulps * limits_of(dtype).step
         is_stored_sum = isinstance(op, SumReduce) and node not in self.summed
         if self._is_free and self.number % 8 >= 4 and not is_stored_sum:
-            # What is never rounded is not infinite because it is large.
+            # An unrounded value is not infinite just because it is large.
             is_kept = (
                 _all_finite(node, given)
                 if node in self.summed
                 else np.isfinite(value.astype(np.float64))
             )
             most = limits_of(dtype).most
-            made = np.where(is_kept, np.clip(made, -most, most), made)
+            result = np.where(is_kept, np.clip(result, -most, most), result)
         if self.freedom.signs or isinstance(op, (SumReduce, MaxReduce)):
-            # Which zero a sum begins with, and which of two is the largest, no op says.
-            made = np.where(made == 0, np.copysign(made, self._signs(made)), made)
-        made = np.asarray(made).astype(value.dtype, copy=False).reshape(value.shape)
+            # No op fixes which zero a sum begins with, or which of two zeros is the largest.
+            result = np.where(result == 0, np.copysign(result, self._signs(result)), result)
+        result = np.asarray(result).astype(value.dtype, copy=False).reshape(value.shape)
         if terms is not None:
-            self.terms[id(made)] = _Terms(made, *terms)
-        return made
+            self.terms[id(result)] = _Terms(result, *terms)
+        return result
 
     def _terms(self, x: Array, inner: _Terms | None, axis: int) -> tuple[Floats, Floats]:
-        """Return what the positive terms of a sum come to, and the negative ones.
+        """Return the sums of the positive and of the negative terms of a sum.
 
         A device adds the terms of sums of sums in any order, too.
         """
         if inner is None:
             wide = x.astype(np.float64)
-            wide = np.where(np.isfinite(wide), wide, 0.0) * SMALLER  # sums of these are finite
+            wide = np.where(np.isfinite(wide), wide, 0.0) * SMALLER  # their sums are finite
             inner = _Terms(x, np.maximum(wide, 0), np.maximum(-wide, 0))
         return np.sum(inner.up, axis, keepdims=True), np.sum(inner.down, axis, keepdims=True)
 
     @property
     def _is_plain(self) -> bool:
-        """Whether nothing is other than the signs of zeros: all are positive, or negative."""
+        """Whether this reading changes only the signs of zeros, all to plus or all to minus."""
         return self.freedom.signs and self.number < 2
 
     @property
@@ -314,7 +316,7 @@ class _Reading:
         return self.freedom.order or self.freedom.functions
 
     def _is_rounded_otherwise(self, node: Node, sources: Sequence[Array]) -> bool:
-        """Return whether another evaluation of an op may come to another last place."""
+        """Return whether another evaluation of an op may differ in the last place."""
         op = node.op
         if not self._is_free or self._is_plain or not isinstance(op, Elementwise):
             return False
@@ -322,16 +324,16 @@ class _Reading:
             return BY_NUMPY[sources[0].dtype].is_float and sources[0].dtype != node.dtype.numpy
         if isinstance(op, (Add, Mul)):
             exact = 0 if isinstance(op, Add) else 1
-            if any((abs(one.astype(np.float64)) == exact).all() for one in sources):
+            if any((abs(source.astype(np.float64)) == exact).all() for source in sources):
                 return False
         if op.ulps == 1:
             return self.freedom.order or node in self.summed
         return op.ulps > 0
 
-    def _same_noise(self, made: Floats) -> Floats:
-        """Return numbers from -1 to 1, the same for the same value: what is equal stays equal."""
-        bits = np.asarray(made, order="C").view(np.uint64)
-        # Zero is spread like all others: something is added to it first.
+    def _same_noise(self, values: Floats) -> Floats:
+        """Return numbers from -1 to 1, the same for equal values, so that these stay equal."""
+        bits = np.asarray(values, order="C").view(np.uint64)
+        # A number is added first, so that zero is spread like all others.
         mixed = (bits ^ (bits >> np.uint64(29))) + np.uint64(MIX * (self.number + 1) % 2**64)
         mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(MIX * (2 * self.number + 1) % 2**64)
         return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
@@ -339,14 +341,14 @@ class _Reading:
     def _noise(self, shape: tuple[int, ...], size: float) -> Floats:
         return self.rng.uniform(-size, size, shape)
 
-    def _signs(self, made: Floats) -> Floats:
+    def _signs(self, values: Floats) -> Floats:
         if self._is_plain:
-            return np.full(made.shape, 1.0 - 2.0 * self.number)
-        return self.rng.choice([1.0, -1.0], made.shape)
+            return np.full(values.shape, 1.0 - 2.0 * self.number)
+        return self.rng.choice([1.0, -1.0], values.shape)
 
     def _summed(
         self,
-        made: Floats,
+        values: Floats,
         x: Array,
         axis: int,
         dtype: DType,
@@ -354,25 +356,25 @@ class _Reading:
         *,
         is_inner: bool,
     ) -> Floats:
-        """Return a sum whose terms were added in another order, which may overflow on the way."""
+        """Return a sum with its terms added in another order, which may overflow on the way."""
         count = x.shape[axis]
-        if (count <= 2 and is_inner) or self._is_plain:  # there is one order, and one rounding
-            return made
+        if (count <= 2 and is_inner) or self._is_plain:  # a single order, and a single rounding
+            return values
         wide = DType.float32 if dtype.is_half else dtype
         up, down = terms
         size = up + down
         noise = self._noise(size.shape, max(PARTS, count**0.5) * limits_of(wide).step)
         if dtype.is_half and self._is_free:
-            made = made + made * self._same_noise(made) * limits_of(dtype).step
+            values = values + values * self._same_noise(values) * limits_of(dtype).step
         limit = limits_of(wide).most * SMALLER
         over, under = up >= limit, down >= limit
-        near = np.where(np.isfinite(made), made * SMALLER, up - down) + noise * size
+        near = np.where(np.isfinite(values), values * SMALLER, up - down) + noise * size
         lanes = LANES.get(self.number)
         if lanes is not None:
             ordered = _added(x.astype(wide.numpy), axis, lanes).astype(np.float64)
             near = np.where(np.isfinite(ordered), ordered * SMALLER, near)
-        inner = np.where(np.isfinite(made), near * 2.0**64, made)
-        # In the first readings all sums end alike, in later ones each in a way of its own.
+        inner = np.where(np.isfinite(values), near * 2.0**64, values)
+        # In the first readings all sums overflow alike, in later ones each independently.
         ways = np.full(near.shape, self.number % 4.0)
         if self.number >= MIXED:
             kinds = 4 if self.number % 8 < 4 else 3
@@ -383,7 +385,7 @@ class _Reading:
         ends = np.where((ways == 3) & over & under, np.nan, ends)
         is_up, is_down = ((x == end).any(axis, keepdims=True) for end in (np.inf, -np.inf))
         is_nan = np.isnan(x).any(axis, keepdims=True)
-        # An infinity that is a term itself comes first, or meets the one that others come to.
+        # An infinite term comes first, or meets the infinity that the others add up to.
         with np.errstate(invalid="ignore"):
             met = np.where(is_up, np.inf, 0.0) - np.where(is_down, np.inf, 0.0)
             ends = met + np.where((met != 0) & (ways == 0), 0.0, ends)
@@ -391,9 +393,9 @@ class _Reading:
 
 
 def _added(x: Array, axis: int, lanes: int) -> Array:
-    """Return a sum by so many partial ones, each added up from its first term to its last.
+    """Return a sum of `lanes` partial sums, each added from its first term to its last.
 
-    Whether a sum equals another number exactly, only real roundings show.
+    Only real roundings show whether a sum equals another number exactly.
     """
     terms = np.moveaxis(x, axis, 0)
     missing = -len(terms) % lanes
@@ -405,19 +407,19 @@ def _added(x: Array, axis: int, lanes: int) -> Array:
 
 
 def _underflows(node: Node, sources: Sequence[Array]) -> Bools:
-    """Return where a zero may be what is left of a number too small to be one."""
+    """Return where a zero may be the result of underflow."""
     if isinstance(node.op, (Add, Cast)):
         return np.asarray(False)
-    wide = [one.astype(np.float64) for one in sources]
-    return np.logical_and.reduce([np.isfinite(one) & (one != 0) for one in wide])
+    wide = [source.astype(np.float64) for source in sources]
+    return np.logical_and.reduce([np.isfinite(array) & (array != 0) for array in wide])
 
 
 def _all_finite(node: Node, sources: Sequence[Array]) -> Bools:
-    """Return where a product or a sum is one of finite numbers."""
+    """Return where all operands of a product or a sum are finite."""
     axis = node.op.axis if isinstance(node.op, SumReduce) else None
-    finite = [np.isfinite(one.astype(np.float64)) for one in sources]
+    finite = [np.isfinite(source.astype(np.float64)) for source in sources]
     if axis is not None:
-        finite = [one.all(axis, keepdims=True) for one in finite]
+        finite = [mask.all(axis, keepdims=True) for mask in finite]
     return np.logical_and.reduce(finite)
 
 
@@ -428,7 +430,7 @@ def is_outside(domain: Domain, value: Array) -> Bools:
 
 
 def broken_facts(node: Node, value: Array, sources: Sequence[Array | None]) -> Iterator[str]:
-    """Yield the facts that licences may grant, and that do not hold of a value."""
+    """Yield the grantable facts that a value violates."""
     if not node.dtype.is_float:
         return
     if np.isnan(value.astype(np.float64)).any():

@@ -1,10 +1,10 @@
-"""How many bytes the values of a graph take at once, when its nodes run in their order.
+"""The peak memory of a graph's values when its nodes run in order.
 
-It is a model, and a simple one. A value is made at its node, and freed after the last node that
-reads it. Views and what else returns its source as it is are other names of that source. An
-elementwise result that one reduction alone reads is never there as a whole (the interpreter and
-fused kernels make it piece by piece). Inputs and constants are there all the time, and are counted
-apart; a constant is one number, whatever its shape.
+The model is simple. A value is allocated at its node, and freed after the last node that
+reads it. Views and other ops that return their source unchanged are other names of that source. An
+elementwise result with a single reduction as reader is never stored whole (the interpreter and
+fused kernels compute it piece by piece). Inputs and constants are always in memory, and are counted
+separately; a constant takes one number, whatever its shape.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from luminal_lab.core.ops import (
 )
 
 Value: TypeAlias = tuple[int, int]
-"""A node, and which of its results."""
+"""A node's id, and the index of its result."""
 ALIASES = (View, After, GraphBreak, StopGradient, CustomGradient)
-"""Ops whose result is their first source, seen in another way."""
+"""Ops whose result is their first source in another form."""
 
 
 class Peak(NamedTuple):
-    """The most bytes that are taken at once, and at which node that is."""
+    """The most bytes in use at once, and the node where that happens."""
 
     bytes: int
     node: Node | None
     given: int
-    """Bytes of inputs and constants, which come on top."""
+    """The bytes of inputs and constants, not included in `bytes`."""
     live: tuple[tuple[Node, int], ...]
-    """What is there at that node, the largest first."""
+    """The values in memory at that node, the largest first."""
 
     @override
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Peak(NamedTuple):
 
 
 def peak_bytes(ir: IR, dims: Mapping[str, int] | None = None) -> Peak:
-    """Return the most bytes that the values take at once on the way to the outputs.
+    """Return the peak memory of a graph's values.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse('''
@@ -78,25 +78,25 @@ def peak_bytes(ir: IR, dims: Mapping[str, int] | None = None) -> Peak:
     for node in nodes:
         for id in dict.fromkeys(node.sources):
             readers.setdefault(id, []).append(node)
-    for id in ir.output_ids:  # an output is there as a whole
+    for id in ir.output_ids:  # an output is stored whole
         readers.pop(id, None)
     held = {node.id: held_by(node, readers.get(node.id, [])) for node in nodes}
-    behind: dict[int, frozenset[Value]] = {}  # what must be there to read a node
+    behind: dict[int, frozenset[Value]] = {}  # the values that a read of each node needs
     born: dict[Value, int] = {}
     last: dict[Value, int] = {}
-    for place, node in enumerate(nodes):
+    for index, node in enumerate(nodes):
         for value in frozenset[Value]().union(*[behind[id] for id in node.sources]):
-            last[value] = place
+            last[value] = index
         own = held[node.id]
-        born.update(dict.fromkeys(own or (), place))
-        last.update(dict.fromkeys(own or (), place))
+        born.update(dict.fromkeys(own or (), index))
+        last.update(dict.fromkeys(own or (), index))
         behind[node.id] = frozenset(own) if own is not None else through(node, behind)
     for id in ir.output_ids:
         last.update(dict.fromkeys(behind[id], len(nodes)))
     sizes = {value: size(ir[value[0]].types[value[1]], dims or {}) for value in born}
     change = [0] * (len(nodes) + 2)
-    for value, place in born.items():
-        change[place] += sizes[value]
+    for value, index in born.items():
+        change[index] += sizes[value]
         change[last[value] + 1] -= sizes[value]
     taken = list(accumulate(change[: len(nodes)]))
     most = max(taken, default=0)
@@ -109,7 +109,7 @@ def peak_bytes(ir: IR, dims: Mapping[str, int] | None = None) -> Peak:
 
 
 def held_by(node: Node, readers: Sequence[Node]) -> tuple[Value, ...] | None:
-    """Return the values that are made at a node; None if it is its sources in another form."""
+    """Return the values allocated at a node; None if it is its source in another form."""
     op = node.op
     if isinstance(op, (Input, Constant)):
         return ()
@@ -121,7 +121,7 @@ def held_by(node: Node, readers: Sequence[Node]) -> tuple[Value, ...] | None:
 
 
 def through(node: Node, behind: Mapping[int, frozenset[Value]]) -> frozenset[Value]:
-    """Return what must be there to read a node that is its sources in another form."""
+    """Return the values that a read of a node needs, if it is its source in another form."""
     first = behind[node.sources[0]]
     if isinstance(node.op, Pick):
         index = node.op.index

@@ -1,4 +1,4 @@
-"""`merge-reductions`: neighbouring reductions become one, and those of repeated values none.
+"""`merge-reductions`: merge neighbouring reductions, and drop those of repeated values.
 
     %a = max_reduce{axis = 2} %x : f32[2, 3, 1]        %b = reshape{shape = [2, 12, 1]} %x
     %y = max_reduce{axis = 1} %a : f32[2, 1, 1]   →    %y = max_reduce{axis = 1} %b
@@ -6,11 +6,11 @@
     %a = expand{shape = [2, 4]} %x : f32[2, 4]
     %y = max_reduce{axis = 1} %a   : f32[2, 1]    →    users of %y read %x
 
-Two axes are one axis of another shape if nothing but axes of size 1 lies between them. The largest
-value is the same in any order, but for the sign of zeros; a sum of floats is not, and merging sums
-(or a product for the sum of equals) takes a licence that grants `reassociate`; merging also takes
-`no_inf` and `no_nan`, since a sum may overflow in one order alone. A reduction that others read as
-well stays, since it would be computed twice.
+Two axes are one axis of another shape if only axes of size 1 lie between them. The largest
+value is the same in any order except for the sign of zeros; a sum of floats is not. Merging sums
+(or multiplying instead of adding equal values) needs a licence that grants `reassociate`,
+`no_inf` and `no_nan`, since a sum may overflow in only one order. A reduction with other readers
+stays, since it would be computed twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ x = variables("x")
 a, b = fields("a b")
 shape = fields("shape")
 ANY_ORDER = {"reassociate", "no_inf", "no_nan"}
-"""In one order a sum may overflow where in another it does not."""
+"""The facts for another order of additions, in which a sum may overflow."""
 
 
 def _merged(cls: type[Reduce]) -> Callable[[Pattern, int, int, Match], Pattern | None]:
@@ -72,7 +72,7 @@ def _at_once(cls: type[Reduce], x: Pattern, shape: Shape, a: int, b: int) -> Pat
 
 
 def _is_read_once(match: Match, below: int) -> bool:
-    """Return whether the nodes so far below the root are there for it alone."""
+    """Return whether the nodes down to a depth below the root serve only the root."""
     node = match.root
     for _ in range(below):
         (node,) = match.graph.sources(node)
@@ -90,29 +90,29 @@ def _times(x: Pattern, a: int, shape: Shape, match: Match) -> Pattern | None:
     if count is None or not _is_number_of(match.dtype, count):
         return None
     if match.dtype.is_float and known(count >= 1) is not True:
-        return None  # 0 · inf is NaN, and the sum of nothing 0
-    value = _one_of_them(x, match)
+        return None  # 0 · inf is NaN, but an empty sum is 0
+    value = _single_element(x, match)
     return value * count
 
 
 def _once(x: Pattern, a: int, shape: Shape, match: Match) -> Pattern | None:
     """Take one of equal values."""
     count = _repeats(a, shape, match)
-    return _one_of_them(x, match) if count is not None and known(count >= 1) is True else None
+    return _single_element(x, match) if count is not None and known(count >= 1) is True else None
 
 
 def _repeats(axis: int, shape: Shape, match: Match) -> Dim | None:
-    """Return how often an expand repeats its source along an axis, if it does."""
+    """Return the number of copies that an expand makes along an axis, if any."""
     return shape[axis] if match.type("x").shape[axis] == 1 and shape[axis] != 1 else None
 
 
-def _one_of_them(x: Pattern, match: Match) -> Pattern:
+def _single_element(x: Pattern, match: Match) -> Pattern:
     wanted = match.root.shape
     return x if match.type("x").shape == wanted else op(Expand, x, shape=wanted)
 
 
 def _is_number_of(dtype: DType, count: Dim) -> bool:
-    """Return whether a dtype has a number; integers wrap around, as their sums do."""
+    """Return whether a dtype holds a number; integers wrap around, like their sums."""
     if not dtype.is_half:
         return True
     with np.errstate(over="ignore"):

@@ -1,11 +1,11 @@
-"""Patterns: pieces of a graph with variables in them, written as algebra, and how they match.
+"""Patterns: pieces of a graph with variables, written as algebra, and their matching.
 
-    x, y = variables("x y")         any node; a name used twice is one node
-    c = constants("c")              any constant; what is calculated sees its value
+    x, y = variables("x y")         any node; a repeated name is the same node
+    c = constants("c")              any constant; calculations see its value
     a = fields("a")                 the value of an op's field
     x + 0                           a number is a constant of that value
-    op(Permute, x, axes=a)          any op, by its class; fields that are not named may be anything
-    recip(x), where(c, x, y), …     the ops that algebra has no sign for
+    op(Permute, x, axes=a)          any op, by its class; unnamed fields may have any value
+    recip(x), where(c, x, y), …     ops without a sign in algebra
 
 A commutative op is tried in both orders.
 """
@@ -24,7 +24,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import Lookup, Node
+from luminal_lab.core.ir import Node, NodeLookup
 from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of
 from luminal_lab.core.ops import (
     Add,
@@ -46,24 +46,24 @@ from luminal_lab.errors import DefinitionError, UnknownNameError
 
 Bindings: TypeAlias = dict[str, Any]
 HALF_DIGITS = 2**-7
-"""How far two numbers may be apart, of the larger one, that are one value in some dtype."""
+"""The largest relative distance of two numbers that are the same value in some dtype."""
 
 
 class Pattern:
-    """A piece of a graph with variables in it."""
+    """A piece of a graph with variables."""
 
     __slots__ = ()
 
     @property
     def first(self) -> type[Op] | None:
-        """The op that a node must have; None for any."""
+        """The required op of a node; None for any."""
         return None
 
     def __getattr__(self, name: str) -> NoReturn:
         if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
             raise AttributeError(name)
         raise UnknownNameError(
-            f"pattern: it has no {name!r}: a rule is about ops, and not about methods of tensors",
+            f"pattern: it has no {name!r}: a rule is about ops, not about methods of tensors",
             hint="from luminal_lab.passes.pattern import exp2, log2, sin, sqrt, recip, where, …, "
             "or op(SomeOp, x)",
         )
@@ -72,40 +72,40 @@ class Pattern:
     def __repr__(self) -> str:
         return f"<Pattern {self}>"
 
-    def __add__(self, other: PatternLike) -> Apply:
+    def __add__(self, other: PatternLike) -> OpPattern:
         return op(Add, self, other)
 
-    def __radd__(self, other: PatternLike) -> Apply:
+    def __radd__(self, other: PatternLike) -> OpPattern:
         return op(Add, other, self)
 
-    def __mul__(self, other: PatternLike) -> Apply:
+    def __mul__(self, other: PatternLike) -> OpPattern:
         return op(Mul, self, other)
 
-    def __rmul__(self, other: PatternLike) -> Apply:
+    def __rmul__(self, other: PatternLike) -> OpPattern:
         return op(Mul, other, self)
 
-    def __mod__(self, other: PatternLike) -> Apply:
+    def __mod__(self, other: PatternLike) -> OpPattern:
         return op(Mod, self, other)
 
-    def __lt__(self, other: PatternLike) -> Apply:
+    def __lt__(self, other: PatternLike) -> OpPattern:
         return op(LessThan, self, other)
 
-    def __gt__(self, other: PatternLike) -> Apply:
+    def __gt__(self, other: PatternLike) -> OpPattern:
         return op(LessThan, other, self)
 
-    def __neg__(self) -> Apply:
+    def __neg__(self) -> OpPattern:
         return self * -1
 
-    def __sub__(self, other: PatternLike) -> Apply:
+    def __sub__(self, other: PatternLike) -> OpPattern:
         return self + as_pattern(other) * -1
 
-    def __rsub__(self, other: PatternLike) -> Apply:
+    def __rsub__(self, other: PatternLike) -> OpPattern:
         return other + self * -1
 
-    def __truediv__(self, other: PatternLike) -> Apply:
+    def __truediv__(self, other: PatternLike) -> OpPattern:
         return self * recip(other)
 
-    def __rtruediv__(self, other: PatternLike) -> Apply:
+    def __rtruediv__(self, other: PatternLike) -> OpPattern:
         return other * recip(self)
 
 
@@ -140,7 +140,7 @@ class ConstantVariable(Pattern):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Number(Pattern):
+class NumberPattern(Pattern):
     """A constant of one value; a bool stands for bools alone, any other number for all dtypes."""
 
     value: Scalar
@@ -162,7 +162,7 @@ class Number(Pattern):
             return value is self.value or (value == self.value) is True
         if isinstance(self.value, bool) and not isinstance(value, bool):
             return False
-        if value != self.value:  # NaN is NaN, and 0.1 is what float16 makes of it
+        if value != self.value:  # NaN matches NaN, and 0.1 matches its value in float16
             if math.isclose(value, self.value, rel_tol=HALF_DIGITS):
                 return as_value(value, dtype) == as_value(self.value, dtype)
             return self.value != self.value and value != value
@@ -186,18 +186,18 @@ SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Apply(Pattern):
+class OpPattern(Pattern):
     """An op on sources: any of a class whose named fields fit."""
 
     cls: type[Op]
     sources: tuple[Pattern, ...]
     fields: tuple[tuple[str, object], ...] = ()
     name: str | None = None
-    """The name under which what is calculated sees the op."""
+    """The name of the op in calculations."""
     more: bool = False
-    """Whether there may be more sources, which stand for nothing."""
+    """Whether there may be more sources, which the pattern ignores."""
     needs: frozenset[type[Op]] = dataclasses.field(init=False, compare=False)
-    """The ops that sources must have: where one is missing, it is no use to look further."""
+    """The ops that the sources must have; a node without them cannot match."""
 
     def __post_init__(self) -> None:
         firsts = [source.first for source in self.sources]
@@ -213,7 +213,7 @@ class Apply(Pattern):
         sign = SIGNS.get(self.cls.name)
         if sign is not None:
             return f" {sign} ".join(
-                f"({s})" if isinstance(s, Apply) and s.cls.name in SIGNS else str(s)
+                f"({s})" if isinstance(s, OpPattern) and s.cls.name in SIGNS else str(s)
                 for s in self.sources
             )
         written = [*map(str, self.sources), *(f"{key}={value}" for key, value in self.fields)]
@@ -222,37 +222,37 @@ class Apply(Pattern):
 
 def variables(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
     """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`."""
-    return _one_or_all(Variable, names)
+    return _single_or_all(Variable, names)
 
 
 def constants(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
     """Return a variable that stands for a constant for each name."""
-    return _one_or_all(ConstantVariable, names)
+    return _single_or_all(ConstantVariable, names)
 
 
 def fields(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
     """Return a variable that stands for the value of a field for each name."""
-    return _one_or_all(Field, names)
+    return _single_or_all(Field, names)
 
 
-def _one_or_all(kind: Callable[[str], object], given: Sequence[object]) -> Any:  # noqa: ANN401  # see above
-    for one in given:
-        if not isinstance(one, str):
-            raise DefinitionError(f"pattern: {one!r} is no name", hint='as in variables("x y")')
-    found = [kind(name) for name in " ".join(map(str, given)).split()]
-    if not found:
+def _single_or_all(kind: Callable[[str], object], given: Sequence[object]) -> Any:  # noqa: ANN401  # see above
+    for name in given:
+        if not isinstance(name, str):
+            raise DefinitionError(f"pattern: {name!r} is not a name", hint='as in variables("x y")')
+    variables = [kind(name) for name in " ".join(map(str, given)).split()]
+    if not variables:
         raise DefinitionError("pattern: no name is given", hint='as in variables("x y")')
-    return found[0] if len(found) == 1 else tuple(found)
+    return variables[0] if len(variables) == 1 else tuple(variables)
 
 
 def as_pattern(like: PatternLike) -> Pattern:
     """Return a pattern, or the number that a constant must have."""
     if isinstance(like, Pattern):
         return like
-    if isinstance(like, (bool, int, float, Expr)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        return Number(like)
+    if isinstance(like, (bool, int, float, Expr)):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
+        return NumberPattern(like)
     if isinstance(like, np.generic):
-        return Number(like.item())
+        return NumberPattern(like.item())
     raise DefinitionError(
         f"pattern: {like!r} is neither a pattern nor a number",
         hint='make variables first: x, y = ll.variables("x y")',
@@ -265,10 +265,10 @@ def op(
     name: str | None = None,
     more: bool = False,
     **given: object,
-) -> Apply:
-    """Return the pattern of an op, by its class and what is asked of its fields.
+) -> OpPattern:
+    """Return the pattern of an op, by its class and patterns of its fields.
 
-    An op itself stands for its class with just its fields. With `more` there may be more sources.
+    An op value stands for its class with exactly its fields. With `more` there may be more sources.
     """
     cls = what if isinstance(what, type) else type(what)
     known = fields_of(cls)
@@ -280,19 +280,19 @@ def op(
             raise DefinitionError(
                 f"pattern: {cls.name} has no field {field!r}", hint=f"its fields: {listed}"
             )
-    return Apply(cls, tuple(map(as_pattern, sources)), tuple(given.items()), name, more)
+    return OpPattern(cls, tuple(map(as_pattern, sources)), tuple(given.items()), name, more)
 
 
-class Spelling(Protocol):
-    """What makes a pattern of sources and fields."""
+class PatternMaker(Protocol):
+    """A function that returns a pattern for sources and fields."""
 
-    def __call__(self, *sources: PatternLike, **fields: object) -> Apply:
+    def __call__(self, *sources: PatternLike, **fields: object) -> OpPattern:
         """Return the pattern."""
         ...
 
 
-def _spelling(cls: type[Op]) -> Spelling:
-    def spell(*sources: PatternLike, **fields: object) -> Apply:
+def _spelling(cls: type[Op]) -> PatternMaker:
+    def spell(*sources: PatternLike, **fields: object) -> OpPattern:
         return op(cls, *sources, name=None, more=False, **fields)
 
     return spell
@@ -306,19 +306,19 @@ sum_reduce, max_reduce, where, cast = map(_spelling, (SumReduce, MaxReduce, Wher
 
 
 class Match:
-    """What the variables of a pattern stand for at one place of a graph."""
+    """A match: the values of a pattern's variables at one node of a graph."""
 
     __slots__ = ("bindings", "graph", "root")
 
-    def __init__(self, root: Node, bindings: Bindings, graph: Lookup) -> None:
+    def __init__(self, root: Node, bindings: Bindings, graph: NodeLookup) -> None:
         self.root = root
         self.bindings = bindings
         self.graph = graph
 
     def type(self, name: str) -> TensorType:
-        """Return the type of what a variable stands for."""
-        found = self.bindings[name]
-        return found.type
+        """Return the type of a variable's node."""
+        bound = self.bindings[name]
+        return bound.type
 
     @property
     def dtype(self) -> DType:
@@ -327,27 +327,27 @@ class Match:
 
     @property
     def dtypes(self) -> set[DType]:
-        """The dtypes of the result and of all that the variables stand for."""
-        bound = (found for found in self.bindings.values() if isinstance(found, Node))
-        return {self.root.dtype, *(node.dtype for node in bound)}
+        """The dtypes of the result and of all matched nodes."""
+        nodes = (value for value in self.bindings.values() if isinstance(value, Node))
+        return {self.root.dtype, *(node.dtype for node in nodes)}
 
     def seen(self, name: str) -> object:
-        """Return what a calculation or condition sees of a variable: a type, a value, a field."""
-        found = self.bindings[name]
-        if not isinstance(found, Node):
-            return found
-        return found.op.value if isinstance(found.op, Constant) else found.type
+        """Return a variable as calculations and conditions see it: a type, a value or a field."""
+        bound = self.bindings[name]
+        if not isinstance(bound, Node):
+            return bound
+        return bound.op.value if isinstance(bound.op, Constant) else bound.type
 
 
-def find(pattern: Pattern, node: Node, graph: Lookup) -> Iterator[Bindings]:
-    """Yield each way in which a pattern matches with this node as its root."""
+def find(pattern: Pattern, node: Node, graph: NodeLookup) -> Iterator[Bindings]:
+    """Yield each match of a pattern with this node as its root."""
     return iter(_ways(pattern, node, {}, graph))
 
 
-def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Iterable[Bindings]:
+def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> Iterable[Bindings]:
     op = node.op
     match pattern:
-        case Apply():
+        case OpPattern():
             if type(op) is pattern.cls and _has_sources(pattern, node):
                 sources = [graph[id] for id in node.sources[: len(pattern.sources)]]
                 if pattern.needs.issubset([type(source.op) for source in sources]):
@@ -355,7 +355,7 @@ def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Itera
         case Variable(name=name):
             if bound.get(name, node).id == node.id:
                 return ({**bound, name: node},)
-        case Number():
+        case NumberPattern():
             if isinstance(op, Constant) and pattern.equals(op.value, node.dtype):
                 return (bound,)
         case ConstantVariable(name=name):
@@ -366,13 +366,13 @@ def _ways(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> Itera
     return ()
 
 
-def _has_sources(pattern: Apply, node: Node) -> bool:
+def _has_sources(pattern: OpPattern, node: Node) -> bool:
     more = len(node.sources) - len(pattern.sources)
     return more == 0 or (pattern.more and more > 0)
 
 
 def _op_ways(
-    pattern: Apply, node: Node, sources: list[Node], bound: Bindings, graph: Lookup
+    pattern: OpPattern, node: Node, sources: list[Node], bound: Bindings, graph: NodeLookup
 ) -> Iterator[Bindings]:
     with_fields = _match_fields(pattern, node, bound)
     if with_fields is not None:
@@ -382,7 +382,7 @@ def _op_ways(
 
 
 def _source_ways(
-    patterns: tuple[Pattern, ...], nodes: list[Node], bound: Bindings, graph: Lookup
+    patterns: tuple[Pattern, ...], nodes: list[Node], bound: Bindings, graph: NodeLookup
 ) -> Iterator[Bindings]:
     if not patterns:
         yield bound
@@ -395,7 +395,7 @@ def _source_ways(
         yield from _source_ways(patterns[1:], nodes[1:], way, graph)
 
 
-def _match_fields(pattern: Apply, node: Node, bound: Bindings) -> Bindings | None:
+def _match_fields(pattern: OpPattern, node: Node, bound: Bindings) -> Bindings | None:
     if pattern.name is not None:
         bound = {**bound, pattern.name: node.op}
     for field, wanted in pattern.fields:
@@ -411,17 +411,17 @@ def _match_fields(pattern: Apply, node: Node, bound: Bindings) -> Bindings | Non
     return bound
 
 
-def why_not(pattern: Pattern, node: Node, graph: Lookup) -> str | None:
-    """Return which part of a pattern a node fails, or None if it matches."""
+def why_not(pattern: Pattern, node: Node, graph: NodeLookup) -> str | None:
+    """Return the part of a pattern that a node fails, or None if it matches."""
     if next(find(pattern, node, graph), None) is not None:
         return None
     return _misfit(pattern, node, {}, graph)
 
 
-def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: Lookup) -> str:
+def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> str:
     if isinstance(pattern, Variable):
         return f"{pattern} is {bound[pattern.name]} already, and not {node} as well"
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         what = "a constant" if isinstance(pattern, ConstantVariable) else f"the constant {pattern}"
         value = f" of {node.op.value}" if isinstance(node.op, Constant) else ""
         return f"{node} is {node.op.name}{value}, where the pattern has {what}"
@@ -457,42 +457,42 @@ def build(
     bindings: Mapping[str, Any],
     edit: Edit,
     like: list[Node],
-    made: dict[tuple[Op, tuple[int, ...]], Node] | None = None,
+    inserted: dict[tuple[Op, tuple[int, ...]], Node] | None = None,
 ) -> Node:
-    """Insert what a pattern stands for, with what its variables are bound to.
+    """Insert the nodes of a pattern, with its variables bound.
 
-    What it says twice is inserted once; `made` is what is there already.
+    Equal parts are inserted once; `inserted` has the nodes already there.
     """
-    made = {} if made is None else made
+    inserted = {} if inserted is None else inserted
     match pattern:
         case Variable(name=name):
             return bindings[name]
         case ConstantVariable(name=name):
-            found: Node = bindings[name]
-            if found.type == wanted:
-                return found
-            assert isinstance(found.op, Constant)
-            return build(Number(found.op.value), wanted, bindings, edit, like, made)
-        case Number(value=value):
+            bound: Node = bindings[name]
+            if bound.type == wanted:
+                return bound
+            assert isinstance(bound.op, Constant)
+            return build(NumberPattern(bound.op.value), wanted, bindings, edit, like, inserted)
+        case NumberPattern(value=value):
             value = as_value(value, wanted.dtype)
-            return _inserted(Constant(value, wanted.dtype, wanted.shape), [], edit, like, made)
-        case Apply(cls=cls, sources=parts):
+            return _inserted(Constant(value, wanted.dtype, wanted.shape), [], edit, like, inserted)
+        case OpPattern(cls=cls, sources=parts):
             built = [
                 None
-                if isinstance(part, Number)
-                else build(part, wanted, bindings, edit, like, made)
+                if isinstance(part, NumberPattern)
+                else build(part, wanted, bindings, edit, like, inserted)
                 for part in parts
             ]
-            # A number is of the type of what stands beside it: of what `where` takes, not chooses.
+            # A number takes the type of its neighbours: the branches of `where`, not its condition.
             first = int(cls is Where)
             beside = next((node.type for node in built[first:] if node is not None), wanted)
             sources = [
-                build(part, _number_type(cls, place, beside), bindings, edit, like, made)
+                build(part, _number_type(cls, position, beside), bindings, edit, like, inserted)
                 if node is None
                 else node
-                for place, (part, node) in enumerate(zip(parts, built, strict=True))
+                for position, (part, node) in enumerate(zip(parts, built, strict=True))
             ]
-            return _inserted(_op_of(pattern, bindings, wanted), sources, edit, like, made)
+            return _inserted(_op_of(pattern, bindings, wanted), sources, edit, like, inserted)
         case _:
             raise DefinitionError(f"pattern: {pattern!r} cannot be built")
 
@@ -502,19 +502,19 @@ def _inserted(
     sources: list[Node],
     edit: Edit,
     like: list[Node],
-    made: dict[tuple[Op, tuple[int, ...]], Node],
+    inserted: dict[tuple[Op, tuple[int, ...]], Node],
 ) -> Node:
     key = new, tuple(node.id for node in sources)
-    if key not in made:
-        made[key] = edit.insert(new, *sources, like=like)
-    return made[key]
+    if key not in inserted:
+        inserted[key] = edit.insert(new, *sources, like=like)
+    return inserted[key]
 
 
-def _number_type(cls: type[Op], place: int, beside: TensorType) -> TensorType:
-    return beside.with_dtype(DType.bool_) if cls is Where and place == 0 else beside
+def _number_type(cls: type[Op], position: int, beside: TensorType) -> TensorType:
+    return beside.with_dtype(DType.bool_) if cls is Where and position == 0 else beside
 
 
-def _op_of(pattern: Apply, bindings: Mapping[str, Any], wanted: TensorType) -> Op:
+def _op_of(pattern: OpPattern, bindings: Mapping[str, Any], wanted: TensorType) -> Op:
     known = fields_of(pattern.cls)
     given: dict[str, Any] = {
         field: bindings[value.name] if isinstance(value, Field) else value

@@ -1,4 +1,4 @@
-"""Pipelines: passes in order, nested, repeated to a fixpoint; and the text that spells them."""
+"""Pipelines: passes in order, nested, repeated to a fixpoint; and their text form."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from typing_extensions import override
 
 import luminal_lab.passes
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import LabError, ParseError, PassError, nearest, whole_number
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
@@ -37,15 +37,15 @@ from luminal_lab.reading import REAL, WHOLE
 from luminal_lab.tensor.arguments import told
 
 LICENCE = ("contract", "no_signed_zero")
-"""What a pipeline may assume unless it says otherwise: that nobody asks for the sign of a zero."""
+"""The default facts of a pipeline: the sign of a zero does not matter."""
 DEVICES = ("cpu", "cuda", "metal")
 PassLike: TypeAlias = "Pass | Pipeline | Rule | RuleSet | str | Iterable[PassLike]"
 
 
 class Runner(Protocol):
-    """What runs a graph in place of the interpreter.
+    """A function that runs a graph in place of the interpreter.
 
-    One that has `looks = True` says itself where Ctrl-C may break it off; others always may be.
+    With `looks = True` it checks for Ctrl-C itself; others may be interrupted anywhere.
     """
 
     def run(
@@ -53,7 +53,7 @@ class Runner(Protocol):
         environment: Environment,
         wanted: Iterable[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None = None,
+        trace: list[NodeStep] | None = None,
     ) -> dict[int, Array]:
         """Return the values of the wanted nodes, by their ids."""
         ...
@@ -61,7 +61,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes that run one after another, as often as `rounds` says or until nothing changes.
+    """Passes that run one after another, for up to `rounds` rounds or until nothing changes.
 
     >>> from luminal_lab.passes.simplify import Simplify
     >>> print(Pipeline([Simplify(), [Simplify(limit=3), "simplify"]]))
@@ -70,12 +70,12 @@ class Pipeline:
 
     name: ClassVar[str] = ""
     is_early: ClassVar[bool] = False
-    """Whether it works on what devices make kernels of: wherever it is put, it runs before one."""
+    """Whether it must run before any device pass, wherever the pipeline lists it."""
     passes: tuple[Pass | Pipeline, ...] = ()
     rounds: int = 1
-    """The most rounds; it ends earlier if a round has changed nothing."""
+    """The most rounds; it ends earlier if a round changes nothing."""
     licence: tuple[str, ...] | None = None
-    """The facts about values that rules may assume; None: those of the pipeline around it."""
+    """The facts about values that rules may assume; None: those of the outer pipeline."""
 
     @partial(told, name="Pipeline", whole=True)
     def __init__(
@@ -88,7 +88,7 @@ class Pipeline:
         count = whole_number(rounds)
         if count is None or count < 1:
             raise PassError(f"pipeline: it cannot have {rounds!r} rounds", hint="give 1 or more")
-        object.__setattr__(self, "passes", tuple(as_pass(one) for one in passes))
+        object.__setattr__(self, "passes", tuple(as_pass(entry) for entry in passes))
         object.__setattr__(self, "rounds", count)
         if licence is not None:
             licence = tuple(sorted({licence} if isinstance(licence, str) else set(licence)))
@@ -107,7 +107,7 @@ class Pipeline:
 
     @property
     def has_options(self) -> bool:
-        """Whether something is not as by default."""
+        """Whether an option differs from its default."""
         return not self.name and bool(options_of(self).keys() - {"passes"})
 
     @override
@@ -125,66 +125,72 @@ class Pipeline:
         return iter(self.passes)
 
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
-        """Return what runs the graph that came out, if it is not the interpreter.
+        """Return the runner of the resulting graph, unless the interpreter runs it.
 
-        With `specialise` it has code of its own for these sizes of dims, beside the general one.
+        With `specialise` it has specialised code for these sizes of dims, beside the general code.
         """
-        inner = [one.runner(ir, specialise) for one in self.passes if isinstance(one, Pipeline)]
-        return next((one for one in reversed(inner) if one is not None), None)
+        inner = [
+            entry.runner(ir, specialise) for entry in self.passes if isinstance(entry, Pipeline)
+        ]
+        return next((runner for runner in reversed(inner) if runner is not None), None)
 
     def devices(self) -> tuple[Pipeline, ...]:
-        """Return those that say what runs the graph: itself, or pipelines in it."""
+        """Return the device pipelines that provide a runner: itself, or inner ones."""
         if type(self).runner is not Pipeline.runner:
             return (self,)
-        inner = [one.devices() for one in self.passes if isinstance(one, Pipeline)]
+        inner = [entry.devices() for entry in self.passes if isinstance(entry, Pipeline)]
         return tuple(device for devices in inner for device in devices)
 
     @property
     def is_device(self) -> bool:
-        """Whether it, or a pipeline in it, says what runs the graph."""
+        """Whether it, or an inner pipeline, provides a runner."""
         return bool(self.devices())
 
     def alone(self) -> Self:
-        """Return it without its passes: a device that runs the graph as it comes.
+        """Return this device without its passes, to run a graph unchanged.
 
         >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
         >>> [*CPUCompiler(threads=1).alone()]
         []
         """
-        made = copy(self)
-        object.__setattr__(made, "passes", ())
-        return made
+        empty = copy(self)
+        object.__setattr__(empty, "passes", ())
+        return empty
 
     def staged(self) -> Pipeline:
-        """Return the same passes, with those that must be early before the first device."""
-        place = next(
-            (k for k, one in enumerate(self.passes) if isinstance(one, Pipeline) and one.is_device),
+        """Return the same passes, with the early ones moved before the first device."""
+        first = next(
+            (
+                k
+                for k, entry in enumerate(self.passes)
+                if isinstance(entry, Pipeline) and entry.is_device
+            ),
             None,
         )
-        if place is None:
+        if first is None:
             return self
-        after = self.passes[place:]
-        early = [one for one in after if one.is_early]
-        rest = [one for one in after if not one.is_early]
+        after = self.passes[first:]
+        early = [entry for entry in after if entry.is_early]
+        rest = [entry for entry in after if not entry.is_early]
         return Pipeline(
-            [*self.passes[:place], *early, *rest], rounds=self.rounds, licence=self.licence
+            [*self.passes[:first], *early, *rest], rounds=self.rounds, licence=self.licence
         )
 
     def flat(self) -> Iterator[Pass]:
-        """Yield all passes, those of inner pipelines too, in order."""
-        for one in self.passes:
-            if isinstance(one, Pipeline):
-                yield from one.flat()
+        """Yield all passes in order, including those of inner pipelines."""
+        for entry in self.passes:
+            if isinstance(entry, Pipeline):
+                yield from entry.flat()
             else:
-                yield one
+                yield entry
 
 
-def _needs_brackets(one: Pass | Pipeline) -> bool:
-    return isinstance(one, Pipeline) and not one.name and not str(one).startswith("(")
+def _needs_brackets(entry: Pass | Pipeline) -> bool:
+    return isinstance(entry, Pipeline) and not entry.name and not str(entry).startswith("(")
 
 
 def as_pass(like: object) -> Pass | Pipeline:
-    """Return the pass or pipeline that something stands for: text, a rule, a list of passes."""
+    """Return the pass or pipeline for text, a rule, or a list of passes."""
     if isinstance(like, Pass):
         if not hasattr(like, "name"):
             raise fault(type(like), "has no name", 'write name: ClassVar[str] = "my-pass" in it')
@@ -206,7 +212,7 @@ def as_pass(like: object) -> Pass | Pipeline:
     if isinstance(like, Iterable) and not isinstance(like, Mapping):
         return Pipeline(cast("Iterable[PassLike]", like))
     raise PassError(
-        f"pipeline: {like!r} is no pass",
+        f"pipeline: {like!r} is not a pass",
         hint="give passes, rules, lists of them, or text such as 'simplify, cse, dce'",
     )
 
@@ -214,30 +220,30 @@ def as_pass(like: object) -> Pass | Pipeline:
 # -- text ------------------------------------------------------------------------------------------
 
 MOST_LETTERS = 100_000
-"""Of the text of a pipeline."""
+"""The most letters of a pipeline's text."""
 DEEPEST = 50
-"""Pipelines within one another as text."""
+"""The deepest nesting of pipelines in text."""
 MOST_PASSES = 1_000
-"""Passes of a text, and pipelines: some of them are made of thirty."""
+"""The most passes and pipelines in a text; some pipelines contain thirty."""
 MARKS = frozenset("(){}[],=")
 TOKEN = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.-]*|-?[0-9][0-9.e+-]*|[(){}\[\],=]|\S)")
 
 
 def known_passes() -> dict[str, type[Pass] | type[Pipeline]]:
-    """Return all classes of passes and pipelines that are defined now, by name."""
-    found: dict[str, type[Pass] | type[Pipeline]] = {}
+    """Return all currently defined classes of passes and pipelines, by name."""
+    classes: dict[str, type[Pass] | type[Pipeline]] = {}
     todo: list[type[Pass] | type[Pipeline]] = [Pass, Pipeline]
     for cls in todo:
         todo += cls.__subclasses__()
         name = vars(cls).get("name")
-        if name and cls is not Rewrite:  # whose rules text cannot spell
-            found[name] = cls  # of two with one name the later is meant: a cell run twice
-    return found
+        if name and cls is not Rewrite:  # text cannot spell its rules
+            classes[name] = cls  # the later of two equal names wins: a cell run twice
+    return classes
 
 
 @partial(told, whole=True)
 def parse_pipeline(text: str) -> Pipeline:
-    """Return the pipeline that text spells, as `str` of it does.
+    """Return the pipeline of a text, the inverse of `str`.
 
     >>> from luminal_lab.passes import simplify
     >>> print(parse_pipeline("(simplify{limit = 10}, simplify){rounds = 3}"))
@@ -255,7 +261,7 @@ def parse_pipeline(text: str) -> Pipeline:
 def all_passes() -> dict[str, type[Pass] | type[Pipeline]]:
     """Return the passes and pipelines of the package, with those of users, by name.
 
-    Whoever adds a file to `passes/` need not name it anywhere: all of them are loaded.
+    All files in `passes/` are loaded, so a new file needs no entry anywhere.
     """
     folder = luminal_lab.passes.__path__
     for module in pkgutil.iter_modules(folder, "luminal_lab.passes."):
@@ -268,77 +274,77 @@ def all_passes() -> dict[str, type[Pass] | type[Pipeline]]:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        # Spaces that no token follows would be read once from each of them.
+        # Trailing spaces are stripped, since matching from each of them would be quadratic.
         bare = text.rstrip()
         self.tokens = [(m.group(1), m.start(1)) for m in TOKEN.finditer(bare)]
         self.tokens.append(("", len(bare)))
-        self.place = 0
+        self.position = 0
         self.depth = 0
         self.count = 0
 
     def token(self) -> str:
-        return self.tokens[self.place][0]
+        return self.tokens[self.position][0]
 
     def take(self) -> str:
-        """Take a token, of which the last, the end, stays."""
+        """Take a token; the last one, the end, stays."""
         word = self.token()
-        self.place += bool(word)
+        self.position += bool(word)
         return word
 
     def expect(self, wanted: str) -> None:
         if self.token() != wanted:
-            found = repr(self.token()) if self.token() else "the end"
-            self.fail(f"expected {wanted!r}, but found {found}")
-        self.place += 1
+            token = repr(self.token()) if self.token() else "the end"
+            self.fail(f"expected {wanted!r}, but found {token}")
+        self.position += 1
 
-    def fail(self, what: str, hint: str | None = None, place: int | None = None) -> NoReturn:
-        column = self.tokens[self.place if place is None else place][1]
-        # A long line is cut to a window around the place.
+    def fail(self, what: str, hint: str | None = None, position: int | None = None) -> NoReturn:
+        column = self.tokens[self.position if position is None else position][1]
+        # A long line is cut to a window around the error.
         start = max(self.text.rfind("\n", 0, column) + 1, column - 80)
         line = self.text[start : column + 60].split("\n", 1)[0]
         where = f"{line}\n{' ' * (column - start)}^"
         raise ParseError(f"pipeline, column {column + 1}: {what}", where=where, hint=hint)
 
     def items(self, end: str | None) -> list[Pass | Pipeline]:
-        found: list[Pass | Pipeline] = []
+        items: list[Pass | Pipeline] = []
         while self.token() != (end or ""):
-            found.append(self.item())
+            items.append(self.item())
             if self.token() == ",":
-                self.place += 1
+                self.position += 1
             elif self.token() != (end or ""):
                 self.fail(f"expected ',' or {end!r}" if end else "expected ',' or the end")
-        return found
+        return items
 
     def item(self) -> Pass | Pipeline:
         self.count += 1
         if self.count > MOST_PASSES:
             self.fail(f"it has more than {MOST_PASSES:,} passes")
         if self.token() == "(":
-            self.place += 1
+            self.position += 1
             self.depth += 1
             if self.depth > DEEPEST:
                 self.fail(f"pipelines are nested more than {DEEPEST} deep")
             inner = self.items(")")
             self.expect(")")
             self.depth -= 1
-            return self.made(Pipeline, {"passes": inner})
-        place, name = self.place, self.take()
+            return self.built(Pipeline, {"passes": inner})
+        start, name = self.position, self.take()
         cls = known_passes().get(name) or all_passes().get(name)
         if cls is None:
             self.fail(
                 f"there is no pass {name!r}" if name else "a pass is missing",
                 nearest(name, known_passes()) or "import the module that defines it first",
-                place,
+                start,
             )
-        return self.made(cls, {})
+        return self.built(cls, {})
 
-    def made(self, cls: type[Pass] | type[Pipeline], given: dict[str, Any]) -> Pass | Pipeline:
+    def built(self, cls: type[Pass] | type[Pipeline], given: dict[str, Any]) -> Pass | Pipeline:
         taken = inspect.signature(cls).parameters
         types = {name: of for name, of in option_types(cls).items() if name in taken}
         types.pop("passes", None)
-        place = self.place
+        start = self.position
         if self.token() == "{":
-            self.place += 1
+            self.position += 1
             while self.token() != "}":
                 name = self.token()
                 if name not in types:
@@ -347,7 +353,7 @@ class _Parser:
                     self.fail(what, nearest(name, types) or known)
                 if name in given:
                     self.fail(f"{name} is given twice")
-                self.place += 1
+                self.position += 1
                 self.expect("=")
                 given[name] = self.value(name, types[name])
                 if self.token() != "}":
@@ -356,29 +362,29 @@ class _Parser:
         try:
             return cls(**given)
         except LabError as error:
-            self.fail(error.message, error.hint, place)
+            self.fail(error.message, error.hint, start)
 
     def word(self, name: str) -> str:
-        """Take one value, which no mark is."""
+        """Take one value, which must not be a punctuation mark."""
         if not self.token() or self.token() in MARKS:
-            found = repr(self.token()) if self.token() else "the end"
-            self.fail(f"the value of {name} is missing: there is {found}")
+            token = repr(self.token()) if self.token() else "the end"
+            self.fail(f"the value of {name} is missing: there is {token}")
         return self.take()
 
     def value(self, name: str, wanted: object) -> Option:
-        place = self.place
-        choices = [one for one in get_args(wanted) or (wanted,) if one is not type(None)]
+        start = self.position
+        choices = [choice for choice in get_args(wanted) or (wanted,) if choice is not type(None)]
         if self.token() == "[":
-            self.place += 1
+            self.position += 1
             words: list[str] = []
             while self.token() != "]":
                 words.append(self.word(name))
                 if self.token() != "]":
                     self.expect(",")
             self.expect("]")
-            if wanted == tuple[str, ...] or any(get_origin(one) is tuple for one in choices):
+            if wanted == tuple[str, ...] or any(get_origin(choice) is tuple for choice in choices):
                 return tuple(words)
-            return self.fail(f"{name} takes no list", place=place)
+            return self.fail(f"{name} takes no list", position=start)
         word = self.word(name)
         for kind in choices:
             if kind is bool and word in ("true", "false"):
@@ -391,8 +397,8 @@ class _Parser:
                 return word
         expected = " or ".join(
             "a list, as in [a, b]"
-            if get_origin(one) is tuple or wanted == tuple[str, ...]
-            else getattr(one, "__name__", str(one))
-            for one in choices
+            if get_origin(choice) is tuple or wanted == tuple[str, ...]
+            else getattr(choice, "__name__", str(choice))
+            for choice in choices
         )
-        return self.fail(f"{name} is {expected}, and not {word!r}", place=place)
+        return self.fail(f"{name} is {expected}, and not {word!r}", position=start)

@@ -1,8 +1,8 @@
-"""Rules put to the test: on simple values first, then on all values of small dtypes and on corners.
+"""Tests of rules: on simple values first, then on all values of small dtypes and on corners.
 
-Both sides are computed by the interpreter. Where a rule assumes a fact, values of the left side
-that break it do not count against the rule. All others do, bit by bit, unless the rule assumes
-that the order of roundings does not matter: then no difference counts that roundings explain.
+The interpreter computes both sides. Where a rule assumes a fact, values of the left side
+that violate it do not count against the rule. All others do, bit by bit, unless the rule assumes
+that the order of roundings does not matter: then differences that roundings explain do not count.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
 
 EXHAUSTED = 1 << 17
-"""Up to how many choices of values for the variables all of them are tried."""
+"""The most choices of values for variables that are tried exhaustively."""
 SAMPLED = 1 << 16
-"""How many choices are tried where there are more."""
+"""The number of choices to try where there are more."""
 FEW = 1 << 12
-"""How many, where a rule has constants too, each of which is tried with as many."""
+"""The number of choices to try for each constant, where a rule has constants."""
 READ = 1 << 11
-"""Among how many counterexamples the one is looked for that is easiest to read."""
+"""The number of counterexamples from which the most readable is chosen."""
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -59,7 +59,7 @@ class Counterexample:
     rule: Rule
     dtype: DType
     given: Mapping[str, object]
-    """What the variables, constants and fields are, as numbers that can be typed in again."""
+    """The variables, constants and fields, as numbers that can be typed in again."""
     left: object
     right: object
 
@@ -79,10 +79,10 @@ class Counterexample:
 
 
 class Examination(NamedTuple):
-    """How often a rule was put to the test, and the first time that it was wrong."""
+    """The number of tests of a rule, and its first counterexample."""
 
     tried: int
-    """How many graphs the rule matched; 0 proves nothing."""
+    """The number of graphs that the rule matched; 0 proves nothing."""
     wrong: Counterexample | None
 
 
@@ -101,7 +101,7 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         raise ArgumentError(
-            f"counterexample: {rule!r} is no rule",
+            f"counterexample: {rule!r} is not a rule",
             hint='give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()',
         )
     tried, wrong = examine(rule, dtypes)
@@ -114,10 +114,10 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
 
 
 def examine(rule: Rule, dtypes: Iterable[DType] = DTYPES, *, on: Iterable[IR] = ()) -> Examination:
-    """Try a rule on all that there is to try, until it is wrong.
+    """Try a rule on all trials until one refutes it.
 
-    A pattern of many ops whose fields depend on each other is hardly ever met by chance: it is
-    tried `on` graphs whose output it matches.
+    Random graphs hardly ever match a pattern of many ops with dependent fields: such a rule is
+    tried `on` given graphs, whose outputs match it.
     """
     graphs = list(on)
     with np.errstate(all="ignore"):
@@ -130,7 +130,7 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
         wrong = None
         try:
             instance = _instance(rule, trial)
-        except Exception as error:  # of a condition or a calculation too, whatever they raise
+        except Exception as error:  # also any error of a condition or a calculation
             if is_circumstance(error) or isinstance(error, RecursionError):
                 raise _untried(rule, error) from error
             told = error.message if isinstance(error, LabError) else repr(error)
@@ -171,7 +171,7 @@ class Instance(NamedTuple):
     right: Node
     ir: IR
     behind: frozenset[int]
-    """The nodes that the left side is made of."""
+    """The ids of the nodes of the left side."""
 
 
 def _instance(rule: Rule, trial: Trial) -> Instance | None:
@@ -180,8 +180,8 @@ def _instance(rule: Rule, trial: Trial) -> Instance | None:
     match, right = next(rule.matches(left, edit), (None, None))
     if match is None or right is None:
         return None
-    made = build(right, left.type, match.bindings, edit, [left])
-    return Instance(left, made, edit.ir(), behind)
+    built = build(right, left.type, match.bindings, edit, [left])
+    return Instance(left, built, edit.ir(), behind)
 
 
 def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | None:
@@ -190,7 +190,7 @@ def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | N
     if left.type != right.type:
         given = _told(trial, {name: node.type for name, node in trial.inputs.items()})
         return Counterexample(rule, trial.dtype, given, left.type, right.type)
-    # One lane holds one choice of values; what is not elementwise sees whole arrays of one choice.
+    # One lane holds one choice of values; other patterns see whole arrays of one choice.
     kept = (Elementwise, Input, Constant)
     lanes = left.shape == (1,) and all(isinstance(node.op, kept) for node in ir.nodes)
     for data in _lanes(rule, trial, ir.inputs) if lanes else _arrays(trial, ir):
@@ -199,7 +199,7 @@ def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | N
         except LabError as error:
             if is_circumstance(error):
                 raise
-            continue  # the left side has no value for such data
+            continue  # the left side is undefined for such data
         shown = {name: values[node.id] for name, node in trial.inputs.items()}
         try:
             values = values if lanes else _values(ir, data, {node.id for node in ir.nodes})
@@ -209,28 +209,28 @@ def _refuted(rule: Rule, trial: Trial, instance: Instance) -> Counterexample | N
             given = _told(trial, {name: _shown(value) for name, value in shown.items()})
             told = f"refused: {error.message}"
             return Counterexample(rule, trial.dtype, given, _shown(values[left.id]), told)
-        places = _wrong(rule, instance, values, lanes=lanes)
-        if places is None:
+        wrong = _wrong(rule, instance, values, lanes=lanes)
+        if wrong is None:
             continue
         if lanes:  # a single choice of values, the easiest to read of a thorough trial's
             names = {**shown, "": values[left.id]}
-            place = _easiest(names.values(), places) if trial.thorough else places[0]
-            values = {id: value[place] for id, value in values.items()}
+            lane = _easiest(names.values(), wrong) if trial.thorough else wrong[0]
+            values = {id: value[lane] for id, value in values.items()}
         shown = {name: _shown(values[node.id]) for name, node in trial.inputs.items()}
         sides = _shown(values[left.id]), _shown(values[right.id])
         return Counterexample(rule, trial.dtype, _told(trial, shown), *sides)
     return None
 
 
-def _easiest(arrays: Iterable[Array], places: Sequence[int]) -> int:
-    few = places[:READ]
+def _easiest(arrays: Iterable[Array], lanes: Sequence[int]) -> int:
+    few = lanes[:READ]
     texts = zip(*[map(str, map(exactly, array[few])) for array in arrays], strict=True)
     sizes = [sum(map(len, text)) for text in texts]
     return few[sizes.index(min(sizes))]
 
 
 def _told(trial: Trial, variables: Mapping[str, object]) -> dict[str, object]:
-    """Return what variables, constants and fields are, constants as values of their dtype."""
+    """Return variables, constants and fields by name, constants as values of their dtype."""
     dtype = trial.dtype
     return dict(variables) | {
         name: exactly(np.asarray(value).astype(dtype.numpy))
@@ -241,7 +241,7 @@ def _told(trial: Trial, variables: Mapping[str, object]) -> dict[str, object]:
 
 
 def _shown(value: Array) -> object:
-    """Return a value as it can be typed in; of an array without elements its shape."""
+    """Return a value as text that can be typed in; for an empty array, its shape."""
     return exactly(value) if value.size else str(TensorType(BY_NUMPY[value.dtype], value.shape))
 
 
@@ -252,17 +252,17 @@ def _values(ir: IR, data: Mapping[int, Array], wanted: Iterable[int] | None) -> 
 
     if wanted is not None:
         return interpret(ir, Environment(given), wanted=wanted)
-    # The graph says one element; it is run on as many as there are lanes.
-    found = dict(data)
+    # The graph describes one element; it runs on all lanes at once.
+    values = dict(data)
     count = max([1, *[array.size for array in data.values()]])
     with np.errstate(all="ignore"):
         for node in ir.nodes:
             op = node.op
             if isinstance(op, Constant):
-                found[node.id] = np.broadcast_to(op.eval(), (count,))
-            elif node.id not in found:
-                found[node.id] = op.eval(*[found[id] for id in node.sources])
-    return found
+                values[node.id] = np.broadcast_to(op.eval(), (count,))
+            elif node.id not in values:
+                values[node.id] = op.eval(*[values[id] for id in node.sources])
+    return values
 
 
 # -- what is compared ------------------------------------------------------------------------------
@@ -271,26 +271,26 @@ def _values(ir: IR, data: Mapping[int, Array], wanted: Iterable[int] | None) -> 
 def _wrong(
     rule: Rule, instance: Instance, values: Mapping[int, Array], *, lanes: bool
 ) -> Sequence[int] | None:
-    """Return where the sides differ although all assumed facts hold; None if they do nowhere."""
+    """Return where the sides differ although all assumed facts hold, or None."""
     left, right, ir, behind = instance
     differ = ~_same(rule, values[left.id], values[right.id])
     if not differ.any():
         return None
-    places = np.flatnonzero(differ) if lanes else np.zeros(1, int)
+    indices = np.flatnonzero(differ) if lanes else np.zeros(1, int)
     if lanes:
-        values = {id: value[places] for id, value in values.items()}
-        differ = np.ones(len(places), bool)
+        values = {id: value[indices] for id, value in values.items()}
+        differ = np.ones(len(indices), bool)
     for node in ir.nodes:
         if node.id in behind:
             broken = _broken(rule, node, values)
             differ &= ~(broken if lanes else broken.any())
     if "reassociate" in rule.assumes and differ.any():
         differ &= ~_is_explained(rule, instance, values, lanes=lanes)
-    return [int(k) for k in places[differ if lanes else slice(None)]] if differ.any() else None
+    return [int(k) for k in indices[differ if lanes else slice(None)]] if differ.any() else None
 
 
 def _same(rule: Rule, a: Array, b: Array) -> Bools:
-    """Return where two values are the same: NaN is NaN, and 0.0 is not -0.0 unless assumed."""
+    """Return where two values are equal: NaN equals NaN, and 0.0 equals -0.0 only if assumed."""
     same = np.asarray(np.equal(a, b), bool)
     if a.dtype.kind in "iub":
         return same
@@ -300,7 +300,7 @@ def _same(rule: Rule, a: Array, b: Array) -> Bools:
 
 
 def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
-    """Return where a node breaks a fact that the rule assumes."""
+    """Return where a node violates a fact that the rule assumes."""
     value = values[node.id]
     broken: Bools = np.zeros(value.shape, bool)
     if node.dtype.is_float:
@@ -316,15 +316,15 @@ def _broken(rule: Rule, node: Node, values: Mapping[int, Array]) -> Bools:
 def _is_explained(
     rule: Rule, instance: Instance, values: Mapping[int, Array], *, lanes: bool
 ) -> Bools:
-    """Return where roundings, in some order, make of each side what the other is.
+    """Return where some order of roundings makes the two sides equal.
 
-    They neither turn the sign of a zero nor make NaN of a number. A finite value and an infinite
-    one are rounded from one number only at the very end of the dtype, or where the rule assumes
+    Roundings neither change the sign of a zero nor turn a number into NaN. A finite and an infinite
+    value can come from one number only at the very end of the dtype, or where the rule assumes
     that nothing overflows and another order may overflow on the way.
     """
     left, right, ir, behind = instance
     unbounded = "no_inf" in rule.assumes
-    # A number that stands in the rule is meant as it stands; one that is calculated is rounded.
+    # A literal number in the rule is exact; a calculated one is rounded.
     written = isinstance(rule.replacement, Pattern)
     given = [node.id for node in ir.nodes if written or node.id in behind]
     bounds = enclosures(ir.nodes, values, given=given, overflows=not unbounded)
@@ -336,7 +336,7 @@ def _is_explained(
     nan = np.isnan(x) != np.isnan(y)
     if unbounded and "no_nan" in rule.assumes:
         infinite = [np.isinf(values[node.id]) for node in ir.nodes if node.dtype.is_float]
-        overflown = np.any(infinite, axis=0) if lanes else any(one.any() for one in infinite)
+        overflown = np.any(infinite, axis=0) if lanes else any(mask.any() for mask in infinite)
         nan &= np.logical_not(overflown)
     zeros = np.equal(x, 0) & np.equal(y, 0)
     return meet & ~nan & ~zeros | _same(rule, x, y)
@@ -368,7 +368,7 @@ def _grid(pools: Sequence[Array]) -> list[Array]:
 
 
 def _sampled(dtypes: Sequence[DType], numbers: Sequence[Scalar], count: int) -> list[Array]:
-    """Return choices of values that are corners, drawn, equal, neighbours, or each other's."""
+    """Return choices of values: corners, random, equal, neighbouring or otherwise related."""
     rng = np.random.default_rng(0)
     pools = [np.concatenate([corners(dtype), near(dtype, numbers)]) for dtype in dtypes]
     if len(dtypes) == 1:
@@ -388,7 +388,7 @@ def _sampled(dtypes: Sequence[DType], numbers: Sequence[Scalar], count: int) -> 
         keys = [pool[:: max(1, len(pool) // int(part**0.5))] for pool in pools]
         for column, grid in zip(columns, _grid(keys), strict=True):
             column.append(grid)
-    # Values that have to do with each other: the same, neighbours, negatives, halves, opposites.
+    # Related values: equal ones, neighbours, negatives, reciprocals, sums and squares.
     base: dict[DType, Array] = {}
     for column, dtype, pool in zip(columns, dtypes, pools, strict=True):
         first = base.setdefault(
@@ -402,10 +402,10 @@ def _related(first: Array, dtype: DType, rng: np.random.Generator) -> Array:
     if dtype is DType.bool_:
         return np.not_equal(first, rng.random(len(first)) < 0.5)
     other = negatives(first)
-    found = [first, *neighbours(first), other, *neighbours(other)]
-    found += [np.reciprocal(first) if dtype.is_float else np.invert(first)]
-    found += [np.multiply(first, first), np.add(first, first)]
-    return np.choose(rng.integers(0, len(found), len(first)), found).astype(dtype.numpy)
+    relatives = [first, *neighbours(first), other, *neighbours(other)]
+    relatives += [np.reciprocal(first) if dtype.is_float else np.invert(first)]
+    relatives += [np.multiply(first, first), np.add(first, first)]
+    return np.choose(rng.integers(0, len(relatives), len(first)), relatives).astype(dtype.numpy)
 
 
 def _arrays(trial: Trial, ir: IR) -> Iterator[Data]:
@@ -419,7 +419,7 @@ def _arrays(trial: Trial, ir: IR) -> Iterator[Data]:
                 (index,) = ir.sources(index)
             sizes[index.id] = ints(x.shape)[node.op.axis]
 
-    def indexed(node: Node) -> Array:  # an index out of range is an error, on either side
+    def indexed(node: Node) -> Array:  # an index out of range is an error on both sides
         most = min(sizes[node.id], node.dtype.limits[1] + 1)
         return rng.integers(0, max(1, most), ints(node.shape)).astype(node.dtype.numpy)
 
@@ -440,7 +440,7 @@ KINDS = (
     "one",
     "ties",
 )
-"""What arrays are drawn from: `one` corner among simple values, `ties` of two corners."""
+"""The kinds of random arrays: `one` corner among simple values, `ties` of two corners."""
 
 
 def _array(node: Node, kind: str, rng: np.random.Generator) -> Array:
@@ -456,8 +456,8 @@ def _array(node: Node, kind: str, rng: np.random.Generator) -> Array:
         pool = rng.choice(pool, 2)
     if kind == "ends" and dtype is not DType.bool_:
         pool = np.sort(pool)[[0, 0, -1, -1, len(pool) // 2]]
-    found = rng.choice(pool, count)
+    array = rng.choice(pool, count)
     if kind == "one" and count:
-        found = rng.choice(simple(dtype)[: 7 if dtype.is_float else None], count)
-        found[rng.integers(count)] = rng.choice(corners(dtype))
-    return found.reshape(shape)
+        array = rng.choice(simple(dtype)[: 7 if dtype.is_float else None], count)
+        array[rng.integers(count)] = rng.choice(corners(dtype))
+    return array.reshape(shape)

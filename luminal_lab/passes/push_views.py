@@ -1,4 +1,4 @@
-"""`push-views`: views move past elementwise ops, to where less is computed and where views meet.
+"""`push-views`: move views past elementwise ops, to where less is computed and where views meet.
 
     %b = expand{shape = [4, 8]} %a : f32[4, 8]         %c = sqrt %a : f32[4, 1]
     %c = sqrt %b                   : f32[4, 8]    →    %d = expand{shape = [4, 8]} %c : f32[4, 8]
@@ -6,11 +6,11 @@
     %b = exp2 %a                     : f32[4, 8]       %c = slice{start = [0, 2], …} %a : f32[4, 2]
     %c = slice{start = [0, 2], …} %b : f32[4, 2]  →    %d = exp2 %c : f32[4, 2]
 
-Which way a view moves is a matter of cost, and so no two of these steps undo each other:
+Costs decide the direction in which a view moves, so no two of these steps undo each other:
 
-- `expand` moves towards the outputs, past an op of whose sources each is repeated along an axis:
-  the op then works on one copy. A product of which each factor is repeated along another axis (a
-  matmul) stays as it is. It also moves past other views, so as to be the last of them.
+- `expand` moves towards the outputs, past an op whose sources are all repeated along an axis:
+  the op then works on one copy. A product whose factors are repeated along different axes (a
+  matmul) stays as it is. It also moves past other views, so that it comes last.
 - `slice` moves towards the sources, past an op that only the slice reads: less is computed.
 - `permute`, `reshape` and `flip` cost nothing, and are worth moving where views meet and become
   one. They move towards the sources, past ops that nothing else reads, unless that makes more
@@ -37,9 +37,9 @@ from luminal_lab.passes.rewrite import until_nothing_changes
 from luminal_lab.passes.view_composition import sure
 
 FREE = (Permute, Reshape, Flip)
-"""Views that have all elements of their source, each once."""
+"""Views that keep all elements of their source, each once."""
 MOVED = (Elementwise, View, Constant)
-"""What a move leaves behind."""
+"""The ops that a move may leave behind."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class _Pushing:
         self.edit = edit
 
     def move(self, node: Node) -> None:
-        """Make one step at a node, if there is one to be made."""
+        """Take one step at a node, if any applies."""
         if isinstance(node.op, Elementwise):
             if not self.expand_later(node):
                 self.view_later(node)
@@ -75,7 +75,7 @@ class _Pushing:
     # -- towards the outputs -----------------------------------------------------------------------
 
     def expand_later(self, node: Node) -> bool:
-        """Compute once what would be computed for each of equal values."""
+        """Compute once instead of for each of several equal values."""
         sources = self.edit.sources(node)
         repeated = [source for source in sources if not isinstance(source.op, Constant)]
         if not repeated or not all(isinstance(source.op, Expand) for source in repeated):
@@ -95,8 +95,8 @@ class _Pushing:
                 else self.filled(source, small)
                 for source in sources
             ]
-            made = self.edit.insert(node.op, *given, like=node)
-            self.put(self.edit.insert(Expand(node.shape), made, like=[*repeated, node]), node)
+            pushed = self.edit.insert(node.op, *given, like=node)
+            self.put(self.edit.insert(Expand(node.shape), pushed, like=[*repeated, node]), node)
             self.drop(*sources)
         return True
 
@@ -108,12 +108,12 @@ class _Pushing:
             return
         because = f"so the {node.op.name} views {x.type}, and what follows may work on that"
         with self.edit.firing("expand-last", because):
-            made = x if _changes_nothing(op, x.shape) else self.edit.insert(op, x, like=node)
-            self.put(self.expanded(made, node.shape, expand), node)
+            pushed = x if _changes_nothing(op, x.shape) else self.edit.insert(op, x, like=node)
+            self.put(self.expanded(pushed, node.shape, expand), node)
             self.drop(expand)
 
     def view_later(self, node: Node) -> None:
-        """View the result once, where all sources are viewed alike."""
+        """View the result once where all sources have the same view."""
         sources = self.edit.sources(node)
         viewed = {s.id: s for s in sources if not isinstance(s.op, Constant)}
         views = list(viewed.values())
@@ -129,14 +129,14 @@ class _Pushing:
         because = f"its sources are the same {op.name} of other values"
         with self.edit.firing("view-later", because):
             given = [inner[s.id] if s.id in inner else self.filled(s, shape) for s in sources]
-            made = self.edit.insert(node.op, *given, like=node)
-            self.put(self.edit.insert(op, made, like=[*views, node]), node)
+            pushed = self.edit.insert(node.op, *given, like=node)
+            self.put(self.edit.insert(op, pushed, like=[*views, node]), node)
             self.drop(*sources)
 
     # -- towards the sources -----------------------------------------------------------------------
 
     def slice_earlier(self, node: Node, source: Node) -> None:
-        """Compute only what a slice takes."""
+        """Compute only the elements that a slice takes."""
         given = self.edit.sources(source)
         if all(isinstance(x.op, Constant) for x in given):
             return
@@ -152,7 +152,7 @@ class _Pushing:
             self.drop(source, *given)
 
     def view_earlier(self, node: Node, source: Node) -> None:
-        """View the sources instead, where that meets another view and makes no more of them."""
+        """View the sources instead, if the view meets another one and no views are added."""
         given = self.edit.sources(source)
         others = {x.id: x for x in given if not isinstance(x.op, Constant)}.values()
         met = {x.id: path for x in others if (path := self.way_to_another(node.op, x))}
@@ -163,8 +163,8 @@ class _Pushing:
                 (inner,) = self.edit.sources(x)
                 if _before_expand(node, x.shape, inner.shape) is None:
                     return
-        left = [source, *given, *(one for path in met.values() for one in path[1:])]
-        left += [x for path in met.values() for one in path[:-1] for x in self.edit.sources(one)]
+        left = [source, *given, *(node for path in met.values() for node in path[1:])]
+        left += [x for path in met.values() for node in path[:-1] for x in self.edit.sources(node)]
         because = f"the {node.op.name} meets another one before {source.op.name}"
         with self.edit.firing("view-earlier", because):
             viewed = {
@@ -177,9 +177,9 @@ class _Pushing:
             self.drop(*left)
 
     def way_to_another(self, view: Op, x: Node) -> list[Node]:
-        """Return the ops on a way to another view of that kind, and that; nothing if none is met.
+        """Return the ops on a path to another view of that kind, and that view; empty if none.
 
-        A view goes all of the way in one step: half-way there would be more views than before, and
+        A view moves the whole path in one step: half-way there would be more views than before, and
         `view-later` would take them back.
         """
         path = [x]
@@ -196,7 +196,7 @@ class _Pushing:
     # -- steps -------------------------------------------------------------------------------------
 
     def is_read_once(self, node: Node) -> bool:
-        """Return whether a node is there for one other alone."""
+        """Return whether a node has a single user."""
         return len(self.edit.readers.get(node.id, ())) == 1 and not self.edit.is_output(node)
 
     def filled(self, constant: Node, shape: Shape) -> Node:
@@ -210,29 +210,29 @@ class _Pushing:
         return x if x.shape == shape else self.edit.insert(Expand(shape), x, like=like)
 
     def viewed(self, view: Node, x: Node, path: list[Node]) -> Node:
-        """Return a view of a value; past the ops on a path it becomes one with another view."""
+        """Return a view of a value; past the ops on a path it merges with another view."""
         if not path:
             return self.edit.insert(view.op, x, like=view)
         *between, other = path
-        (made,) = self.edit.sources(other)
+        (pushed,) = self.edit.sources(other)
         op = _composed(other.op, view.op)
-        if not _changes_nothing(op, made.shape):
-            made = self.edit.insert(op, made, like=[view, other])
-        for one in reversed(between):
+        if not _changes_nothing(op, pushed.shape):
+            pushed = self.edit.insert(op, pushed, like=[view, other])
+        for node in reversed(between):
             given = [
-                self.filled(source, view.shape) if isinstance(source.op, Constant) else made
-                for source in self.edit.sources(one)
+                self.filled(source, view.shape) if isinstance(source.op, Constant) else pushed
+                for source in self.edit.sources(node)
             ]
-            made = self.edit.insert(one.op, *given, like=one)
-        return made
+            pushed = self.edit.insert(node.op, *given, like=node)
+        return pushed
 
     def put(self, new: Node, old: Node) -> None:
-        """Put a node in the place of another, and take that out."""
+        """Replace a node by another, and erase it."""
         self.edit.replace(old, new)
         self.drop(old)
 
     def drop(self, *nodes: Node) -> None:
-        """Take out what has been replaced, unless others still read it."""
+        """Erase replaced nodes, unless others still read them."""
         for node in nodes:
             unread = node in self.edit and not self.edit.readers.get(node.id)
             if unread and isinstance(node.op, MOVED) and not self.edit.is_output(node):
@@ -257,7 +257,7 @@ def _changes_nothing(op: Op, shape: Shape) -> bool:
 
 
 def _composed(first: Op, second: Op) -> Op:
-    """Return two views of one kind as one."""
+    """Return the composition of two views of one kind."""
     match first, second:
         case Permute(axes=a), Permute(axes=b):
             return Permute(tuple(a[axis] for axis in b))
@@ -268,7 +268,7 @@ def _composed(first: Op, second: Op) -> Op:
 
 
 def _before_expand(node: Node, wide: Shape, shape: Shape) -> Op | None:
-    """Return the view that does before an expand, from one shape to a wider, what it did after."""
+    """Return the view that has the same effect before an expand as this one after it."""
     match node.op:
         case Permute():
             return node.op
@@ -281,8 +281,8 @@ def _before_expand(node: Node, wide: Shape, shape: Shape) -> Op | None:
             if [wide[k] for k in olds] != [new[k] for k in news]:
                 return None
             narrow: list[Dim] = [1] * len(new)
-            for old, place in zip(olds, news, strict=True):
-                narrow[place] = shape[old]
+            for old, axis in zip(olds, news, strict=True):
+                narrow[axis] = shape[old]
             return Reshape(tuple(narrow))
         case _:
             return None

@@ -1,4 +1,4 @@
-"""`quantised`: marked weights are read as integers of 8 bits, with a scale for each 32 of them.
+"""`quantised`: read marked weights as 8-bit integers, with a scale for every 32 of them.
 
     %y = call{body = matmul} %x, %w : f32[1, 64]       where %w: f32[64, 128] is marked "q8_0"
                        ↓
@@ -7,15 +7,15 @@
     …                                                  %v = cast(%q) · cast(%s), for 32s of %q
     %y = call{body = matmul} %x, %v         : f32[1, 64]
 
-It is the format Q8_0 of GGUF: the scale of 32 values is their largest magnitude / 127, rounded to
-float16, and each value is the nearest multiple of it. The 32 lie along the axis that the matrix
+The format is GGUF's Q8_0: the scale of 32 values is their largest magnitude / 127, rounded to
+float16, and each value is its nearest multiple. The 32 lie along the axis that the matrix
 products sum over, and that axis is the last one in memory, so that one row times the weight reads
 each byte once, in order. An embedding looks rows up in the integers and in the scales: a table
-that is the head of a language model too is stored once.
+that is also the head of a language model is stored once.
 
-Both are `stored`: made at the first run and when the weight was set, and not at every run. A
-weight that something else reads, whose axis is no multiple of 32, or that the graph trains, stays
-as it is; `compilation.why_not("q8_0", weight)` says so.
+Both are `stored`: computed at the first run and after the weight was set, not at every run. A
+weight with other readers, with an axis that is no multiple of 32, or trained by the graph stays
+as it is; `compilation.why_not("q8_0", weight)` gives the reason.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from luminal_lab.passes.recognition.recognise import Recognise
 from luminal_lab.passes.rereading import reread, sweep
 
 BLOCK = 32
-"""How many values have one scale."""
+"""The number of values per scale."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Quantised(Pipeline):
-    """Read the weights that `ll.quantise` marked in the form that they are marked with.
+    """Read the weights that `ll.quantise` marked in their marked form.
 
     >>> print(Quantised(), Quantised(weights=["head.weight"]))
     quantised quantised{weights = [head.weight]}
@@ -56,7 +56,7 @@ class Quantised(Pipeline):
     name: ClassVar[str] = "quantised"
     is_early: ClassVar[bool] = True
     weights: tuple[str, ...] = ()
-    """The names of the inputs that are; none means those that are marked."""
+    """The names of the inputs to read so; none means the marked ones."""
 
     def __init__(self, *, weights: Iterable[str] = ()) -> None:
         names = tuple([weights] if isinstance(weights, str) else weights)
@@ -106,22 +106,22 @@ class Q8(Pass):
                 edit.refuse(self.name, node, because="it is not marked; ll.quantise marks weights")
 
 
-class Use(NamedTuple):
-    """A node that computes with a weight, and along which of its axes the blocks must be."""
+class WeightUse(NamedTuple):
+    """A node that computes with a weight, and the axis of the weight for the blocks."""
 
     node: Node
     axis: int
     tokens: Node | None = None
-    """Of an embedding: the tokens, one for each row."""
+    """The tokens of an embedding, one for each row."""
 
 
-def _uses(edit: Edit, weight: Node) -> tuple[list[Use], str]:
-    """Return what reads a weight, and why it cannot be quantised, if it cannot."""
+def _uses(edit: Edit, weight: Node) -> tuple[list[WeightUse], str]:
+    """Return the uses of a weight, and the reason if it cannot be quantised."""
     if weight.dtype is not DType.float32 or len(weight.shape) != 2:
         return [], f"it is {weight.type}, and only float32 matrices are quantised"
-    reading, uses = Reading(edit), list[Use]()
+    reading, uses = Reading(edit), list[WeightUse]()
     problem = "it is an output" if edit.is_output(weight) else ""
-    # Views of it, with which of its axes each of theirs is.
+    # Views of the weight, with the weight's axis for each of their axes.
     todo: list[tuple[Node, tuple[int, ...]]] = [(weight, (0, 1))]
     while todo and not problem:
         seen, axes = todo.pop()
@@ -132,55 +132,55 @@ def _uses(edit: Edit, weight: Node) -> tuple[list[Use], str]:
             if isinstance(user.op, Permute) and not edit.is_output(user):
                 todo.append((user, tuple(axes[axis] for axis in user.op.axes)))
             elif use is None:
-                problem = f"{user} = {user.op.name} reads it, and is no matmul and no embedding"
+                problem = f"its reader {user} = {user.op.name} is neither a matmul nor an embedding"
             else:
                 uses.append(use)
-    found = {use.axis for use in uses}
-    if problem or not found:
+    along = {use.axis for use in uses}
+    if problem or not along:
         return uses, problem
-    if len(found) > 1:
-        one, other = (next(use.node for use in uses if use.axis == axis) for axis in (0, 1))
-        return uses, f"{one} reads it along its axis 0, and {other} along axis 1"
-    size = weight.shape[found.pop()]
+    if len(along) > 1:
+        first, second = (next(use.node for use in uses if use.axis == axis) for axis in (0, 1))
+        return uses, f"{first} reads it along its axis 0, and {second} along axis 1"
+    size = weight.shape[along.pop()]
     if not isinstance(size, int) or size % BLOCK:
-        return uses, f"its rows have {size} values, and that is no multiple of {BLOCK}"
+        return uses, f"its rows have {size} values, which is not a multiple of {BLOCK}"
     return uses, ""
 
 
-def _use(reading: Reading, user: Node, seen: Node, axes: tuple[int, ...]) -> Use | None:
+def _use(reading: Reading, user: Node, seen: Node, axes: tuple[int, ...]) -> WeightUse | None:
     if isinstance(user.op, Gather):
-        table, places = reading.sources(user)
-        tokens = reading.base(places)
-        is_rows = user.op.axis == 0 and table is seen and axes == (0, 1) and places is not seen
-        return Use(user, 1, tokens) if is_rows and tokens.shape[1:] == (1,) else None
-    found = reading.at(MATMUL, user) if isinstance(user.op, Call) else None
-    if found is None:
+        table, indices = reading.sources(user)
+        tokens = reading.base(indices)
+        is_rows = user.op.axis == 0 and table is seen and axes == (0, 1) and indices is not seen
+        return WeightUse(user, 1, tokens) if is_rows and tokens.shape[1:] == (1,) else None
+    product = reading.at(MATMUL, user) if isinstance(user.op, Call) else None
+    if product is None:
         return None
-    names = [name for name, source in found.sources.items() if source is seen]
+    names = [name for name, source in product.sources.items() if source is seen]
     if len(names) != 1:
         return None
-    labels = found.labels[names[0]]
-    summed = [place for place, label in enumerate(labels) if label in found.summed]
-    return Use(user, axes[summed[0]]) if len(summed) == 1 else None
+    labels = product.labels[names[0]]
+    summed = [position for position, label in enumerate(labels) if label in product.summed]
+    return WeightUse(user, axes[summed[0]]) if len(summed) == 1 else None
 
 
-def _because(weight: Node, uses: list[Use]) -> str:
+def _because(weight: Node, uses: list[WeightUse]) -> str:
     rows, columns = ints(weight.shape)
     count = rows * columns
     read = " and ".join(dict.fromkeys(str(use.node) for use in uses))
     return f"{read} read {count + 2 * count // BLOCK:,} bytes of {weight}, and not {4 * count:,}"
 
 
-def _rewrite(edit: Edit, weight: Node, uses: list[Use]) -> None:
+def _rewrite(edit: Edit, weight: Node, uses: list[WeightUse]) -> None:
     shape, axis = ints(weight.shape), uses[0].axis
     quants = edit.insert(Stored(quants_of(shape, axis)), weight, like=weight)
     scales = edit.insert(Stored(scales_of(shape, axis)), weight, like=weight)
     for use in uses:
         if use.tokens is not None:
             (count,) = use.node.shape[:1]
-            places = edit[edit[use.node].sources[1]]
+            indices = edit[edit[use.node].sources[1]]
             many = edit.insert(Expand((count, scales.shape[1])), use.tokens, like=use.node)
-            rows = edit.insert(Gather(0), quants, places, like=use.node)
+            rows = edit.insert(Gather(0), quants, indices, like=use.node)
             own = edit.insert(Gather(0), scales, many, like=use.node)
             edit.replace(use.node, _values(edit, rows, own, use.node))
             edit.erase(use.node)
@@ -194,7 +194,7 @@ def _rewrite(edit: Edit, weight: Node, uses: list[Use]) -> None:
 
 
 def _values(edit: Edit, quants: Node, scales: Node, like: Node) -> Node:
-    """Return the numbers that quants and scales stand for."""
+    """Return the numbers that integers and scales represent."""
     rows, columns = quants.shape
     blocks = (rows, columns // BLOCK, BLOCK)
 
@@ -211,10 +211,10 @@ def _values(edit: Edit, quants: Node, scales: Node, like: Node) -> Node:
 
 
 def _blocks(shape: tuple[int, ...], axis: int) -> tuple[str, str, tuple[int, int]]:
-    """Return the text of what quants and scales are both made of, and the shape in memory."""
+    """Return the shared text of the graphs for integers and scales, and the shape in memory."""
     rows, columns = shape if axis else shape[::-1]
     count = columns // BLOCK
-    each, one = f"f32[{rows}, {count}, {BLOCK}]", f"f32[{rows}, {count}, 1]"
+    each, single = f"f32[{rows}, {count}, {BLOCK}]", f"f32[{rows}, {count}, 1]"
     first, given = "", "%w"
     if not axis:
         first, given = f"%t = permute{{axes = [1, 0]}} %w : f32[{rows}, {columns}]", "%t"
@@ -223,21 +223,21 @@ def _blocks(shape: tuple[int, ...], axis: int) -> tuple[str, str, tuple[int, int
       %b = reshape{{shape = [{rows}, {count}, {BLOCK}]}} {given} : {each}
       %minus = constant{{value = -1.0}} : {each}
       %n = mul %b, %minus : {each}
-      %high = max_reduce{{axis = 2}} %b : {one}
-      %low = max_reduce{{axis = 2}} %n : {one}
+      %high = max_reduce{{axis = 2}} %b : {single}
+      %low = max_reduce{{axis = 2}} %n : {single}
       %is_less = less_than %high, %low : bool[{rows}, {count}, 1]
-      %most = where %is_less, %low, %high : {one}
-      %c = constant{{value = 127.0}} : {one}
-      %r = recip %c : {one}
-      %scale = mul %most, %r : {one}"""
+      %most = where %is_less, %low, %high : {single}
+      %c = constant{{value = 127.0}} : {single}
+      %r = recip %c : {single}
+      %scale = mul %most, %r : {single}"""
     return text, each, (rows, columns)
 
 
 @lru_cache(256)
 def scales_of(shape: tuple[int, ...], axis: int) -> IR:
-    """Return the graph that makes the scales of a weight, [rows, columns / 32].
+    """Return the graph that computes the scales of a weight, [rows, columns / 32].
 
-    The rows are those along whose values, of the axis given, the blocks lie.
+    The blocks lie along `axis`, which is the last one in memory.
     """
     text, _, (rows, columns) = _blocks(shape, axis)
     count = columns // BLOCK
@@ -249,15 +249,15 @@ def scales_of(shape: tuple[int, ...], axis: int) -> IR:
 
 @lru_cache(256)
 def quants_of(shape: tuple[int, ...], axis: int) -> IR:
-    """Return the graph that makes the integers of a weight, [rows, columns]: the nearest ones."""
+    """Return the graph that computes the integers of a weight, [rows, columns]."""
     text, each, (rows, columns) = _blocks(shape, axis)
-    one = f"f32[{rows}, {columns // BLOCK}, 1]"
+    single = f"f32[{rows}, {columns // BLOCK}, 1]"
     size = f"{{shape = [{rows}, {columns // BLOCK}, {BLOCK}]}}"
     return parse(f"""graph q8_0_quants(%w: f32{list(shape)}) -> (%q) {{{text}
-      %zero = constant{{value = 0.0}} : {one}
+      %zero = constant{{value = 0.0}} : {single}
       %is_more = less_than %zero, %scale : bool[{rows}, {columns // BLOCK}, 1]
-      %inverse = recip %scale : {one}
-      %by = where %is_more, %inverse, %zero : {one}
+      %inverse = recip %scale : {single}
+      %by = where %is_more, %inverse, %zero : {single}
       %all = expand{size} %by : {each}
       %v = mul %b, %all : {each}
       %none = constant{{value = 0.0}} : {each}

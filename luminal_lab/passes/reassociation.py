@@ -3,7 +3,7 @@
     %y = mul %x, %two   : f32[4]
     %z = mul %y, %three : f32[4]        →  %z = mul %x, %six
 
-Of integers this is exact. Of floats it rounds in another order, which only a licence that grants
+For integers this is exact. For floats it rounds in another order, which only a licence that grants
 `reassociate` allows.
 """
 
@@ -34,16 +34,16 @@ axis = fields("axis")
 
 ROUNDED = {"reassociate", "no_inf", "no_nan"}
 REAL = ROUNDED | {"no_signed_zero"}
-"""For sums that are factored: -1 · 1 + -1 · -1 is 0, and -1 · (1 + -1) is -0."""
+"""The facts for factoring sums: -1 · 1 + -1 · -1 is 0, but -1 · (1 + -1) is -0."""
 
 
 def is_computed(y: TensorType | Scalar) -> bool:
-    """Return whether y is no constant."""
+    """Return whether y is not a constant."""
     return isinstance(y, TensorType)
 
 
 def is_finite(c: Scalar) -> bool:
-    """Return whether c is a finite number: the sum of nothing is 0, but 0 times infinity is NaN."""
+    """Return whether c is a finite number: an empty sum is 0, but 0 times infinity is NaN."""
     return not isinstance(c, float) or math.isfinite(c)
 
 

@@ -1,4 +1,4 @@
-"""Passes about the form of values share this: some readers of a value read another in its place."""
+"""Replacing a value for some of its readers, as passes that change storage forms do."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import View
 
 Takes: TypeAlias = Callable[[Node, Node], bool]
-"""Whether a reader is wanted, given it and which of its sources it reads the value through."""
+"""A predicate of a reader, and of the source through which it reads the value."""
 
 
 def readers(edit: Edit, node: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield what computes with a node, past views of it, each with the source that it reads.
+    """Yield the nodes that compute with a node, past views of it, each with the source it reads.
 
-    What nothing needs is left out.
+    Unneeded nodes are left out.
     """
     for user in edit.users(node):
         if not edit.users(user) and not edit.is_output(user):
@@ -28,23 +28,23 @@ def readers(edit: Edit, node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def reread(edit: Edit, old: Node, new: Node, takes: Takes) -> dict[int, Node]:
-    """Have those readers of `old` that are wanted, through views too, read `new` instead.
+    """Make the wanted readers of `old`, also those through views, read `new` instead.
 
-    The views on the way are made again, for others may read them as well, and so are the readers:
-    what is returned are the new ones, by the ids of the old.
+    The views in between may have other readers, so they are copied, and so are the readers; the
+    result has the copies of the readers, by the ids of the originals.
     """
-    made: dict[int, Node] = {}
+    copies: dict[int, Node] = {}
     while True:
-        # One that reads both the value and a view of it comes again, as another node.
+        # A reader of both the value and a view of it recurs as another node.
         user = next((user for user in edit.users(old) if _is_wanted(edit, user, old, takes)), None)
         if user is None:
-            return made
+            return copies
         if isinstance(user.op, View):
-            made |= reread(edit, user, edit.insert(user.op, new, like=user), takes)
+            copies |= reread(edit, user, edit.insert(user.op, new, like=user), takes)
         else:
             sources = [new.id if id == old.id else id for id in user.sources]
-            made[user.id] = edit.insert(user.op, *sources, like=user)
-            edit.replace(user, made[user.id], renames=True)
+            copies[user.id] = edit.insert(user.op, *sources, like=user)
+            edit.replace(user, copies[user.id], renames=True)
             edit.erase(user)
 
 
@@ -55,7 +55,7 @@ def _is_wanted(edit: Edit, user: Node, old: Node, takes: Takes) -> bool:
 
 
 def sweep(edit: Edit, node: Node) -> None:
-    """Erase the views of a node that nothing reads any more."""
+    """Erase the unread views of a node."""
     for user in edit.users(node):
         if isinstance(user.op, View):
             sweep(edit, user)

@@ -1,4 +1,4 @@
-"""The greedy rewriter: rules are tried at each node until none of them matches any more."""
+"""The greedy rewriter: tries rules at each node until no rule matches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from luminal_lab.passes.rule import Rule, RuleSet
 def until_nothing_changes(
     edit: Edit, nodes: Iterable[Node], step: Callable[[Node], None], limit: int | None = None
 ) -> None:
-    """Try a step at each node, and again near every change, until none changes anything.
+    """Try a step at each node, and again near every change, until nothing changes.
 
-    With a limit it ends after so many steps that changed something.
+    With a limit it ends after that many changes.
     """
     todo = deque(node.id for node in nodes)
     waiting = set(todo)
@@ -30,7 +30,7 @@ def until_nothing_changes(
         id = todo.popleft()
         waiting.discard(id)
         node = edit.table.get(id)
-        # What nothing reads is another pass's to remove, and not worth the work.
+        # Another pass removes unread nodes.
         if node is None or not (edit.readers.get(id) or edit.is_output(node)):
             continue
         before = len(edit.log)
@@ -47,7 +47,7 @@ def until_nothing_changes(
 def rewrite(
     edit: Edit, rules: Iterable[Rule], nodes: Iterable[Node], limit: int | None = None
 ) -> None:
-    """Apply rules from sources to users, and again to what has changed, until none applies."""
+    """Apply rules from sources to users, and again to changed nodes, until none applies."""
     by_op: dict[type[Op], list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.pattern.cls, []).append(rule)
@@ -76,13 +76,13 @@ def _fire(edit: Edit, rules: Sequence[Rule], node: Node) -> None:
 
 @dataclass(frozen=True)
 class Rewriting(Pass):
-    """The base of passes that are a set of rules: a subclass names the set."""
+    """The base of passes that apply a set of rules: a subclass names the set."""
 
     rule_set: ClassVar[RuleSet]
     without: tuple[str, ...] = ()
-    """The names of rules that are switched off."""
+    """The names of disabled rules."""
     limit: int | None = None
-    """The most firings; None: until no rule matches any more."""
+    """The most firings; None: until no rule matches."""
 
     @override
     def rules(self) -> tuple[Rule, ...]:
@@ -95,7 +95,7 @@ class Rewriting(Pass):
 
 @dataclass(frozen=True, eq=False)
 class Rewrite(Pass):
-    """The pass that a set of rules is by itself."""
+    """The pass that wraps a set of rules."""
 
     name: ClassVar[str] = "rewrite"
     of: RuleSet

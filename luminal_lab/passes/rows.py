@@ -1,4 +1,4 @@
-"""What passes did, as rows of tables: one for each pass, each firing, or each rule of a pass."""
+"""The work of passes as table rows: one for each pass, each firing, or each rule of a pass."""
 
 from __future__ import annotations
 
@@ -22,35 +22,53 @@ RULES: Final = ("index", "pass", "rule", "firings", "refusals")
 
 def pass_rows(snapshots: Iterable[Snapshot]) -> Iterator[Row]:
     """Yield a row for each pass; the graph as written is the first."""
-    for one in snapshots:
+    for snapshot in snapshots:
         yield (
-            *(one.index, one.title, one.round, len(one.before), len(one.ir)),
-            *(len(one.firings), len(one.refusals), one.seconds, one.verified, one.checked),
+            *(
+                snapshot.index,
+                snapshot.title,
+                snapshot.round,
+                len(snapshot.before),
+                len(snapshot.ir),
+            ),
+            *(
+                len(snapshot.firings),
+                len(snapshot.refusals),
+                snapshot.seconds,
+                snapshot.verified,
+                snapshot.checked,
+            ),
         )
 
 
 def firing_rows(snapshots: Iterable[Snapshot]) -> Iterator[Row]:
-    """Yield a row for each firing, with the names of the nodes that went and came."""
-    for one in snapshots:
-        for number, firing in enumerate(one.firings):
-            gone, made = (
+    """Yield a row for each firing, with the names of the removed and the added nodes."""
+    for snapshot in snapshots:
+        for number, firing in enumerate(snapshot.firings):
+            gone, inserted = (
                 tuple(node.name for node in nodes) for nodes in (firing.before, firing.after)
             )
             yield (
-                *(one.index, one.title, number, firing.rule, firing.because),
-                *(gone, made, len(firing.changes)),
+                *(snapshot.index, snapshot.title, number, firing.rule, firing.because),
+                *(gone, inserted, len(firing.changes)),
             )
 
 
 def rule_rows(snapshots: Iterable[Snapshot]) -> Iterator[Row]:
     """Yield a row for each rule that fired, or was refused, in each pass."""
-    for one in snapshots:
-        for rule in dict.fromkeys([*one.counts, *one.refused]):
-            yield one.index, one.title, rule, one.counts.get(rule, 0), one.refused.get(rule, 0)
+    for snapshot in snapshots:
+        for rule in dict.fromkeys([*snapshot.counts, *snapshot.refused]):
+            yield (
+                snapshot.index,
+                snapshot.title,
+                rule,
+                snapshot.counts.get(rule, 0),
+                snapshot.refused.get(rule, 0),
+            )
 
 
 def pass_table(what: str, snapshots: Sequence[Snapshot], of: Of) -> Table:
-    """Return what passes did as a table of pandas."""
+    """Return the work of passes as a pandas table."""
     kinds = {
         "passes": (PASSES, pass_rows),
         "firings": (FIRINGS, firing_rows),

@@ -1,4 +1,4 @@
-"""Rules as data: a pattern, what takes its place, and what must be assumed for them to be equal."""
+"""Rules as data: a pattern, its replacement, and the assumptions under which they are equal."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR, Lookup, Node, Table
+from luminal_lab.core.ir import IR, Node, NodeLookup, Table
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Input, Where
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DefinitionError, LabError, nearest
 from luminal_lab.passes.base import NAME
 from luminal_lab.passes.pattern import (
-    Apply,
     Bindings,
     ConstantVariable,
     Field,
     Match,
+    OpPattern,
     Pattern,
     PatternLike,
     Variable,
@@ -36,13 +36,13 @@ from luminal_lab.tensor.arguments import told, told_object
 FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
     "no_inf": "no value is infinite",
-    "no_signed_zero": "nobody asks for the sign of a zero",
-    "nonzero": "what is divided by is not 0",
-    "non_negative": "what a root or logarithm is taken of is not negative",
+    "no_signed_zero": "the sign of a zero does not matter",
+    "nonzero": "no divisor is 0",
+    "non_negative": "no argument of a root or logarithm is negative",
     "reassociate": "the order of roundings does not matter",
     "contract": "a product may be rounded together with the sum that it is added to",
 }
-"""What rules may assume about values. Of integers and bools all but `nonzero` is true anyway."""
+"""Facts that rules may assume about values; for integers and bools, all but `nonzero` hold."""
 OF_FLOATS = frozenset(FACTS) - {"nonzero"}
 
 Calculation: TypeAlias = Callable[..., PatternLike | None]
@@ -51,20 +51,20 @@ Condition: TypeAlias = Callable[..., bool]
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """An equation that is used from left to right.
+    """An equation to apply from left to right.
 
-    The replacement is a pattern, or a function that is given what the variables stand for (of a
-    constant its value) and returns one, or None where the rule does not apply. A condition is
-    given types, the values of constants and fields; both may ask for `match` as well.
+    The replacement is a pattern, or a function of the variables' values (for a constant, its
+    number) that returns a pattern, or None where the rule does not apply. A condition takes
+    types, and the values of constants and fields; both may also have a parameter `match`.
 
     >>> from luminal_lab.passes.pattern import variables
     >>> x = variables("x")
     >>> print(Rule("add-zero", x + 0, x, assumes={"no_signed_zero"}))
-    add-zero: x + 0 → x, if nobody asks for the sign of a zero
+    add-zero: x + 0 → x, if the sign of a zero does not matter
     """
 
     name: str
-    pattern: Apply
+    pattern: OpPattern
     replacement: Pattern | Calculation
     assumes: frozenset[str] = frozenset()
     condition: Condition | None = None
@@ -80,8 +80,8 @@ class Rule:
         condition: Condition | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
-            raise DefinitionError(f"rule: {name!r} is no name", hint="as in 'add-zero'")
-        if not isinstance(pattern, Apply):
+            raise DefinitionError(f"rule: {name!r} is not a name", hint="as in 'add-zero'")
+        if not isinstance(pattern, OpPattern):
             raise DefinitionError(
                 f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",
                 hint="begin with an op, as in x + 0",
@@ -130,12 +130,12 @@ class Rule:
         return f"<Rule {self}>"
 
     def needed(self, *dtypes: DType) -> frozenset[str]:
-        """Return the facts that must be granted where values of some dtypes are about."""
+        """Return the facts that must be granted for values of some dtypes."""
         floats = any(dtype.is_float for dtype in dtypes)
         return self.assumes if floats else self.assumes - OF_FLOATS
 
-    def matches(self, node: Node, graph: Lookup) -> Iterator[tuple[Match, Pattern]]:
-        """Yield each match with this root whose condition holds, and what takes its place."""
+    def matches(self, node: Node, graph: NodeLookup) -> Iterator[tuple[Match, Pattern]]:
+        """Yield each match with this root whose condition holds, and its replacement."""
         for bindings in find(self.pattern, node, graph):
             match = Match(node, bindings, graph)
             if self.condition is None or self.condition(*_seen(self._asked, match)):
@@ -144,7 +144,7 @@ class Rule:
                     yield match, right
 
     def right_of(self, match: Match) -> Pattern | None:
-        """Return what takes the place of a match, calculated where it is calculated."""
+        """Return the replacement of a match, calculated if it is a function."""
         if isinstance(self.replacement, Pattern):
             return self.replacement
         arguments = [
@@ -155,23 +155,23 @@ class Rule:
             else match.seen(name)
             for name, constant in self._taken
         ]
-        made = self.replacement(*arguments)
-        return None if made is None else as_pattern(made)
+        right = self.replacement(*arguments)
+        return None if right is None else as_pattern(right)
 
     @cached_property
     def _asked(self) -> tuple[str, ...]:
-        """What the condition is given."""
+        """The parameters of the condition."""
         return () if self.condition is None else parameters_of(self.condition)
 
     @cached_property
     def _taken(self) -> tuple[tuple[str, bool], ...]:
-        """What a calculation is given, and of each whether it is a constant."""
+        """The parameters of the calculation, each with whether it is a constant."""
         if isinstance(self.replacement, Pattern):
             return ()
         return tuple((name, is_constant(self, name)) for name in parameters_of(self.replacement))
 
     def apply(self, match: Match, right: Pattern, edit: Edit) -> Node:
-        """Put the replacement into the graph, and return it."""
+        """Insert the replacement into the graph, and return it."""
         root = match.root
         new = build(right, root.type, match.bindings, edit, [root])
         edit.replace(root, new)
@@ -181,7 +181,7 @@ class Rule:
 def rule(
     name: str, pattern: Pattern, *, assumes: Iterable[str] = (), condition: Condition | None = None
 ) -> Callable[[Calculation], Rule]:
-    """Make a rule whose right side the decorated function calculates.
+    """Return a rule whose right side the decorated function calculates.
 
     >>> from luminal_lab.passes.pattern import constants, variables
     >>> x, (c, d) = variables("x"), constants("c d")
@@ -192,21 +192,21 @@ def rule(
     mul-constants: (x * c) * d → mul_constants(…), if the order of roundings does not matter
     """
 
-    def made(calculation: Calculation) -> Rule:
+    def as_rule(calculation: Calculation) -> Rule:
         return Rule(name, pattern, calculation, assumes=assumes, condition=condition)
 
-    return made
+    return as_rule
 
 
 def names_in(pattern: Pattern) -> set[str]:
     """Return the names of all variables of a pattern."""
     if isinstance(pattern, (Variable, ConstantVariable)):
         return {pattern.name}
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         return set()
-    found = {value.name for _, value in pattern.fields if isinstance(value, Field)}
-    found |= {pattern.name} if pattern.name else set()
-    return found.union(*[names_in(source) for source in pattern.sources])
+    names = {value.name for _, value in pattern.fields if isinstance(value, Field)}
+    names |= {pattern.name} if pattern.name else set()
+    return names.union(*[names_in(source) for source in pattern.sources])
 
 
 def is_constant(rule: Rule, name: str) -> bool:
@@ -217,7 +217,7 @@ def is_constant(rule: Rule, name: str) -> bool:
 def _has_constant(pattern: Pattern, name: str) -> bool:
     if isinstance(pattern, ConstantVariable):
         return pattern.name == name
-    return isinstance(pattern, Apply) and any(_has_constant(s, name) for s in pattern.sources)
+    return isinstance(pattern, OpPattern) and any(_has_constant(s, name) for s in pattern.sources)
 
 
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:
@@ -239,9 +239,9 @@ SAMPLES = [
 
 
 def _check_types(rule: Rule) -> None:
-    """Raise if the sides of a rule differ in type on any sample that its pattern takes."""
+    """Raise if the sides of a rule differ in type on any sample that its pattern accepts."""
     if not isinstance(rule.replacement, Pattern):
-        return  # what is calculated is checked when it is used
+        return  # calculated replacements are checked when used
     for sample in SAMPLES:
         sides = _sides(rule, rule.replacement, sample)
         if sides is not None and sides[0] != sides[1]:
@@ -262,25 +262,25 @@ def names_of_inputs(rule: Rule) -> str:
 def _inputs(pattern: Pattern) -> set[str]:
     if isinstance(pattern, Variable):
         return {pattern.name}
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         return set()
     return set[str]().union(*[_inputs(source) for source in pattern.sources])
 
 
 def choices(pattern: Pattern) -> set[str]:
-    """Return the variables that choose, and so are bools whatever the others are."""
-    if not isinstance(pattern, Apply):
+    """Return the variables that are conditions of `where`, and so always bools."""
+    if not isinstance(pattern, OpPattern):
         return set()
-    found = set[str]().union(*map(choices, pattern.sources))
+    names = set[str]().union(*map(choices, pattern.sources))
     if pattern.cls is Where and isinstance(pattern.sources[0], Variable):
-        found.add(pattern.sources[0].name)
-    return found
+        names.add(pattern.sources[0].name)
+    return names
 
 
 def _sides(
     rule: Rule, right: Pattern, sample: TensorType
 ) -> tuple[TensorType, TensorType | str] | None:
-    """Return the types of both sides for variables of one type; None if the pattern takes none."""
+    """Return the types of both sides for variables of one type; None if the pattern rejects it."""
     edit = Edit(IR(Table(), (), ()))
     chosen = choices(rule.pattern)
     bindings: Bindings = {
@@ -291,14 +291,14 @@ def _sides(
         left = build(rule.pattern, sample, bindings, edit, [])
         match = next(rule.matches(left, edit), None)
     except (LabError, KeyError, TypeError):
-        return None  # the pattern does not take this type, or leaves fields open
+        return None  # the pattern rejects this type, or leaves fields open
     if match is None:
         return None
     try:
-        made = build(right, left.type, match[0].bindings, edit, [])
+        built = build(right, left.type, match[0].bindings, edit, [])
     except LabError as error:
         return left.type, f"impossible ({error.message})"
-    return left.type, made.type
+    return left.type, built.type
 
 
 # -- sets ------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def _sides(
 
 @told_object("rules")
 class RuleSet:
-    """Rules with a name, in the order in which they are tried.
+    """A named set of rules, in the order in which they are tried.
 
     >>> from luminal_lab.passes.pattern import variables
     >>> x = variables("x")
@@ -320,9 +320,9 @@ class RuleSet:
     def __init__(self, name: str, *rules: Rule | Iterable[Rule]) -> None:
         self.name = name
         flat = [r for given in rules for r in ([given] if isinstance(given, Rule) else given)]
-        self._rules = {one.name: one for one in flat}
+        self._rules = {rule.name: rule for rule in flat}
         if len(self._rules) < len(flat):
-            names = [one.name for one in flat]
+            names = [rule.name for rule in flat]
             twice = next(name for name in names if names.count(name) > 1)
             raise DefinitionError(f"rules {name!r}: two of them have the name {twice!r}")
 
@@ -345,7 +345,7 @@ class RuleSet:
     def without(self, *names: str) -> RuleSet:
         """Return the set without some of its rules."""
         gone = {self[name].name for name in names}
-        return RuleSet(self.name, [one for one in self if one.name not in gone])
+        return RuleSet(self.name, [rule for rule in self if rule.name not in gone])
 
     @override
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""`depth-first`: put the nodes into an order in which little memory is taken at once.
+"""`depth-first`: reorder the nodes to lower the peak memory.
 
     graph g() -> (%e) {                            graph g() -> (%e) {
       %a = random{seed = 0, stream = 0} : f32[9]     %a = random{seed = 0, stream = 0} : f32[9]
@@ -8,16 +8,16 @@
       %e = add %c, %d : f32[1]                       %e = add %c, %d : f32[1]
     }                                              }
 
-Each node comes right after what it reads, from the outputs down. Of its sources the one comes
-first that needs most on its way beside what it leaves behind: the others' results need not wait
-while it is computed (Sethi and Ullman, "The generation of optimal code for arithmetic
+Each node comes right after its sources, from the outputs down. Among the sources, the one comes
+first whose peak exceeds its result the most: the results of the others then need not wait
+during its computation (Sethi and Ullman, "The generation of optimal code for arithmetic
 expressions", 1970, with bytes for registers). No other order of this kind is better on a tree. A
-graph is no tree, so a second order is tried as well: of all nodes that could run next, always the
-one that makes least and frees most. `memory.py` says what an order takes; the graph stays in the
-one that it has unless another takes less.
+graph is no tree, so a second order is tried as well: among the nodes that could run next, always
+the one that allocates least and frees most. `memory.py` gives the peak of an order; the graph keeps
+its order unless another one has a lower peak.
 
-A symbolic dim counts as large as its bounds allow, or as 1,024 if they do not say; no order is
-taken that would need more where all dims are as small as they may be.
+A symbolic dim counts with its upper bound, or as 1,024 without one; no order is
+taken that would raise the peak at the smallest sizes of all dims.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from luminal_lab.passes.base import Pass
 from luminal_lab.passes.memory import Value, held_by, size, through
 
 LARGE = 1024
-"""What a symbolic dim without an upper bound counts as."""
+"""The assumed size of a symbolic dim without an upper bound."""
 Sizes: TypeAlias = Mapping[Value, int]
 
 
 @dataclass(frozen=True)
-class Schedule(Pass):
-    """Order the nodes so that their values take little memory at once."""
+class DepthFirst(Pass):
+    """Order the nodes so that their peak memory is low."""
 
     name: ClassVar[str] = "depth-first"
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         plan = Plan(ir)
-        found = [(dims, plan.sizes(dims)) for dims in _bindings(ir.symbols.values())]
-        bindings = [(dims, sizes) for dims, sizes in found if sizes is not None]
-        if not bindings:  # no sizes that we can think of fit together
+        planned = [(dims, plan.sizes(dims)) for dims in _bindings(ir.symbols.values())]
+        bindings = [(dims, sizes) for dims, sizes in planned if sizes is not None]
+        if not bindings:  # no tried sizes fit together
             return
         dims, sizes = bindings[0]
         before = [plan.peak(plan.ids, each) for _, each in bindings]
@@ -70,7 +70,7 @@ class Schedule(Pass):
 
 
 def _bindings(symbols: Iterable[Symbol]) -> Iterator[dict[str, int]]:
-    """Yield the sizes for which orders are compared, the ones that count most first."""
+    """Yield the sizes for which orders are compared, the most important first."""
     large: dict[str, int] = {}
     small: dict[str, int] = {}
     for symbol in symbols:
@@ -84,7 +84,7 @@ def _bindings(symbols: Iterable[Symbol]) -> Iterator[dict[str, int]]:
 
 
 class Plan:
-    """What a graph computes, which values that needs, and the orders that they suggest."""
+    """The values of a graph, their lifetimes, and the orders that these suggest."""
 
     def __init__(self, ir: IR) -> None:
         needed = ir.ancestors(ir.output_ids)
@@ -98,16 +98,16 @@ class Plan:
             for id in self.sources[node.id]:
                 self.users[id].append(node)
         self.makes: dict[int, tuple[Value, ...]] = {}
-        """The values that are there from a node on."""
+        """The values that each node allocates."""
         self.behind: dict[int, frozenset[Value]] = {}
-        """What must be there to read a node."""
+        """The values that a read of each node needs."""
         self.reads: dict[int, frozenset[Value]] = {}
-        """What must be there to compute a node."""
+        """The values that the computation of each node needs."""
         self.readers: dict[Value, list[int]] = {}
         for node in self.nodes:
             self._add(node, [] if node.id in self.outputs else self.users[node.id])
         self.kept = frozenset[Value]().union(*[self.behind[id] for id in self.outputs])
-        """What must be there in the end."""
+        """The values that must exist in the end."""
 
     def _add(self, node: Node, users: Sequence[Node]) -> None:
         held = held_by(node, users)
@@ -121,7 +121,7 @@ class Plan:
             self.readers[value].append(node.id)
 
     def sizes(self, dims: Mapping[str, int]) -> Sizes | None:
-        """Return the bytes of all values, unless these dims make a shape impossible."""
+        """Return the bytes of all values, or None if these dims make a shape impossible."""
         types = {(node.id, k): type for node in self.nodes for k, type in enumerate(node.types)}
         try:
             bytes_of = {type: size(type, dims) for type in set(types.values())}
@@ -130,7 +130,7 @@ class Plan:
         return {value: bytes_of[types[value]] for value in self.readers}
 
     def peak(self, order: Sequence[int], sizes: Sizes) -> int:
-        """Return the most bytes that are taken at once if the nodes run in an order."""
+        """Return the peak memory in bytes if the nodes run in an order."""
         left = {value: len(readers) for value, readers in self.readers.items()}
         taken = most = 0
         for id in order:
@@ -146,7 +146,7 @@ class Plan:
 
     def depth_first(self, sizes: Sizes) -> list[int]:
         """Return the order in which each node comes right after its sources, the heaviest first."""
-        needs: dict[int, int] = {}  # what a node takes with all that is computed for it
+        needs: dict[int, int] = {}  # peaks of nodes with all their ancestors
         leaves = {id: sum(sizes[v] for v in behind) for id, behind in self.behind.items()}
 
         def heaviest_first(ids: Iterable[int]) -> list[int]:
@@ -173,10 +173,10 @@ class Plan:
     # -- from the inputs up ----------------------------------------------------------------------
 
     def freeing_first(self, sizes: Sizes) -> list[int]:
-        """Return the order in which always the node runs that makes least and frees most."""
+        """Return the order that always runs the node that allocates least and frees most."""
         left = {value: len(readers) for value, readers in self.readers.items()}
         missing = {id: len(sources) for id, sources in self.sources.items()}
-        place = {id: place for place, id in enumerate(self.ids)}
+        rank = {id: position for position, id in enumerate(self.ids)}
         order: dict[int, None] = {}
 
         def growth(id: int) -> int:
@@ -186,7 +186,7 @@ class Plan:
         def offer(ids: Iterable[int]) -> None:
             for id in ids:
                 if not missing[id] and id not in order:
-                    heapq.heappush(ready, (growth(id), place[id], id))
+                    heapq.heappush(ready, (growth(id), rank[id], id))
 
         ready: list[tuple[int, int, int]] = []
         offer(self.ids)
@@ -201,6 +201,6 @@ class Plan:
             offer(user.id for user in self.users[id])
             for value in self.reads[id]:
                 left[value] -= 1
-                if left[value] == 1:  # whoever reads it now frees it
+                if left[value] == 1:  # the last reader frees it
                     offer(self.readers[value])
         return [*order]

@@ -1,11 +1,11 @@
-"""`simplify`: arithmetic whose result is known, or that costs less written otherwise.
+"""`simplify`: replace arithmetic by known results or cheaper forms.
 
     %one = constant{value = 1.0} : f32[4]
     %y   = mul %x, %one          : f32[4]        →  users of %y read %x
     %z   = recip %r              : f32[4]        →  where %r = recip %x, users of %z read %x
 
-Each rule says what it assumes of floats. What the licence does not grant is not done, and shown
-as refused. Rules that reorder roundings are in `reassociate`, a pass of its own.
+Each rule states its assumptions about floats. A rule without a licence does not fire, and shows
+as refused. Rules that reorder roundings are in a separate pass, `reassociate`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _holds(narrow: DType, wide: DType) -> bool:
 
 @rule("cast-there-and-back", cast(cast(x, dtype=via), dtype=to))
 def cast_there_and_back(x: Pattern, via: DType, to: DType, match: Match) -> Pattern | None:
-    """Cast once, where the dtype between holds all values."""
+    """Cast once, where the dtype in between holds all values."""
     source = match.type("x").dtype
     # Integers that are cast down wrap around; floats stop at the limit.
     wraps = source.kind == to.kind == "int" and via.is_float and not _holds(source, to)
@@ -116,7 +116,7 @@ SIMPLIFY = RuleSet(
     Rule("where-itself", where(b, True, False), b),
     Rule("cast-same", op(Cast, x), x, condition=_is_cast_to_itself),
     cast_there_and_back,
-    # what later steps do not need to see
+    # markers that later steps do not need
     Rule("stop-gradient", op(StopGradient, x), x),
     Rule("custom-gradient", op(CustomGradient, x, more=True), x),
 )
@@ -124,7 +124,7 @@ SIMPLIFY = RuleSet(
 
 @dataclass(frozen=True)
 class Simplify(Rewriting):
-    """Drop arithmetic whose result is known."""
+    """Replace arithmetic by known results or cheaper forms."""
 
     name: ClassVar[str] = "simplify"
     rule_set: ClassVar[RuleSet] = SIMPLIFY

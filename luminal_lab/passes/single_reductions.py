@@ -5,8 +5,8 @@
       %z = sqrt %y : f32[4, 1]
     }
 
-An axis may be known to have size 1 by the bounds of a symbol; then a slice says so in the type. A
-sum begins at 0, and 0 + -0.0 is 0.0, which is why sums ask for `no_signed_zero`.
+The bounds of a symbol may show that an axis has size 1; then a slice states it in the type. A
+sum begins at 0, and 0 + -0.0 is 0.0, which is why sums assume `no_signed_zero`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ x = variables("x")
 axis = fields("axis")
 
 
-def _the_one(x: Pattern, axis: int, match: Match) -> Pattern | None:
-    """Return the source, if the axis has one position; by a slice where only bounds say so."""
+def _only_element(x: Pattern, axis: int, match: Match) -> Pattern | None:
+    """Return the source if the axis has one position; sliced, where only bounds show it."""
     shape = match.type("x").shape
     if shape[axis] == 1:
         return x
@@ -37,7 +37,7 @@ def _the_one(x: Pattern, axis: int, match: Match) -> Pattern | None:
 
 
 def _single(name: str, cls: type[Reduce], *assumes: str) -> Rule:
-    return Rule(name, op(cls, x, axis=axis), _the_one, assumes=assumes)
+    return Rule(name, op(cls, x, axis=axis), _only_element, assumes=assumes)
 
 
 SINGLE_REDUCTIONS = RuleSet(

@@ -1,4 +1,4 @@
-"""A snapshot: the graph after a pass, and all that the editor's log says about how it got there."""
+"""Snapshots: the graph after a pass, and its history from the editor's log."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from luminal_lab.tensor.arguments import told_object
 
 
 class Firing(NamedTuple):
-    """One step of a pass: a rule, what it took out and what it put in."""
+    """One step of a pass: a rule, and the nodes that it removed and added."""
 
     rule: str
     because: str
     before: tuple[Node, ...]
     """The nodes that were replaced or erased."""
     after: tuple[Node, ...]
-    """The nodes that were inserted, or that took another's place."""
+    """The nodes that were inserted, or that replaced another."""
     changes: tuple[Change, ...]
 
     @override
@@ -44,10 +44,10 @@ class Firing(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a pass left: its log, and how its run went."""
+    """The record of a pass: its log, and the figures of its run."""
 
     title: str
-    """The pass as the text of a pipeline spells it."""
+    """The pass as pipeline text."""
     log: Sequence[Change]
     refusals: tuple[Refusal, ...] = ()
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class Record(NamedTuple):
     checked: bool = False
     """Whether the values were compared with those before."""
     round: int = 1
-    """Which repetition of its pipeline this was."""
+    """The number of the round of its pipeline."""
 
 
 @told_object("snapshot")
@@ -83,7 +83,7 @@ class Snapshot(DrawnGraph, Explored):
     def firings(self) -> tuple[Firing, ...]:
         """The steps of the pass, in order."""
         records: dict[int, Node] = {}
-        found: list[Firing] = []
+        firings: list[Firing] = []
         for _, group in groupby(self.log, key=lambda change: change.firing):
             changes = tuple(group)
             before: dict[int, Node] = {}
@@ -98,7 +98,7 @@ class Snapshot(DrawnGraph, Explored):
                 if change.kind == "insert":
                     after[change.node] = change.after[0]
             first = changes[-1]
-            found.append(
+            firings.append(
                 Firing(
                     first.rule or self.name,
                     first.because,
@@ -107,51 +107,51 @@ class Snapshot(DrawnGraph, Explored):
                     changes,
                 )
             )
-        return tuple(found)
+        return tuple(firings)
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How often each rule fired."""
+        """The number of firings by rule."""
         return Counter(firing.rule for firing in self.firings)
 
     @property
     def refused(self) -> Mapping[str, int]:
-        """How often each rule was refused, because it assumes what the licence does not grant."""
+        """The number of refusals by rule: it assumes a fact that the licence does not grant."""
         return Counter(refusal.rule for refusal in self.refusals)
 
     def steps(self) -> Steps:
-        """Return the graph after each firing, from the one before the pass; each made when asked.
+        """Return the graph after each firing, beginning with the one before the pass; lazily.
 
         `steps()[0]` is the graph before the first firing, `steps()[-1]` the one after the last.
         """
         return Steps(self)
 
     def diff(self) -> Diff:
-        """Return what the pass has changed."""
+        """Return the changes of the pass."""
         return diff(self.before, self.ir)
 
     # -- across the pass ---------------------------------------------------------------------------
 
     @cached_property
     def _into(self) -> dict[int, int]:
-        """What took the place of each node that was replaced."""
+        """The replacement of each replaced node."""
         into: dict[int, int] = {}
         for change in self.log:
             if change.kind == "replace" and change.into is not None:
                 into[change.node] = change.into
-                into.pop(change.into, None)  # it is back: what it stood for stands for itself
+                into.pop(change.into, None)  # it is back, and stands for itself again
         return into
 
     @cached_property
     def _folded(self) -> dict[int, list[int]]:
-        """Of nodes without a successor, those that were made from them: calls.
+        """The calls into which nodes without a replacement were folded.
 
-        A node that only dead code reads, or that is computed within a call once more, is there.
+        This includes nodes that only dead code reads, or that a call recomputes.
         """
         folded: dict[int, list[int]] = {}
         get = self.ir.table.get
         for change in self.log:
-            if change.kind != "insert" or change.after[0].meta.made is None:
+            if change.kind != "insert" or change.after[0].meta.derivation is None:
                 continue
             end = get(_end(self._into, change.node))
             is_call = change.after[0].op.body_of() is not None
@@ -161,16 +161,16 @@ class Snapshot(DrawnGraph, Explored):
         return folded
 
     def _parents(self, node: Node) -> list[int]:
-        """Return what a node was made of, through nodes that the pass made on the way."""
-        todo = [*_made_of(node)]
-        found: dict[int, None] = {}
+        """Return the parents of a node, through intermediate nodes of the pass."""
+        todo = [*_parents_of(node)]
+        parents: dict[int, None] = {}
         while todo:
             id = todo.pop()
-            if id not in found:
-                found[id] = None
-                made = self._inserted.get(id)
-                todo += _made_of(made) if made is not None else ()
-        return [*reversed(found)]
+            if id not in parents:
+                parents[id] = None
+                inserted = self._inserted.get(id)
+                todo += _parents_of(inserted) if inserted is not None else ()
+        return [*reversed(parents)]
 
     @cached_property
     def _inserted(self) -> dict[int, Node]:
@@ -182,7 +182,7 @@ class Snapshot(DrawnGraph, Explored):
 
     @cached_property
     def _came_from(self) -> dict[int, list[int]]:
-        """Of which nodes each took the place, and which it was made of."""
+        """The nodes that each node replaced, and its parents."""
         back: dict[int, list[int]] = {}
         for id in self._into:
             back.setdefault(_end(self._into, id), []).append(id)
@@ -193,44 +193,44 @@ class Snapshot(DrawnGraph, Explored):
         return back
 
     def forward(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return what a node of the graph before is in the graph after: nothing if it went.
+        """Return the nodes of the later graph for one of the earlier graph; none if it went.
 
         A node that became part of a call is that call.
         """
         id = self.before[node].id
         end = _end(self._into, id)
-        found = self.ir.table.get(end)
-        # What took its place may have become part of a call itself.
+        successor = self.ir.table.get(end)
+        # Its replacement may itself have become part of a call.
         folded = self._folded.get(id) or self._folded.get(end, ())
-        if found is not None and (found.id in self._live or not folded):
-            return (found,)
+        if successor is not None and (successor.id in self._live or not folded):
+            return (successor,)
         return tuple(self.ir[new] for new in dict.fromkeys(folded))
 
     def back(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return which nodes of the graph before a node of the graph after comes from."""
+        """Return the nodes of the earlier graph that a node of the later graph comes from."""
         return self._back(self.ir[node])
 
     def _back(self, node: Node) -> tuple[Node, ...]:
         get = self.before.table.get
-        found = dict.fromkeys([node.id, *self._came_from.get(node.id, ())])
-        old = [record for id in found if (record := get(id)) is not None]
-        if old or node.meta.made is None:
+        ids = dict.fromkeys([node.id, *self._came_from.get(node.id, ())])
+        old = [record for id in ids if (record := get(id)) is not None]
+        if old or node.meta.derivation is None:
             return tuple(old)
-        # It took nobody's place, but was made from others.
+        # It replaced no node, but was derived from others.
         parents: dict[int, Node] = {}
         seen: set[int] = set()
-        todo = [*reversed(_made_of(node))]
+        todo = [*reversed(_parents_of(node))]
         while todo:
             id = todo.pop()
-            record, made = get(id), self._inserted.get(id)
-            if id in seen or (record is None and made is None):
+            record, inserted = get(id), self._inserted.get(id)
+            if id in seen or (record is None and inserted is None):
                 continue
             seen.add(id)
             known = [id, *self._came_from.get(id, ())] if record is None else [id]
-            old = [one for each in known if (one := get(each)) is not None]
-            parents.update((one.id, one) for one in old)
-            if not old and made is not None:
-                todo += reversed(_made_of(made))
+            old = [record for each in known if (record := get(each)) is not None]
+            parents.update((record.id, record) for record in old)
+            if not old and inserted is not None:
+                todo += reversed(_parents_of(inserted))
         return tuple(parents.values())
 
     # -- shown -------------------------------------------------------------------------------------
@@ -250,8 +250,8 @@ class Snapshot(DrawnGraph, Explored):
         return f"<Snapshot {self.index} {self}>"
 
 
-def _made_of(node: Node) -> tuple[int, ...]:
-    return node.meta.made.parents if node.meta.made is not None else ()
+def _parents_of(node: Node) -> tuple[int, ...]:
+    return node.meta.derivation.parents if node.meta.derivation is not None else ()
 
 
 def _end(into: Mapping[int, int], id: int) -> int:
@@ -264,7 +264,7 @@ def _end(into: Mapping[int, int], id: int) -> int:
 
 @final
 class Steps(Sequence[IR]):
-    """The graphs between the firings of a pass, each made when it is asked for."""
+    """The graphs between the firings of a pass, built on demand."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.firings = snapshot.firings
@@ -288,7 +288,7 @@ class Steps(Sequence[IR]):
     def __getitem__(self, index: int | slice) -> IR | Sequence[IR]:
         wanted = range(len(self))[index]
         if isinstance(wanted, range):
-            return [self[one] for one in wanted]
+            return [self[index] for index in wanted]
         return replay(self._first, [c for f in self.firings[:wanted] for c in f.changes])
 
     @override

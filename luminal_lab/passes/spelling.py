@@ -1,8 +1,8 @@
-"""How choice and indexing are spelled in the twelve primitive ops, as patterns: see `twelve.py`.
+"""Choice and indexing as patterns of the twelve primitive ops: see `twelve.py`.
 
-A gather is a sum of all rows, each times 1 or 0, which a table says that has the axes of the index
-and beside the axis of indices, K, one for positions, S: […, K, S, …]. A scatter sums the values
-along the other axis of the same table. On bools "and", "or" and `c < true` take the place of
+A gather is a sum of all rows, each times 1 or 0 from a table. The table has the axes of the index,
+and beside the axis of indices, K, an axis for positions, S: […, K, S, …]. A scatter sums the values
+along the other axis of the same table. For bools "and", "or" and `c < true` replace
 products, sums and 1 - c.
 """
 
@@ -26,20 +26,20 @@ def weight(condition: Pattern, dtype: DType) -> Pattern:
 
 
 def rest(of: Pattern, dtype: DType) -> Pattern:
-    """Return 1 less a weight."""
+    """Return 1 minus a weight."""
     if dtype is DType.bool_:
         return of < True
     return 1 + of * (dtype.limits[1] if dtype.is_unsigned else -1)  # 255 is -1 in a byte
 
 
 def total(parts: Pattern, dtype: DType, axis: object) -> Pattern:
-    """Return the sum along an axis: of bools, whether any is true."""
+    """Return the sum along an axis; for bools, whether any is true."""
     return op(MaxReduce if dtype is DType.bool_ else SumReduce, parts, axis=axis)
 
 
-def equal(one: Pattern, other: Pattern) -> Pattern:
-    """Return whether two whole numbers are the same: neither is less."""
-    return ((one < other) + (other < one)) < True
+def equal(left: Pattern, right: Pattern) -> Pattern:
+    """Return whether two whole numbers are equal: neither is less."""
+    return ((left < right) + (right < left)) < True
 
 
 def spread(source: Pattern, old: Shape, axis: int, shape: Shape) -> Pattern:
@@ -61,7 +61,7 @@ def is_narrow(dtype: DType, size: Dim) -> bool:
 
 
 def table_shape(of: TensorType, axis: int, size: Dim) -> Shape:
-    """Return the shape of a table that says which index is which position: […, K, S, …]."""
+    """Return the shape of the table of indices and positions: […, K, S, …]."""
     return (*of.shape[: axis + 1], size, *of.shape[axis + 1 :])
 
 
@@ -70,8 +70,8 @@ def one_hot(of: TensorType, axis: int, size: Dim) -> Pattern:
     shape = table_shape(of, axis, size)
     narrow = is_narrow(of.dtype, size)
     wide = cast(index, dtype=DType.int64) if narrow else index
-    places = counted(DType.int64 if narrow else of.dtype, axis + 1, shape)
-    return equal(spread(wide, of.shape, axis + 1, shape), places)
+    positions = counted(DType.int64 if narrow else of.dtype, axis + 1, shape)
+    return equal(spread(wide, of.shape, axis + 1, shape), positions)
 
 
 # -- the spellings ---------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def as_choice(dtype: DType) -> Pattern:
 
 
 def as_gather(of: TensorType, by: TensorType, axis: int) -> Pattern:
-    """Return a gather as the sum of all rows, each times 1 where it is the one meant."""
+    """Return a gather as the sum of all rows, each times 1 if selected, else 0."""
     size = of.shape[axis]
     shape = table_shape(by, axis, size)
     meant = weight(one_hot(by, axis, size), of.dtype)
@@ -93,7 +93,7 @@ def as_gather(of: TensorType, by: TensorType, axis: int) -> Pattern:
 
 
 def as_scatter(of: TensorType, by: TensorType, axis: int, mode: str) -> Pattern:
-    """Return a scatter as the sum of all values, each times 1 at the place where it belongs."""
+    """Return a scatter as the sum of all values, each times 1 at its position, else 0."""
     dtype = of.dtype
     shape = table_shape(by, axis, of.shape[axis])
     meant = one_hot(by, axis, of.shape[axis])
@@ -103,13 +103,13 @@ def as_scatter(of: TensorType, by: TensorType, axis: int, mode: str) -> Pattern:
     number = counted(DType.int64, axis, shape) + 1
     last = op(MaxReduce, cast(meant, dtype=DType.int64) * number, axis=axis)  # […, 1, S, …]
     is_last = equal(number, op(Expand, last, shape=shape))
-    found = op(Reshape, last > 0, shape=of.shape)
+    hit = op(Reshape, last > 0, shape=of.shape)
     new = op(Reshape, total(weight(is_last, dtype) * given, dtype, axis), shape=of.shape)
-    return new + rest(weight(found, dtype), dtype) * x
+    return new + rest(weight(hit, dtype), dtype) * x
 
 
 def as_update(of: TensorType, by: TensorType, axis: int, at: Dim) -> Pattern:
-    """Return an update as padded rows, and what they leave of the buffer."""
+    """Return an update as padded rows plus the rest of the buffer."""
     none = (0,) * len(of.shape)
     left = of.shape[axis] - at - by.shape[axis]
     before = (*none[:axis], at, *none[axis + 1 :])

@@ -1,9 +1,9 @@
-"""What `stored` nodes hold: made by the interpreter when inputs change, and kept between runs.
+"""The values of `stored` nodes: computed by the interpreter when inputs change, and kept.
 
     %q = stored{body = q8_0_quants} %w : i8[64, 64]
 
-A compiled graph reads such a node as an input. Weights are stored so in another form than the one
-that they are given in: it is made at the first run, and again only when the weight was set.
+A compiled graph reads such a node as an input. Weights are stored in another form than their
+own this way: computed at the first run, and again only after the weight was set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from luminal_lab.core.ops import Stored
 
 
 class Kept(NamedTuple):
-    """A value, and the versions of the inputs that it was made of; None if they are not known."""
+    """A value, and the versions of its inputs; None if they are unknown."""
 
     value: Array
     versions: tuple[int | None, ...]
@@ -34,7 +34,7 @@ class Storage:
         self._needed: dict[frozenset[int], set[int]] = {}
 
     def values(self, environment: Environment, wanted: Iterable[int]) -> dict[int, Array]:
-        """Return the values of the stored nodes that the wanted ones are computed from."""
+        """Return the values of the stored nodes that the wanted ones depend on."""
         if not self.stored:
             return {}
         targets = frozenset(wanted)
@@ -57,7 +57,7 @@ class Storage:
 
 
 def live(ir: IR, wanted: Iterable[int]) -> set[int]:
-    """Return what a run computes or reads for some nodes: nothing behind what is stored.
+    """Return the ids that a run for some nodes computes or reads; stored nodes end the search.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse('''
@@ -70,13 +70,13 @@ def live(ir: IR, wanted: Iterable[int]) -> set[int]:
     >>> [ir[id].name for id in sorted(live(ir, ir.output_ids))]
     ['h', 'y']
     """
-    found: set[int] = set()
+    reached: set[int] = set()
     todo = list(wanted)
     while todo:
         id = todo.pop()
-        if id not in found:
-            found.add(id)
+        if id not in reached:
+            reached.add(id)
             node = ir[id]
             if not isinstance(node.op, Stored):
                 todo += node.sources
-    return found
+    return reached

@@ -1,4 +1,4 @@
-"""What happened to a node, and why a rule did not, in sentences."""
+"""Sentences about a node's history, and about a rule that did not fire."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from luminal_lab.passes.snapshot import Firing, Snapshot
 
 
 class Story(str):
-    """Text that a cell shows as it is."""
+    """Text that a cell shows verbatim."""
 
     __slots__ = ()
 
     def __new__(cls, text: str) -> Self:
-        """Return the text as it may be shown."""
+        """Return the text without unsafe characters."""
         return super().__new__(cls, visible(text))
 
     @override
@@ -39,11 +39,11 @@ def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
         for number, firing in enumerate(snapshot.firings, 1):
             what = _part(node, firing)
             if what:
-                sentences.append(f"{_place(snapshot, number)}, {what}{_reason(firing)}.")
+                sentences.append(f"{_heading(snapshot, number)}, {what}{_reason(firing)}.")
         for refusal in snapshot.refusals:
             if refusal.node == node.id and refusal.because:
-                place = f"Pass {snapshot.index}, {snapshot.title}"
-                sentences.append(f"{place}, made no {refusal.rule} with it: {refusal.because}.")
+                heading = f"Pass {snapshot.index}, {snapshot.title}"
+                sentences.append(f"{heading}, made no {refusal.rule} with it: {refusal.because}.")
     last = snapshots[-1].ir
     if node.id not in last:
         gone = next(s for s in snapshots if s.index and node.id in s.before and node.id not in s.ir)
@@ -56,21 +56,21 @@ def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
 
 
 def _birth(snapshots: Sequence[Snapshot], node: Node) -> Iterator[str]:
-    origin, scope, made = node.meta.origin, node.meta.scope, node.meta.made
-    places = [f"in the scope {scope}"] * bool(scope) + [f"in {origin}"] * (origin is not None)
-    place = " ".join(["", *places])
+    origin, scope, derivation = node.meta.origin, node.meta.scope, node.meta.derivation
+    sites = [f"in the scope {scope}"] * bool(scope) + [f"in {origin}"] * (origin is not None)
+    site = " ".join(["", *sites])
     if node.id not in snapshots[0].ir:
-        if place:
-            yield f"What it was made from was written{place}"
-    elif made is not None:
-        parents = ", ".join(f"%{id}" for id in made.parents)
-        yield f"{made.rule} made it from {parents}, written{place}"
+        if site:
+            yield f"What it was made from was written{site}"
+    elif derivation is not None:
+        parents = ", ".join(f"%{id}" for id in derivation.parents)
+        yield f"{derivation.rule} made it from {parents}, written{site}"
     else:
-        yield f"You wrote it{place}" if place else "It was in the graph given."
+        yield f"You wrote it{site}" if site else "It was in the graph given."
 
 
 def _part(node: Node, firing: Firing) -> str:
-    """Return the part that a node had in a firing, as a sentence about it."""
+    """Return a sentence about a node's part in a firing."""
     olds = [old for old in firing.before if old.id != node.id]
     listed = ", ".join(map(str, olds))
     if any(change.kind == "insert" and change.node == node.id for change in firing.changes):
@@ -86,7 +86,7 @@ def _part(node: Node, firing: Firing) -> str:
     return ""
 
 
-def _place(snapshot: Snapshot, number: int) -> str:
+def _heading(snapshot: Snapshot, number: int) -> str:
     return f"Pass {snapshot.index}, {snapshot.title}, firing {number}"
 
 
@@ -96,13 +96,15 @@ def _reason(firing: Firing) -> str:
 
 def rules_of(pipeline: Pipeline) -> dict[str, Rule]:
     """Return the rules that the passes of a pipeline try, by name."""
-    return {one.name: one for p in pipeline.flat() for one in p.rules() if isinstance(one, Rule)}
+    return {
+        rule.name: rule for p in pipeline.flat() for rule in p.rules() if isinstance(rule, Rule)
+    }
 
 
 def told_why_not(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
 ) -> Story:
-    """Tell which part of a rule's pattern, its condition or the licence kept it from firing."""
+    """Tell which part of a rule's pattern, condition or licence kept it from firing."""
     known = rules_of(pipeline)
     if isinstance(rule, str):
         reasons = [
@@ -130,7 +132,7 @@ def told_why_not(
     for snapshot in snapshots[1:]:
         for number, firing in enumerate(snapshot.firings, 1):
             if firing.rule == rule.name and any(old.id == node.id for old in firing.before):
-                return Story(f"{subject}It did fire: {_place(snapshot, number)}.")
+                return Story(f"{subject}It did fire: {_heading(snapshot, number)}.")
     facts = [
         refusal.facts
         for snapshot in snapshots

@@ -1,4 +1,4 @@
-"""`cse`: compute once what is computed twice: the same op, with the same fields, on the same nodes.
+"""`cse`: merge nodes that have the same op, with the same fields, on the same sources.
 
     graph g(%x: f32[2], %y: f32[2]) -> (%c) {        graph g(%x: f32[2], %y: f32[2]) -> (%c) {
       %a = add %x, %y : f32[2]                         %a = add %x, %y : f32[2]
@@ -6,10 +6,10 @@
       %c = mul %a, %b : f32[2]                       }
     }
 
-One walk is enough, for the sources of a node have become one before it is looked at. Three things
-never become one: inputs; calls to the host, since a function may count its calls or print; and
-random numbers of two streams, which are two ops. What `after` computes a second time stays apart
-as well, since its sources differ: that is how a recomputation says that it is meant.
+One walk is enough, since the sources of a node are merged before it is visited. Three kinds
+are never merged: inputs; calls to the host, since a function may count its calls or print; and
+random numbers of two streams, which are different ops. Recomputations through `after` stay apart
+too, since their sources differ on purpose.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class CommonSubexpressions(Pass):
 
 
 def _key(node: Node) -> Key:
-    """Return what two nodes have in common if they compute the same."""
+    """Return the key that two nodes share if they compute the same value."""
     sources = node.sources
     return node.op, tuple(sorted(sources)) if node.op.commutative else sources
 
 
 class _OnlyOnce:
-    """Tell which ops are themselves and nothing else; a body is looked into once."""
+    """Keys that tell ops apart; each body is examined once."""
 
     def __init__(self) -> None:
         self.known: dict[int, bool] = {}

@@ -1,7 +1,7 @@
-"""Graphs on which a rule is tried: its pattern, with types, constants and fields filled in.
+"""Trials of a rule: graphs of its pattern, with types, constants and fields filled in.
 
-First those that are easy to read, by enumeration: few values, two axes. Then thoroughly: all
-constants that are corners of their dtype, and graphs of drawn shapes, with sizes 0 and 1 among
+Readable graphs come first, by enumeration: few values, two axes. Thorough ones follow: all
+corners of dtypes as constants, and graphs of random shapes, with sizes 0 and 1 among
 them, whose fields fit their sources.
 """
 
@@ -39,10 +39,10 @@ from luminal_lab.core.ops import (
 from luminal_lab.errors import Interrupted, LabError
 from luminal_lab.passes.corners import constants, simple
 from luminal_lab.passes.pattern import (
-    Apply,
     ConstantVariable,
     Field,
-    Number,
+    NumberPattern,
+    OpPattern,
     Pattern,
     Variable,
     as_value,
@@ -53,19 +53,19 @@ DTYPES = (
     *(DType.float32, DType.float64, DType.float16, DType.int32, DType.uint8, DType.bool_),
     *(DType.bfloat16, DType.int64, DType.int16, DType.int8),
 )
-"""All dtypes: those first that are met most often."""
+"""All dtypes, the most frequent first."""
 SHAPES = ((2, 3), (1, 3), (2, 1), (1, 1))
 EMPTY = ((0, 3), (2, 0))
 MOST = 1_500
-"""How many graphs are tried by enumeration."""
+"""The number of graphs tried by enumeration."""
 CHOICES = 100
-"""How many choices of constants and fields are tried thoroughly for each dtype."""
+"""The number of choices of constants and fields in thorough trials of a dtype."""
 DRAWN = 600
-"""How many graphs are drawn for a rule that is not elementwise."""
+"""The number of random graphs for a rule that is not elementwise."""
 SIZES = (2, 3, 1, 4, 2, 3, 0, 5)
 RANKS = (2, 3, 1, 2, 3, 4)
 READABLE = 40
-"""How many elements an array may have that a person may have to read."""
+"""The most elements of an array that a person may have to read."""
 AXES = (0, 1)
 PER_FIELD: Mapping[tuple[type[Op], str], tuple[object, ...]] = {
     (Permute, "axes"): tuple(permutations(range(2))),
@@ -81,10 +81,10 @@ PER_FIELD: Mapping[tuple[type[Op], str], tuple[object, ...]] = {
     (Window, "stride"): (1, 2),
     (Window, "dilation"): (1,),
 }
-"""What is enumerated for the fields of ops; axes and dtypes are tried wherever they are fields."""
+"""The enumerated values of fields; axes and dtypes are tried wherever they are fields."""
 
 Given: TypeAlias = dict[str, object]
-"""Constants by name, fields by name or place."""
+"""Constants by name, fields by name or position."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Trial:
     given: Given = field(default_factory=Given)
     inputs: Mapping[str, Node] = field(default_factory=dict[str, Node])
     thorough: bool = False
-    """Whether all there is to try is tried on it, and not only what is easy to read."""
+    """Whether it is tried with all values, not only with readable ones."""
 
 
 def trials(rule: Rule, dtypes: Iterable[DType]) -> Iterator[Trial]:
@@ -123,28 +123,28 @@ def trials(rule: Rule, dtypes: Iterable[DType]) -> Iterator[Trial]:
 
 def is_elementwise(pattern: Pattern) -> bool:
     """Return whether a pattern has elementwise ops alone."""
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         return True
     return issubclass(pattern.cls, Elementwise) and all(map(is_elementwise, pattern.sources))
 
 
 def numbers_of(rule: Rule) -> tuple[Scalar, ...]:
     """Return the numbers that a rule mentions: in its patterns, its condition, its calculation."""
-    found: list[Scalar] = [*_numbers(rule.pattern)]
+    numbers: list[Scalar] = [*_numbers(rule.pattern)]
     replacement = rule.replacement
     if isinstance(replacement, Pattern):
-        found += _numbers(replacement)
+        numbers += _numbers(replacement)
     else:
-        found += _mentioned(replacement)
+        numbers += _mentioned(replacement)
     if rule.condition is not None:
-        found += _mentioned(rule.condition)
-    return tuple(dict.fromkeys(found))
+        numbers += _mentioned(rule.condition)
+    return tuple(dict.fromkeys(numbers))
 
 
 def _numbers(pattern: Pattern) -> Iterator[Scalar]:
-    if isinstance(pattern, Number):
+    if isinstance(pattern, NumberPattern):
         yield pattern.value
-    elif isinstance(pattern, Apply):
+    elif isinstance(pattern, OpPattern):
         for source in pattern.sources:
             yield from _numbers(source)
 
@@ -163,18 +163,18 @@ def _enumerated(
 ) -> Iterator[tuple[TensorType, Given]]:
     names, slots = _open(rule.pattern)
     fields = {slot: _candidates(cls, of) for slot, (cls, of) in slots.items()}
-    found: list[tuple[TensorType, Mapping[str, Sequence[object]]]] = []
+    samples: list[tuple[TensorType, Mapping[str, Sequence[object]]]] = []
     for dtype, shape in product(dtypes, shapes):
         values: Sequence[object] = simple(dtype).tolist()
-        found.append((TensorType(dtype, shape), {**dict.fromkeys(names, values), **fields}))
-    counts = [math.prod(map(len, pools.values())) for _, pools in found]
+        samples.append((TensorType(dtype, shape), {**dict.fromkeys(names, values), **fields}))
+    counts = [math.prod(map(len, pools.values())) for _, pools in samples]
     total = sum(counts)
     picked = range(total) if total <= MOST else sorted(Random(0).sample(range(total), MOST))
-    start, place = 0, 0
+    start, index = 0, 0
     for number in picked:
-        while number >= start + counts[place]:
-            start, place = start + counts[place], place + 1
-        sample, pools = found[place]
+        while number >= start + counts[index]:
+            start, index = start + counts[index], index + 1
+        sample, pools = samples[index]
         yield sample, _nth(pools, number - start)
 
 
@@ -182,13 +182,13 @@ def _nth(pools: Mapping[str, Sequence[object]], number: int) -> Given:
     """Return one choice from each pool, the last of them turning fastest."""
     given: Given = {}
     for name, pool in reversed(list(pools.items())):
-        number, place = divmod(number, len(pool))
-        given[name] = pool[place]
+        number, index = divmod(number, len(pool))
+        given[name] = pool[index]
     return dict(reversed(list(given.items())))
 
 
 def _choices(rule: Rule, dtype: DType, rng: Random) -> Iterator[Given]:
-    """Yield constants and dtypes to try; what is missing in them is drawn."""
+    """Yield constants and dtypes to try; missing ones are drawn at random."""
     names, slots = _open(rule.pattern)
     pools: dict[str, Sequence[object]] = {}
     for name in names:
@@ -209,12 +209,12 @@ def _choices(rule: Rule, dtype: DType, rng: Random) -> Iterator[Given]:
 
 
 def _open(pattern: Pattern) -> tuple[list[str], dict[str, tuple[type[Op], str]]]:
-    """Return the constants of a pattern, and its open fields, each with where it stands."""
+    """Return the constants of a pattern, and its open fields, each with its position."""
     return sorted({*_constants(pattern)}), dict(_slots(pattern))
 
 
 def _constants(pattern: Pattern) -> Iterator[str]:
-    if isinstance(pattern, Apply):
+    if isinstance(pattern, OpPattern):
         for source in pattern.sources:
             yield from _constants(source)
     elif isinstance(pattern, ConstantVariable):
@@ -225,12 +225,12 @@ def variables_of(pattern: Pattern) -> tuple[str, ...]:
     """Return the names of a pattern's variables, in the order in which they are read."""
     if isinstance(pattern, Variable):
         return (pattern.name,)
-    sources = pattern.sources if isinstance(pattern, Apply) else ()
+    sources = pattern.sources if isinstance(pattern, OpPattern) else ()
     return tuple(dict.fromkeys(name for source in sources for name in variables_of(source)))
 
 
 def _slots(pattern: Pattern, path: str = "") -> Iterator[tuple[str, tuple[type[Op], str]]]:
-    if not isinstance(pattern, Apply):
+    if not isinstance(pattern, OpPattern):
         return
     given = dict(pattern.fields)
     for name in fields_of(pattern.cls):
@@ -239,8 +239,8 @@ def _slots(pattern: Pattern, path: str = "") -> Iterator[tuple[str, tuple[type[O
             yield value.name, (pattern.cls, name)
         elif name not in given:
             yield f"{path}{pattern.cls.name}.{name}", (pattern.cls, name)
-    for place, source in enumerate(pattern.sources):
-        yield from _slots(source, f"{path}{place}.")
+    for position, source in enumerate(pattern.sources):
+        yield from _slots(source, f"{path}{position}.")
 
 
 def _candidates(cls: type[Op], name: str) -> tuple[object, ...]:
@@ -257,10 +257,10 @@ def _candidates(cls: type[Op], name: str) -> tuple[object, ...]:
 
 
 def _written(
-    pattern: Apply, sample: TensorType, given: Given, rng: Random | None
+    pattern: OpPattern, sample: TensorType, given: Given, rng: Random | None
 ) -> Iterator[Trial]:
-    """Yield the graph of a pattern, unless its ops do not take such types or fields."""
-    writer = _Writer(sample, dict(given), rng)
+    """Yield the graph of a pattern, unless its ops reject the types or fields."""
+    writer = _TrialWriter(sample, dict(given), rng)
     try:
         left = writer.node(pattern, sample, "")
     except Interrupted:
@@ -271,8 +271,8 @@ def _written(
     yield Trial(sample.dtype, edit, left, writer.given, inputs, thorough=rng is not None)
 
 
-class _Writer:
-    """Writes a pattern as a graph, from sources to users, with fields that fit the sources."""
+class _TrialWriter:
+    """A writer of patterns as graphs, from sources to users, with fields that fit the sources."""
 
     def __init__(self, sample: TensorType, given: Given, rng: Random | None) -> None:
         self.edit = Edit(IR(Table(), (), ()))
@@ -282,7 +282,7 @@ class _Writer:
         self.rng = rng
 
     def node(self, pattern: Pattern, like: TensorType, path: str) -> Node:
-        """Write a pattern; what has no type of its own gets that of what stands beside it."""
+        """Write a pattern; parts without a type take that of their neighbours."""
         match pattern:
             case Variable(name=name):
                 if name not in self.inputs:
@@ -294,10 +294,10 @@ class _Writer:
                     self.given[name] = self.rng.choice(constants(like.dtype))
                 value: Any = self.given[name]
                 return self.edit.insert(Constant(value, like.dtype, like.shape))
-            case Number(value=value):
+            case NumberPattern(value=value):
                 value = as_value(value, like.dtype)
                 return self.edit.insert(Constant(value, like.dtype, like.shape))
-            case Apply(cls=cls):
+            case OpPattern(cls=cls):
                 indexes = cls in (Gather, Scatter, Update)
                 sources = (
                     self._indexing(pattern, path) if indexes else self._sources(pattern, like, path)
@@ -306,29 +306,31 @@ class _Writer:
             case _:
                 raise AssertionError(pattern)
 
-    def _sources(self, pattern: Apply, like: TensorType, path: str) -> list[Node]:
-        """Write what has a type of its own first, and what `where` chooses by last of that."""
-        found: dict[int, Node] = {}
+    def _sources(self, pattern: OpPattern, like: TensorType, path: str) -> list[Node]:
+        """Write typed sources first, with the condition of `where` as the last of these."""
+        nodes: dict[int, Node] = {}
         parts = pattern.sources
         beside: TensorType | None = None
 
-        def chooses(place: int) -> bool:
-            return pattern.cls is Where and place == 0
+        def chooses(position: int) -> bool:
+            return pattern.cls is Where and position == 0
 
         order = sorted(range(len(parts)), key=lambda k: (not self._has_type(parts[k]), chooses(k)))
-        for place in order:
-            wanted = beside if beside is not None and is_elementwise(parts[place]) else like
-            if chooses(place) and not isinstance(parts[place], Apply):
+        for position in order:
+            wanted = beside if beside is not None and is_elementwise(parts[position]) else like
+            if chooses(position) and not isinstance(parts[position], OpPattern):
                 wanted = wanted.with_dtype(DType.bool_)
-            node = found[place] = self.node(parts[place], wanted, f"{path}{place}.")
+            node = nodes[position] = self.node(parts[position], wanted, f"{path}{position}.")
             if beside is None:
-                beside = node.type.with_dtype(like.dtype) if chooses(place) else node.type
-        return [found[place] for place in range(len(parts))]
+                beside = node.type.with_dtype(like.dtype) if chooses(position) else node.type
+        return [nodes[position] for position in range(len(parts))]
 
     def _has_type(self, part: Pattern) -> bool:
-        return isinstance(part, Apply) or (isinstance(part, Variable) and part.name in self.inputs)
+        return isinstance(part, OpPattern) or (
+            isinstance(part, Variable) and part.name in self.inputs
+        )
 
-    def _indexing(self, pattern: Apply, path: str) -> list[Node]:
+    def _indexing(self, pattern: OpPattern, path: str) -> list[Node]:
         """Write the sources of an op that reads or writes some positions of an axis."""
         parts = pattern.sources
         first = self.node(parts[0], self.sample, f"{path}0.")
@@ -344,15 +346,15 @@ class _Writer:
         pairs = enumerate(zip(parts[1:], wanted, strict=False), 1)
         return [first, *[self.node(part, type, f"{path}{k}.") for k, (part, type) in pairs]]
 
-    def _fields(self, pattern: Apply, sources: Sequence[Node], path: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _fields(self, pattern: OpPattern, sources: Sequence[Node], path: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         for name in fields_of(pattern.cls):
-            found[name] = self._field(pattern, name, sources, found, path)
-        return found
+            values[name] = self._field(pattern, name, sources, values, path)
+        return values
 
     def _field(
         self,
-        pattern: Apply,
+        pattern: OpPattern,
         name: str,
         sources: Sequence[Node],
         others: Mapping[str, Any],
@@ -373,7 +375,7 @@ class _Writer:
 def _fitting(
     cls: type[Op], name: str, types: Sequence[TensorType], others: Mapping[str, Any], rng: Random
 ) -> object:
-    """Return a value of a field that fits what the op is applied to."""
+    """Return a value of a field that fits the op's sources."""
     shape = ints(types[0].shape)
     if (cls, name) == (Update, "at"):
         axis: int = others["axis"]
@@ -419,20 +421,20 @@ def _of_type(cls: type[Op], name: str, like: TensorType, rng: Random) -> object:
 
 
 def _reshaped(shape: Sequence[int], rng: Random) -> Shape:
-    """Return another shape of as many elements: axes merged and split, ones put in and taken."""
+    """Return another shape with as many elements: axes merged and split, ones added and dropped."""
     sizes = list(shape)
     for _ in range(rng.randint(0, 3)):
-        place = rng.randrange(len(sizes) + 1)
+        axis = rng.randrange(len(sizes) + 1)
         match rng.randrange(4):
             case 0:
-                sizes.insert(place, 1)
+                sizes.insert(axis, 1)
             case 1 if 1 in sizes:
                 sizes.remove(1)
-            case 2 if place + 1 < len(sizes):
-                sizes[place : place + 2] = [sizes[place] * sizes[place + 1]]
-            case 3 if place < len(sizes):
-                by = rng.choice([k for k in (1, 2, 3, 5) if sizes[place] % k == 0])
-                sizes[place : place + 1] = [by, sizes[place] // by]
+            case 2 if axis + 1 < len(sizes):
+                sizes[axis : axis + 2] = [sizes[axis] * sizes[axis + 1]]
+            case 3 if axis < len(sizes):
+                by = rng.choice([k for k in (1, 2, 3, 5) if sizes[axis] % k == 0])
+                sizes[axis : axis + 1] = [by, sizes[axis] // by]
             case _:
                 pass
     return tuple(sizes)
@@ -455,4 +457,4 @@ FITTING: Mapping[tuple[type[Op], str], Fit] = {
     (Flip, "axes"): lambda shape, _, rng: tuple(k for k in range(len(shape)) if rng.random() < 0.5),
     (Window, "size"): _window,
 }
-"""How the fields of views are drawn for a source of some shape."""
+"""The generators of views' fields, for a source of some shape."""

@@ -1,4 +1,4 @@
-"""`to-twelve`, `from-twelve`: choice and indexing spelled in the twelve primitive ops, and back.
+"""`to-twelve`, `from-twelve`: write choice and indexing in the twelve primitive ops, and back.
 
     graph g(%c: bool[4], %x: f32[4], %y: f32[4]) -> (%r) {
       %r = where %c, %x, %y : f32[4]
@@ -15,15 +15,15 @@
       %r = add %a, %b : f32[4]
     }
 
-So twelve are enough, and each step says at what price. A gather multiplies all rows by a table of
-zeros and ones, which says of each index and each row that neither number is less than the other,
-and adds them up. A scatter does the same along the table's other axis; of several values for one
-place it finds the last. An update pads its rows with zeros, and multiplies what it keeps by ones
-and zeros that are made by padding too.
+So twelve ops are enough, and each step states its price. A gather multiplies all rows by a table of
+zeros and ones, with a one where neither the index nor the row's number is less than the other,
+and adds them up. A scatter does the same along the table's other axis; for several values at one
+position it picks the last. An update pads its rows with zeros, and multiplies the kept rows by ones
+and zeros from another pad.
 
-All this is for finite values alone, since 0 · inf is NaN. An index that is out of range is an error
-in a gather or scatter, but in a table it is no row. What the twelve cannot spell is a change of
-dtype: `cast` stays, but where it asks whether a number is not 0.
+All this holds for finite values alone, since 0 · inf is NaN. An index out of range is an error
+in a gather or scatter, but selects no row in a table. The twelve cannot express a change of
+dtype: `cast` stays, except where it tests a number for not being 0.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ from luminal_lab.passes.spelling import (
 )
 
 FINITE = ("no_nan", "no_inf", "no_signed_zero")
-"""What makes 0 · x be 0, and 0 + x be x."""
+"""The facts for 0 · x = 0 and 0 + x = x."""
 ANY_ORDER = (*FINITE, "reassociate")
 some, other, number, chosen = variables("some other number chosen")
 one, minus = constants("one minus")
@@ -101,17 +101,17 @@ def rows_in_table(match: Match) -> Pattern:
 
 
 def last_values_in_table(match: Match) -> Pattern:
-    """Return a scatter as what a table puts last at each place, or else what was there."""
+    """Return a scatter as the last value that a table puts at each position, or the old one."""
     return as_scatter(match.type("x"), match.type("index"), match.bindings["axis"], "set")
 
 
 def values_in_table(match: Match) -> Pattern:
-    """Return a scatter as what was there and all that a table puts there."""
+    """Return a scatter as the old values plus all values that a table puts at each position."""
     return as_scatter(match.type("x"), match.type("index"), match.bindings["axis"], "add")
 
 
 def padding(match: Match) -> Pattern:
-    """Return an update as padded rows and what they leave of the buffer."""
+    """Return an update as padded rows plus the rest of the buffer."""
     of, by = match.type("buffer"), match.type("rows")
     return as_update(of, by, match.bindings["axis"], match.bindings["at"])
 
@@ -146,14 +146,14 @@ Guess: TypeAlias = Callable[[Match], tuple[Op, Pattern]]
 def _back(
     name: str, looks: Pattern, sources: Sequence[Pattern], guess: Guess, assumes: Iterable[str]
 ) -> Rule:
-    """Return the rule for a spelling that is guessed from its looks, and then compared in full."""
+    """Return the rule for a spelling that is guessed from its form, and then compared in full."""
 
     def restored(match: Match) -> Pattern | None:
         ids = {str(source): match.bindings[str(source)].id for source in sources}
         try:
             meant, spelled = guess(match)
             meant.infer(*[match.type(name) for name in ids])
-        except (LabError, IndexError):  # it only looks like it
+        except (LabError, IndexError):  # only the form is similar
             return None
         for way in find(spelled, match.root, match.graph):
             if all(way[name].id == id for name, id in ids.items()):
@@ -190,7 +190,7 @@ def _guess_update(match: Match) -> tuple[Op, Pattern]:
 
 
 def _tables_back(bools: bool, narrow: bool) -> Iterator[Rule]:
-    """Yield the rules for tables of bools or numbers, by indices that had to be widened or not."""
+    """Yield the rules for tables of bools or numbers, with widened indices or not."""
     end = "-of-bools" * bools + "-by-few-bits" * narrow
     wide = cast(index, dtype=DType.int64) if narrow else index
     hot = ((op(Expand, op(Reshape, wide)) < some) + other) < True
@@ -206,13 +206,13 @@ def _tables_back(bools: bool, narrow: bool) -> Iterator[Rule]:
     given, sources = op(Expand, op(Reshape, values)), (x, index, values)
     added = x + summed(weighted(hot) * given)
     yield _back(f"table-to-scatter-add{end}", added, sources, _guess_scatter("add"), ANY_ORDER)
-    found = weighted(op(Reshape, op(MaxReduce, cast(hot) * number) > 0))
-    both = summed(chosen * given) + _looks_rest(found, bools) * x
+    hit = weighted(op(Reshape, op(MaxReduce, cast(hot) * number) > 0))
+    both = summed(chosen * given) + _looks_rest(hit, bools) * x
     yield _back(f"table-to-scatter{end}", both, sources, _guess_scatter("set"), FINITE)
 
 
 def _others_back(bools: bool) -> Iterator[Rule]:
-    """Yield the rules for what has no table."""
+    """Yield the rules for ops without a table."""
     end = "-of-bools" * bools
     kept = _looks_rest(op(Pad, some), bools) * buffer
     padded = op(Pad, rows, before=before) + kept
@@ -239,12 +239,12 @@ FROM_TWELVE = RuleSet(
 
 
 @dataclass(frozen=True)
-class Spelling(Pass):
-    """The base of both: rules that are tried once at each node, and say what they cost."""
+class Respelling(Pass):
+    """The base of both passes: rules that are tried once at each node, with their price."""
 
     rule_set: ClassVar[RuleSet]
     without: tuple[str, ...] = ()
-    """The names of rules that are switched off."""
+    """The names of disabled rules."""
 
     @override
     def rules(self) -> tuple[Rule, ...]:
@@ -264,8 +264,8 @@ class Spelling(Pass):
 
 
 @dataclass(frozen=True)
-class ToTwelve(Spelling):
-    """Spell choice and indexing in the twelve primitive ops, for values that are finite."""
+class ToTwelve(Respelling):
+    """Write choice and indexing in the twelve primitive ops, for finite values."""
 
     name: ClassVar[str] = "to-twelve"
     rule_set: ClassVar[RuleSet] = TO_TWELVE
@@ -276,15 +276,15 @@ class ToTwelve(Spelling):
 
 
 @dataclass(frozen=True)
-class FromTwelve(Spelling):
-    """Recognise what `to-twelve` spells, and restore it."""
+class FromTwelve(Respelling):
+    """Recognise the results of `to-twelve`, and restore the ops."""
 
     name: ClassVar[str] = "from-twelve"
     rule_set: ClassVar[RuleSet] = FROM_TWELVE
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        # A spelling within a spelling is no place to begin: users come first.
+        # Users come first, so that a match never begins inside another spelling.
         self.spell(reversed(ir.nodes), edit)
 
 
@@ -292,60 +292,64 @@ def _fires(rule: Rule, node: Node, edit: Edit) -> bool:
     match, right = next(rule.matches(node, edit), (None, None))
     if match is None or right is None:
         return False
-    bound = [one for one in match.bindings.values() if isinstance(one, Node)]
-    floats = any(one.dtype.is_float for one in (node, *bound))
+    bound = [value for value in match.bindings.values() if isinstance(value, Node)]
+    floats = any(value.dtype.is_float for value in (node, *bound))
     missing = (rule.assumes if floats else rule.assumes - OF_FLOATS) - edit.licence
     if missing:
         edit.refuse(rule.name, node, missing)
         return False
     named = names_in(right)
-    sources = {name: one for name, one in match.bindings.items() if name in named}
-    region = _region(node, {one.id for one in sources.values() if isinstance(one, Node)}, edit)
+    sources = {name: value for name, value in match.bindings.items() if name in named}
+    region = _region(
+        node, {value.id for value in sources.values() if isinstance(value, Node)}, edit
+    )
     price = f"{_price(_drafted(right, node, sources))} instead of {_price(region)}"
     with edit.firing(rule.name, price):
         rule.apply(match, right, edit)
-        for one in region:
-            if not edit.readers.get(one.id) and not edit.is_output(one):
-                edit.erase(one)
+        for member in region:
+            if not edit.readers.get(member.id) and not edit.is_output(member):
+                edit.erase(member)
     return True
 
 
 def _region(root: Node, ends: set[int], edit: Edit) -> list[Node]:
-    """Return what lies between a node and what it is computed from, users first."""
-    found: dict[int, Node] = {}
+    """Return the nodes between a root and the ends of its region, users first."""
+    members: dict[int, Node] = {}
     todo = [root.id]
     while todo:
         id = todo.pop()
-        if id not in ends and id not in found and not isinstance(edit[id].op, Input):
-            found[id] = edit[id]
+        if id not in ends and id not in members and not isinstance(edit[id].op, Input):
+            members[id] = edit[id]
             todo += edit[id].sources
-    users = {id: sum(id in node.sources for node in found.values()) for id in found}
+    users = {id: sum(id in node.sources for node in members.values()) for id in members}
     order = [root.id]
     for id in order:
-        for source in dict.fromkeys(found[id].sources):
-            if source in found:
+        for source in dict.fromkeys(members[id].sources):
+            if source in members:
                 users[source] -= 1
                 if not users[source]:
                     order.append(source)
-    return [found[id] for id in order]
+    return [members[id] for id in order]
 
 
 def _drafted(right: Pattern, root: Node, sources: Mapping[str, object]) -> list[Node]:
-    """Return the nodes that a pattern stands for, in a graph of their own."""
+    """Return the nodes of a pattern in a separate graph."""
     draft = Edit(IR(Table(), (), ()))
     given = {
-        name: draft.insert(Input(one.dtype, one.shape)) if isinstance(one, Node) else one
-        for name, one in sources.items()
+        name: draft.insert(Input(source.dtype, source.shape))
+        if isinstance(source, Node)
+        else source
+        for name, source in sources.items()
     }
     build(right, root.type, given, draft, [])
     return list(draft.table)
 
 
 def _price(nodes: Iterable[Node]) -> str:
-    """Return how many ops compute, and how many bytes they make; views and constants are free."""
-    made = [node for node in nodes if not isinstance(node.op, (View, Constant, Input))]
+    """Return the number of ops and their bytes as text; views and constants are free."""
+    priced = [node for node in nodes if not isinstance(node.op, (View, Constant, Input))]
     bytes_made: Dim = 0
-    for node in made:
+    for node in priced:
         bytes_made = bytes_made + size_of(node.shape) * node.dtype.itemsize
     count = f"{bytes_made:,}" if isinstance(bytes_made, int) else str(bytes_made)
-    return f"{len(made)} op{'s' * (len(made) != 1)} of {count} bytes"
+    return f"{len(priced)} op{'s' * (len(priced) != 1)} of {count} bytes"

@@ -1,16 +1,16 @@
-"""`views`: neighbouring views of one kind become one, and views that change nothing go.
+"""`views`: merge neighbouring views of one kind, and drop views that change nothing.
 
     %a = reshape{shape = [6]} %x : f32[6]
     %b = reshape{shape = [3, 2]} %a : f32[3, 2]    →    %b = reshape{shape = [3, 2]} %x : f32[3, 2]
     %c = slice{start = [1, 0], …} %b : f32[2, 2]        %y = slice{start = [2, 0], …} %b : f32[1, 2]
     %y = slice{start = [1, 0], …} %c : f32[1, 2]
 
-A slice goes before a pad, so that the pad adds no more than is kept. There is no way back: the
-zeros of a pad hide what a slice of its source would show. `contiguous` writes a view out for the
-sake of speed, never of values: what lies in row-major order anyway is not written again.
+A slice moves before a pad, so that the pad adds only kept elements. There is no way back: the
+zeros of a pad hide elements that a slice of its source would show. `contiguous` copies a view for
+speed alone, so a value already in row-major order is not copied.
 
-What may fail when sizes are bound (a slice beyond a symbolic axis) keeps its own view, so that its
-error is not lost.
+A view that may fail once sizes are bound (a slice beyond a symbolic axis) stays separate, to keep
+its error.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from luminal_lab.core.dims import Dim, Shape, known
-from luminal_lab.core.op import View as ViewOp
+from luminal_lab.core.op import View
 from luminal_lab.core.ops import Contiguous, Expand, Flip, Pad, Permute, Reshape, Slice
-from luminal_lab.core.views import View
+from luminal_lab.core.views import ComposedView
 from luminal_lab.passes.pattern import Match, Pattern, fields, op, variables
 from luminal_lab.passes.rewrite import Rewriting
 from luminal_lab.passes.rule import Rule, RuleSet, rule
@@ -32,7 +32,7 @@ a, b = fields("a b")
 
 
 def sure(*conditions: Dim) -> bool:
-    """Return whether conditions on dims hold however the dims are bound."""
+    """Return whether conditions on dims hold for all values of the dims."""
     return all(known(condition) is True for condition in conditions)
 
 
@@ -58,7 +58,7 @@ def _has_no_width(pad: Pad) -> bool:
 
 @rule("flip-ones", op(Flip, x, axes=a))
 def flip_ones(x: Pattern, a: tuple[int, ...], match: Match) -> Pattern | None:
-    """Flip no axis of size 1, which is the same from both ends."""
+    """Drop axes of size 1 from a flip."""
     shape = match.type("x").shape
     axes = tuple(axis for axis in a if shape[axis] != 1)
     if not axes:
@@ -85,7 +85,7 @@ def permute_permute(x: Pattern, a: tuple[int, ...], b: tuple[int, ...]) -> Patte
 
 @rule("flip-flip", op(Flip, op(Flip, x, axes=a), axes=b))
 def flip_flip(x: Pattern, a: tuple[int, ...], b: tuple[int, ...]) -> Pattern:
-    """Flip what is flipped once, and not what is flipped twice."""
+    """Flip only the axes that are flipped exactly once."""
     return op(Flip, x, axes=tuple(sorted({*a} ^ {*b})))
 
 
@@ -99,34 +99,34 @@ def pad_pad(x: Pattern, inner: Pad, outer: Pad) -> Pattern | None:
     return op(Pad, x, before=before, after=after)
 
 
-def _sums(one: Shape, other: Shape) -> Shape:
-    return tuple(p + q for p, q in zip(one, other, strict=True))
+def _sums(left: Shape, right: Shape) -> Shape:
+    return tuple(p + q for p, q in zip(left, right, strict=True))
 
 
 # -- slices ----------------------------------------------------------------------------------------
 
 
-class Cut(NamedTuple):
-    """What a slice takes of one axis."""
+class AxisSlice(NamedTuple):
+    """The part of one axis that a slice takes."""
 
     start: Dim
     stop: Dim
     step: int
 
     def takes_all(self, size: Dim) -> bool:
-        """Return whether that is all of an axis of this size."""
+        """Return whether it covers an axis of this size."""
         return self == (0, size, 1)
 
     def is_sure(self, size: Dim) -> bool:
-        """Return whether an axis of this size has it, however its dims are bound."""
+        """Return whether it lies within an axis of this size for all values of the dims."""
         return sure(self.start >= 0, self.start <= self.stop, self.stop <= size)
 
 
-def _cuts(op: Slice) -> Iterator[Cut]:
-    return map(Cut, op.start, op.stop, op.step)
+def _cuts(op: Slice) -> Iterator[AxisSlice]:
+    return map(AxisSlice, op.start, op.stop, op.step)
 
 
-def _slice_of(cuts: list[Cut]) -> Slice:
+def _slice_of(cuts: list[AxisSlice]) -> Slice:
     starts = tuple(cut.start for cut in cuts)
     stops = tuple(cut.stop for cut in cuts)
     return Slice(starts, stops, tuple(cut.step for cut in cuts))
@@ -140,11 +140,11 @@ def slice_slice(x: Pattern, inner: Slice, outer: Slice, match: Match) -> Pattern
     cuts = [cut for axis in axes if (cut := _cut_of_cut(*axis)) is not None]
     if len(cuts) < len(given.shape):
         return None
-    made = _slice_of(cuts)
-    return op(made, x) if made.infer(given) == match.root.type else None
+    joined = _slice_of(cuts)
+    return op(joined, x) if joined.infer(given) == match.root.type else None
 
 
-def _cut_of_cut(size: Dim, inner: Cut, between: Dim, outer: Cut) -> Cut | None:
+def _cut_of_cut(size: Dim, inner: AxisSlice, between: Dim, outer: AxisSlice) -> AxisSlice | None:
     if inner.takes_all(size):
         return outer
     if outer.takes_all(between):
@@ -154,16 +154,16 @@ def _cut_of_cut(size: Dim, inner: Cut, between: Dim, outer: Cut) -> Cut | None:
     start, step = inner.start + outer.start * inner.step, inner.step * outer.step
     stop = inner.start + outer.stop * inner.step
     if inner.step > 1 and not sure(stop <= size):
-        # It stops behind the last position that it takes, where it is known to take any.
+        # It stops after the last position that it takes, if it is known to take any.
         if not sure(outer.start < outer.stop):
             return None
         stop = start + (outer.stop - outer.start - 1) // outer.step * step + 1
-    return Cut(start, stop, step)
+    return AxisSlice(start, stop, step)
 
 
 @rule("slice-pad", op(Slice, op(Pad, x, name="pad"), name="cut"))
 def slice_pad(x: Pattern, pad: Pad, cut: Slice, match: Match) -> Pattern | None:
-    """Slice first, and pad by what is kept of the padding."""
+    """Slice first, and pad by the kept padding."""
     shape = match.type("x").shape
     axes = zip(shape, pad.before, pad.after, _cuts(cut), strict=True)
     parts = [part for axis in axes if (part := _kept(*axis)) is not None]
@@ -177,26 +177,26 @@ def slice_pad(x: Pattern, pad: Pad, cut: Slice, match: Match) -> Pattern | None:
     return sliced if _has_no_width(padded) else op(padded, sliced)
 
 
-def _kept(size: Dim, before: Dim, after: Dim, cut: Cut) -> tuple[Cut, Dim, Dim] | None:
-    """Return what a slice of a padded axis takes of the source, and of the padding."""
+def _kept(size: Dim, before: Dim, after: Dim, cut: AxisSlice) -> tuple[AxisSlice, Dim, Dim] | None:
+    """Return the parts of the source and of the padding that a slice of a padded axis takes."""
     if before == 0 and after == 0:
         return cut, 0, 0
     end = before + size
     if not (sure(before >= 0, after >= 0) and cut.is_sure(end + after)):
         return None
     if sure(cut.start >= before, cut.stop <= end):
-        return Cut(cut.start - before, cut.stop - before, cut.step), 0, 0
+        return AxisSlice(cut.start - before, cut.stop - before, cut.step), 0, 0
     if cut.step > 1 or not sure(cut.start <= end, before <= cut.stop):
         return None
     low = _ends(before, cut.start)
     high = _ends(cut.stop, end)
     if low is None or high is None:
         return None
-    return Cut(low[1], size - high[1], 1), low[0], high[0]
+    return AxisSlice(low[1], size - high[1], 1), low[0], high[0]
 
 
 def _ends(a: Dim, b: Dim) -> tuple[Dim, Dim] | None:
-    """Return by how much a exceeds b, and b exceeds a, one of which is 0."""
+    """Return the excess of a over b, and of b over a; at least one of them is 0."""
     if sure(a >= b):
         return a - b, 0
     return (0, b - a) if sure(b >= a) else None
@@ -206,12 +206,12 @@ def _ends(a: Dim, b: Dim) -> tuple[Dim, Dim] | None:
 
 
 def _is_in_place(match: Match) -> bool:
-    """Return whether a value lies in row-major order without being written out."""
-    base, ops = match.bindings["x"], list[ViewOp]()
-    while isinstance(base.op, ViewOp):
+    """Return whether a value lies in row-major order without a copy."""
+    base, ops = match.bindings["x"], list[View]()
+    while isinstance(base.op, View):
         ops.insert(0, base.op)
         (base,) = match.graph.sources(base)
-    return not ops or View.identity(base.shape).then(*ops).is_contiguous
+    return not ops or ComposedView.identity(base.shape).then(*ops).is_contiguous
 
 
 VIEWS = RuleSet(

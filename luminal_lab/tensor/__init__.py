@@ -1,4 +1,4 @@
-"""The lazy tensor: a chain of classes, one family of operations each, on those before it."""
+"""The lazy tensor: a chain of classes, each with a family of operations built on the last."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSTEAD = {
     "size": "use shape",
     "to": "use cast(dtype); a lazy tensor is on no device",
 }
-"""What to write for what PyTorch's tensors have and ours do not."""
+"""Replacements for methods that only PyTorch's tensors have."""
 
 
 @final
@@ -33,7 +33,7 @@ class Tensor(Inspect):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name[:2] == "__":  # what NumPy and others ask for, and can do without
+        if name[:2] == "__":  # optional protocols that NumPy and others look up
             raise AttributeError(name)
         in_place = name.endswith("_") and hasattr(type(self), name[:-1])
         hint = f"nothing changes in place; use x = x.{name[:-1]}(...)" if in_place else None
@@ -60,15 +60,15 @@ class Tensor(Inspect):
 
     @property
     def grad(self) -> Tensor:
-        """What `backward` made for this input, of all losses that it was called on, added up."""
+        """The sum of this input's gradients from all calls of `backward`."""
         return self.graph.slope(self)  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
 
     @operation
     def detach(self) -> Tensor:
-        """Return the same value, through which no gradient goes."""
+        """Return the same value, which stops gradients."""
         return self._apply(StopGradient()) if self.dtype.is_float else self
 
-    # PyTorch's short names of casts stand last, as they hide Python's own from what follows.
+    # PyTorch's short names of casts stand last, as they hide Python's builtins.
 
     def double(self) -> Tensor:
         """Return the values in float64."""

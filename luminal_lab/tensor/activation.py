@@ -1,4 +1,4 @@
-"""Activations: what stands between the layers of a network, and mixtures of values."""
+"""Activations, the functions between the layers of a network, and mixtures of values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Activations(Functions):
 
     @operation
     def hardtanh(self, min_val: float = -1.0, max_val: float = 1.0) -> Self:
-        """Return x kept within bounds, with the gradient 0 at the bounds too.
+        """Return x clamped to bounds, with the gradient 0 also at the bounds.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").hardtanh().lowering())
@@ -64,7 +64,7 @@ class Activations(Functions):
 
     @operation
     def relu6(self) -> Self:
-        """Return x kept within 0 and 6.
+        """Return x clamped to 0 and 6.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").relu6().lowering())
@@ -95,7 +95,7 @@ class Activations(Functions):
 
     @operation
     def prelu(self, weight: Operand) -> Self:
-        """Return `leaky_relu` with a slope that is one tensor element, or one for each channel.
+        """Return `leaky_relu` with a tensor as the slope: one element, or one per channel.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").prelu(0.1).lowering())
@@ -115,7 +115,7 @@ class Activations(Functions):
 
     @in_float
     def hardsigmoid(self) -> Self:
-        """Return x/6 + 1/2 kept within 0 and 1.
+        """Return x/6 + 1/2 clamped to 0 and 1.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).hardsigmoid().op_counts()
@@ -246,7 +246,7 @@ class Activations(Functions):
 
     @in_float
     def selu(self) -> Self:
-        """Return an elu whose two constants keep mean 0 and variance 1 from layer to layer.
+        """Return an elu whose constants preserve mean 0 and variance 1 from layer to layer.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).selu().op_counts()
@@ -262,7 +262,7 @@ class Activations(Functions):
         >>> Graph().tensor((2,)).erf().op_counts()
         {'add': 11, 'constant': 21, 'exp2': 1, 'less_than': 4, 'log2': 1, 'mul': 13, 'where': 4}
         """
-        # Beyond 6 it is 1 in any dtype, and powers of |x| would overflow.
+        # Beyond 6 the result is 1 in any dtype, and powers of |x| would overflow.
         size = formulas.magnitude(self)
         size = (size > 6).where(6.0, size)
         if self.dtype is DType.float64:
@@ -275,7 +275,7 @@ class Activations(Functions):
 
     @in_float
     def erfc(self) -> Self:
-        """Return 1 - erf(x), accurate where that is small.
+        """Return 1 - erf(x), accurate for small results.
 
         >>> from luminal_lab.session import Graph
         >>> sum(Graph().tensor((2,)).erfc().op_counts().values())
@@ -287,7 +287,7 @@ class Activations(Functions):
 
     @in_float
     def gelu(self, approximate: str = "none") -> Self:
-        """Return x times the normal distribution function of x, or its approximation by tanh.
+        """Return x times the normal distribution function of x, or the approximation by tanh.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).gelu().op_counts()

@@ -1,7 +1,7 @@
-"""What a call says whose arguments do not fit: in our words, at the user's line.
+"""Errors for calls with wrong arguments, in our words and at the user's line.
 
-A call that Python refuses, because an argument is unknown, missing or one too many, is told which
-ones there are, and what to write in the place of one that only PyTorch has.
+For a call that Python refuses because an argument is unknown, missing or surplus, the error lists
+the known arguments, and a replacement for one that only PyTorch has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIBRARIES = (str(STANDARD), str(PACKAGES), "<frozen", "<__")
 OTHERS = (AssertionError, ImportError, MemoryError, OSError, RecursionError)
 """Errors that are not about arguments."""
 SEEN = 60
-"""How many characters of an argument an error shows."""
+"""The most characters of an argument that an error shows."""
 THEIRS: Mapping[str, str] = {
     "out": "results are new tensors: y = {call}",
     "inplace": "nothing changes in place: y = {call}",
@@ -45,7 +45,7 @@ THEIRS: Mapping[str, str] = {
     "sparse_grad": "gradients are dense here: leave it out",
     "memory_format": "there is one layout, in row-major order: leave it out",
 }
-"""Arguments that PyTorch has and we do not, and what to write instead."""
+"""Arguments that only PyTorch has, each with a replacement."""
 
 
 def as_ours(
@@ -59,9 +59,9 @@ def as_ours(
     of_arguments: bool = True,
     whole: bool = False,
 ) -> Exception:
-    """Return the error of a call in our words; one of the user's own code stays as it is.
+    """Return the error of a call in our words; an error of the user's own code stays unchanged.
 
-    Without `of_arguments` only what Python itself refuses is the fault of the arguments.
+    Without `of_arguments`, only refusals by Python itself count as wrong arguments.
     """
     kept = isinstance(error, (LabError, Warning, *OTHERS))
     if kept or _is_of_the_user(error):
@@ -94,13 +94,13 @@ def unfit(
     *,
     on: str = "",
 ) -> ArgumentError:
-    """Return the error for a call with an argument that is unknown, missing, or one too many."""
+    """Return the error for a call with an unknown, missing or surplus argument."""
     usage = _usage(on + name, signature)
     called = f"call it as {usage}"
     known = {key: p for key, p in signature.parameters.items() if key not in ("self", "cls")}
     skipped = len(signature.parameters) - len(known)
     words = [key for key, p in known.items() if p.kind not in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
-    places = [
+    positional = [
         key for key, p in known.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     count = len(given) - skipped
@@ -112,13 +112,17 @@ def unfit(
             return ArgumentError(
                 f"{name}: there is no argument {key!r}{theirs}", hint=elsewhere or near or called
             )
-        if key in places[:count]:
+        if key in positional[:count]:
             return ArgumentError(
                 f"{name}: the argument {key!r} is given twice, by its place and by its name",
                 hint=called,
             )
-    if count > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in known.values()):
-        most = f"{len(places)} argument{'s' * (len(places) != 1)}" if places else "no arguments"
+    if count > len(positional) and not any(p.kind is p.VAR_POSITIONAL for p in known.values()):
+        most = (
+            f"{len(positional)} argument{'s' * (len(positional) != 1)}"
+            if positional
+            else "no arguments"
+        )
         return ArgumentError(f"{name}: takes {most} by place, and {count} are given", hint=called)
     missing = [
         key
@@ -126,7 +130,7 @@ def unfit(
         if p.default is Parameter.empty
         and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
         and key not in named
-        and key not in places[:count]
+        and key not in positional[:count]
     ]
     return ArgumentError(f"{name}: the argument {missing[0]!r} is missing", hint=called)
 
@@ -139,10 +143,10 @@ def told(
     of_arguments: bool = True,
     whole: bool = False,
 ) -> Callable[P, R]:
-    """Have a public function answer in our words where its arguments do not fit.
+    """Make a public function raise errors in our words for wrong arguments.
 
-    `on` is what a hint writes before its name, such as "cx.". The errors of a function that is
-    `whole` pass as they are: they need no line of the user's.
+    `on` is the prefix of its name in hints, such as "cx.". The errors of a function that is
+    `whole` pass unchanged: they need no user's line.
     """
     written = name or function.__name__
 
@@ -174,15 +178,15 @@ def told(
 
 
 def told_methods(cls: C, *, on: str = "", of_arguments: bool = True, also: Sequence[str] = ()) -> C:
-    """Have a class's public methods, its constructor, and some inherited methods answer so."""
+    """Apply `told` to a class's public methods, its constructor, and some inherited methods."""
     inherited = [(name, getattr(cls, name)) for name in also]
     for name, method in [*vars(cls).items(), *inherited]:
         if isinstance(method, FunctionType) and (name[0] != "_" or name == "__init__"):
-            if name in ("__init__", "forward"):  # written as a call of the class, or of a module
-                made = told(method, cls.__name__, of_arguments=of_arguments)
+            if name in ("__init__", "forward"):  # users write a call of the class, or of a module
+                wrapped = told(method, cls.__name__, of_arguments=of_arguments)
             else:
-                made = told(method, on=on, of_arguments=of_arguments)
-            setattr(cls, name, made)
+                wrapped = told(method, on=on, of_arguments=of_arguments)
+            setattr(cls, name, wrapped)
     return cls
 
 
@@ -231,7 +235,7 @@ def _each(signature: Signature, arguments: Mapping[str, object]) -> Iterator[tup
 
 
 def _usage(name: str, signature: Signature) -> str:
-    """Return how a function is called, with the names of its arguments."""
+    """Return a call of a function as text, with the names of its arguments."""
     parts: list[str] = []
     star = False
     for key, p in signature.parameters.items():
@@ -247,7 +251,7 @@ def _usage(name: str, signature: Signature) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value as an error shows it: one short line."""
+    """Return a value as one short line for an error."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return f"an array {array.shape} of {array.dtype}"
@@ -256,7 +260,7 @@ def _shown(value: object) -> str:
         return label
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # it is the user's object, and whatever its repr does
+    except Exception:  # a user's repr may raise anything
         text = f"a {type(value).__name__}"
     return text if len(text) <= SEEN else f"{text[: SEEN - 2]} …"
 
@@ -265,7 +269,7 @@ def _is_of_the_user(error: BaseException) -> bool:
     """Return whether an error comes from the user's code, called by ours."""
     trace = error.__traceback__
     if trace is not None and not is_ours(trace.tb_frame.f_code.co_filename):
-        return True  # nobody of ours has seen it
+        return True  # none of our frames is in its traceback
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not is_ours(file) and not file.startswith(LIBRARIES):

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, logic and choice: Python's operators, and what they are made of."""
+"""Arithmetic, comparison, logic and choice: Python's operators, and their building blocks."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Arithmetic(Lazy):
     __slots__ = ()
 
     def _binary(self, op: Op, other: Operand) -> Self:
-        """Return a binary op of this tensor and anything that can be fitted to it."""
+        """Return a binary op of this tensor and a compatible operand."""
         if isinstance(other, Lazy):
             graph, type = self.graph, self.type
             if (other.type is type or other.type == type) and other.graph is graph:
-                made = op.infer(type, type)
-                return self.__class__(graph, graph.append(op, (self.id, other.id), made), made)
+                result = op.infer(type, type)
+                return self.__class__(graph, graph.append(op, (self.id, other.id), result), result)
         return self._fitted(op, other)
 
     @operation
@@ -58,7 +58,7 @@ class Arithmetic(Lazy):
     def __mul__(self, other: Operand) -> Self:
         return self._binary(MUL, other)
 
-    # Both are commutative, and a constant stands last either way.
+    # Both ops are commutative, and a constant stands last either way.
     __radd__ = __add__
     __rmul__ = __mul__
     add, mul, multiply = __add__, __mul__, __mul__
@@ -148,7 +148,7 @@ class Arithmetic(Lazy):
 
     @operation
     def fmod(self, other: Operand) -> Self:
-        """Return the remainder with the sign of x, as C has it."""
+        """Return the remainder with the sign of x, as in C."""
         x, y = self._numbers("fmod", other)
         if x.dtype.is_float:
             size = y.abs()
@@ -194,7 +194,7 @@ class Arithmetic(Lazy):
         x, y = self._together("pow", base)
         return y.pow(x)
 
-    __pow__ = pow  # noqa: A003  # that very method
+    __pow__ = pow  # noqa: A003  # the method itself
 
     @operation
     def exp2(self) -> Self:
@@ -253,7 +253,7 @@ class Arithmetic(Lazy):
         below = y._apply(LESS, x).logical_not()
         if not x.dtype.is_float:
             return below
-        # A sum of squares is NaN only where one of them is.
+        # A sum of squares is NaN only where a square is.
         return below & (x * x + y * y > -1)
 
     @operation
@@ -282,11 +282,11 @@ class Arithmetic(Lazy):
 
     @override
     def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # as in NumPy
-        return self.eq(other)  # pyright: ignore[reportArgumentType]  # what is no operand is refused
+        return self.eq(other)  # pyright: ignore[reportArgumentType]  # invalid operands are refused
 
     @override
     def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  # as in NumPy
-        return self.ne(other)  # pyright: ignore[reportArgumentType]  # what is no operand is refused
+        return self.ne(other)  # pyright: ignore[reportArgumentType]  # invalid operands are refused
 
     __hash__ = Lazy.__hash__
 
@@ -364,13 +364,13 @@ class Arithmetic(Lazy):
 
     @operation
     def logical_or(self, other: Operand) -> Self:
-        """Return whether any of both values is not 0."""
+        """Return whether at least one of two values is not 0."""
         x, y = self._together("logical_or", other)
         return x._truth() | y._truth()
 
     @operation
     def logical_xor(self, other: Operand) -> Self:
-        """Return whether just one of both values is not 0."""
+        """Return whether exactly one of two values is not 0."""
         x, y = self._together("logical_xor", other)
         return x._truth() ^ y._truth()
 
@@ -380,7 +380,7 @@ class Arithmetic(Lazy):
     def where(self, x: Operand, y: Operand) -> Self:
         """Return x where this condition holds, else y.
 
-        What is not chosen does not matter, not even if it is NaN.
+        Values that are not chosen do not matter, not even NaN.
         """
         if self.type.dtype.kind != "bool":
             raise DTypeError(
@@ -398,7 +398,7 @@ class Arithmetic(Lazy):
             else self.constant(value, dtype, shape)
             for value in (a, b)
         )
-        return p._made(WHERE, (self._stretch(shape).id, p.id, q.id), p.type)
+        return p._appended(WHERE, (self._stretch(shape).id, p.id, q.id), p.type)
 
     @operation
     def _chosen(self, condition: object, x: Operand, y: Operand) -> Self:
@@ -432,7 +432,7 @@ class Arithmetic(Lazy):
         x, y = self._together("maximum", other)
         if not x.dtype.is_float:
             return (x < y).where(y, x)
-        # Neither is below the other at a tie, and where one is NaN.
+        # At a tie, and where one is NaN, neither is below the other.
         return ((x < y) < (y * y > -1)).where(x, y)._spells("maximum", x, y)
 
     @operation
@@ -445,7 +445,7 @@ class Arithmetic(Lazy):
 
     @operation
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Return x kept within bounds; NaN stays NaN, and within NaN all is NaN."""
+        """Return x clamped to bounds; NaN in x or in a bound gives NaN."""
         bounds = [bound for bound in (min, max) if bound is not None]
         if all(isinstance(bound, (int, float)) for bound in bounds):
             return self._clipped(min, max)  # pyright: ignore[reportArgumentType]  # both are numbers
@@ -496,21 +496,21 @@ class Arithmetic(Lazy):
 
     @operation
     def abs(self) -> Self:
-        """Return the value without its sign; written so that its gradient at 0 is 0."""
+        """Return the absolute value, with the gradient 0 at 0."""
         if self.dtype is DType.bool_ or self.dtype.is_unsigned:
             return self
         return self * self.sign()
 
-    absolute = __abs__ = abs  # noqa: A003  # that very method
+    absolute = __abs__ = abs  # noqa: A003  # the method itself
     sgn = sign
 
     @operation
     def round_to_even(self) -> Self:
-        """Return the nearest whole number, and of two the even one."""
+        """Return the nearest whole number; ties go to the even one."""
         if not self.dtype.is_float:
             return self
         part = self.remainder(1)
-        part = (part < 2).where(part, 0)  # of an infinity the remainder is NaN
+        part = (part < 2).where(part, 0)  # the remainder of an infinity is NaN
         whole = self - part
         up = (part > 0.5).where(1.0, whole.remainder(2))
         return (whole + (part < 0.5).where(0.0, up))._spells("rounded", self)
@@ -520,19 +520,19 @@ def _float_quotient(x: T, y: T) -> T:
     part = x.remainder(y)
     near = ((x - part) * y.recip()).round_to_even()
     near = y.eq(0).where(x * y.recip(), near)
-    # Only a small number of the other sign modulo an infinity is infinite.
+    # Modulo an infinity, only a small number of the other sign gives an infinity.
     quotient = part.isinf().where(-1.0, near)
     return quotient._spells("rounded", x, y)  # pyright: ignore[reportPrivateUsage]  # a part of the class
 
 
 def _int_quotient(x: T, y: T) -> T:
-    """Divide integers exactly: a float quotient that is never too large, then what it left."""
+    """Divide integers exactly: a float quotient that is never too large, then the rest."""
     wide = DType.float64 if x.dtype is DType.int64 else DType.float32
     none = y.eq(0)
-    x, y = none.where(0, x), none.where(1, y)  # what is divided by 0 is 0, as its remainder is
+    x, y = none.where(0, x), none.where(1, y)  # division by 0 gives 0, and so does the remainder
     part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()
     if x.dtype.itemsize <= 2:
-        # By way of int32, so that -128 / -1 wraps around as all that is out of range.
+        # Through int32, so that -128 / -1 wraps around like all results out of range.
         quotient = (x.cast(wide) - part) * scale * (1 + 2.0**-20)
         return quotient.cast(DType.int32).cast(x.dtype)
     short = 1 - (2.0**-50 if wide is DType.float64 else 2.0**-21)
@@ -544,7 +544,7 @@ def _int_quotient(x: T, y: T) -> T:
 def _int_power(x: T, y: T) -> T:
     result, square = x.full_like(1), x
     last = 8 * x.dtype.itemsize - 1 - (not x.dtype.is_unsigned)
-    for bit in range(last + 1):  # every bit counts: what is out of range wraps around
+    for bit in range(last + 1):  # every bit counts, since results out of range wrap around
         low = y if bit == last else y.remainder(2 << bit)
         result = (low < (1 << bit)).where(result, result * square)
         square = square if bit == last else square * square
@@ -566,8 +566,8 @@ def _float_power(x: T, y: T) -> T:
     large = y * big
     t = zero.where(large, y) * log
     # y · log2|x| is NaN for x**0, 1**y and (-1)**inf, whose value is 1.
-    one = (large * large < 1 / big) | (log * log < negative.where(y * y, 1 / big))
-    t = ((t < 1) | (t > 0)).where(t, one.where(0.0, t))
+    is_one = (large * large < 1 / big) | (log * log < negative.where(y * y, 1 / big))
+    t = ((t < 1) | (t > 0)).where(t, is_one.where(0.0, t))
     power, part = t.exp2(), y.remainder(1) > 0
     odd = (y.remainder(2) > 0) & ~part
     signed = (odd & (negative | (x.recip() < 0))).where(-power, power)  # -0.0 is negative too

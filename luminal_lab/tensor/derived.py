@@ -1,4 +1,4 @@
-"""What a transformation of a graph that is being written leaves: a record, or nothing."""
+"""Records of transformations of a growing graph, which leave nothing if they fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Derived(NamedTuple):
-    """What was written before and after, and each node that was added, with the rule behind it."""
+    """The graph before and after a transformation, and each added node with its rule."""
 
     name: str
     before: IR
@@ -24,18 +24,18 @@ class Derived(NamedTuple):
     log: tuple[Change, ...]
 
     @property
-    def made(self) -> dict[int, tuple[int, ...]]:
-        """The nodes that were added for each node that was there, by ids."""
-        found: dict[int, tuple[int, ...]] = {}
+    def added(self) -> dict[int, tuple[int, ...]]:
+        """The ids of the nodes added for each earlier node, by its id."""
+        added: dict[int, tuple[int, ...]] = {}
         for change in self.log:
-            made = change.after[0].meta.made
-            if made is not None:
-                found[made.parents[0]] = (*found.get(made.parents[0], ()), change.node)
-        return found
+            derivation = change.after[0].meta.derivation
+            if derivation is not None:
+                added[derivation.parents[0]] = (*added.get(derivation.parents[0], ()), change.node)
+        return added
 
 
-def as_one(graph: Workspace, write: Callable[[], T]) -> T:
-    """Return what a function writes, or take all of it back; scopes can change within."""
+def as_whole(graph: Workspace, write: Callable[[], T]) -> T:
+    """Return a function's result, or undo all it wrote; scopes may change within."""
     if graph.within():
         return write()
     with held() as hold:
@@ -43,6 +43,6 @@ def as_one(graph: Workspace, write: Callable[[], T]) -> T:
         try:
             return hold.opened(write)
         except BaseException as error:
-            graph.fail(error)  # what in it was broken off
+            graph.fail(error)  # Ctrl-C broke it off
             graph.take_back(size, error)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The formulas are parts of the class, in a file of their own.
+# The formulas use private members of the class.
 # pyright: reportPrivateUsage=false
 import math
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -16,11 +16,11 @@ F = TypeVar("F", bound="Functions")
 
 LN2 = math.log(2)
 LOG2E = math.log2(math.e)
-LAST = 1e-30  # keeps log2 finite where what it is taken of may be 0
+LAST = 1e-30  # keeps log2 finite where its argument may be 0
 
 
 def exp_parts(x: F) -> tuple[F, F]:
-    """Return two factors of exp(x), for what is to be multiplied in between."""
+    """Return two factors of exp(x), to multiply a value in between."""
     return x.exp2(), (x * 0.25).exp2() * ((x * 0.125).exp2() * (x * (LOG2E - 1.375)).exp2())
 
 
@@ -31,7 +31,7 @@ def exp(x: F) -> F:
 
 
 def tiny(x: Functions) -> float:
-    """Return the smallest number above 0 of a dtype to compute in."""
+    """Return the smallest positive number of a dtype for computation."""
     return 5e-324 if x.dtype is DType.float64 else 2.0**-149
 
 
@@ -42,16 +42,16 @@ def is_zero(x: F) -> F:
 
 
 def sides(y: F, x: F) -> tuple[F, F, F]:
-    """Return whether |y| is above |x|, the larger of both, and the smaller one."""
+    """Return whether |y| > |x|, and the larger and the smaller of the two."""
     high, wide = magnitude(y), magnitude(x)
     steep = wide < high
     return steep, steep.where(high, wide), steep.where(wide, high)
 
 
 def fraction(small: F, large: F) -> tuple[F, F]:
-    """Return small / large, 0 of two zeros, and what both are multiplied by for it.
+    """Return small / large (0 for two zeros), and the factor that scales both for it.
 
-    That is a power of two, times which a subnormal number has a finite reciprocal.
+    The factor is a power of two that gives subnormal numbers a finite reciprocal.
     """
     most = 2.0**1000 if large.dtype is DType.float64 else 2.0**100
     scale = (large < 1).where(most, large.full_like(1.0))
@@ -60,7 +60,7 @@ def fraction(small: F, large: F) -> tuple[F, F]:
 
 
 def half_exp(x: F) -> F:
-    """Return exp(|x|) / 2, which is in range for all x whose cosh is."""
+    """Return exp(|x|) / 2, which is in range wherever cosh(x) is."""
     whole, rest = exp_parts(magnitude(x))
     return whole * (rest * 0.5)
 
@@ -73,7 +73,7 @@ def exp2m1(x: F) -> F:
 
 
 def lost(x: F, total: F) -> F:
-    """Return what rounding x + 1 to `total` took away."""
+    """Return the error of rounding x + 1 to `total`."""
     return x + (-total + 1.0)
 
 
@@ -84,7 +84,7 @@ def log1p(x: F) -> F:
 
 
 def magnitude(x: F) -> F:
-    """Return |x| with the derivative 1 at 0, for what is even or made odd again."""
+    """Return |x| with the derivative 1 at 0, for even functions and restored odd ones."""
     return (x < 0).where(-x, x)
 
 
@@ -95,7 +95,7 @@ def falling(x: F) -> tuple[F, F]:
 
 
 def falling_product(x: F) -> tuple[F, F, F]:
-    """Return what `_falling` does, and x times the power if x is negative, else x."""
+    """Return the result of `falling`, and x times the power if x is negative, else x."""
     negative = x < 0
     whole, rest = exp_parts(negative.where(x, -x))
     # x exp(x) is still a normal number where exp(x) no longer is.
@@ -103,7 +103,7 @@ def falling_product(x: F) -> tuple[F, F, F]:
 
 
 def tanh_of_softplus(negative: F, power: F) -> F:
-    """Return tanh(log(1 + exp(x))) of what `falling` makes of x: a fraction of powers of exp."""
+    """Return tanh(log(1 + exp(x))) as a fraction of powers of exp, from the result of `falling`."""
     square = power * power
     above = negative.where(square + power * 2.0, power * 2.0 + 1.0)
     return above * (above + negative.where(2.0, square * 2.0)).recip()
@@ -116,7 +116,7 @@ def bent(x: F, width: float, alpha: float) -> F:
 
 
 def finite(x: F) -> F:
-    """Return a remainder, but 0 where it is that of an infinity, or of NaN."""
+    """Return a remainder, with 0 for infinities and NaN."""
     return (x < 2).where(x, 0.0)
 
 
@@ -165,7 +165,7 @@ def gelu(x: F) -> F:
 
 
 def gelu_tanh(x: F) -> F:
-    """Return x sigmoid(2 √(2/π) (x + 0.044715 x³)), near to what `gelu` returns."""
+    """Return x sigmoid(2 √(2/π) (x + 0.044715 x³)), close to `gelu`."""
     scale = 2 * LOG2E * math.sqrt(2 / math.pi)
     exponent = x * (x * x * (scale * 0.044715) + scale)
     power = (x < 0).where(exponent, -exponent).exp2()

@@ -1,12 +1,12 @@
 """Functions of one value: exponentials, logarithms, trigonometry, rounding.
 
-Each is chosen by three things: in float32 it is within 1e-6 of the true value wherever that is a
-normal number, its derivative is finite wherever it has one, and it takes few ops.
+Each meets three goals: in float32 it is within 1e-6 of the true value wherever that is a
+normal number, its derivative is finite wherever it exists, and it takes few ops.
 """
 
 from __future__ import annotations
 
-# The functions of this file are parts of its class.
+# The functions of this file use private members of its class.
 # pyright: reportPrivateUsage=false
 import math
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ F = TypeVar("F", bound="Functions")
 
 
 def in_float(formula: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T, P], T]:
-    """Mark an operation on floats: integers become float32, and halves are computed in it."""
+    """Mark an operation on floats: integers become float32, and halves are computed in float32."""
 
     @operation
     @wraps(formula)
@@ -48,12 +48,12 @@ def in_float(formula: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T,
 
 
 def widened(x: T) -> T:
-    """Return a tensor as composite arithmetic takes it: halves as float32."""
+    """Return a tensor for composite arithmetic: halves become float32."""
     return x.cast(DType.float32) if x.type.dtype in HALVES else x
 
 
 def number(what: str, name: str, value: float) -> float:
-    """Return an argument that must be a number."""
+    """Return a numeric argument, or raise."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ def number(what: str, name: str, value: float) -> float:
 
 
 def beside(dtype: DType, value: float, direction: float) -> float:
-    """Return the number of a dtype that is next to `value`, above or below it."""
+    """Return the next number of a dtype above or below `value`."""
     if not dtype.is_float:
         return value + math.copysign(1, direction)
     cell = dtype.numpy.type
@@ -77,12 +77,12 @@ class Functions(Joining):
     __slots__ = ()
 
     def _floats(self, what: str, *others: Operand) -> tuple[DType, list[Self]]:
-        """Return the float dtype of what operands make, and them in the dtype to compute in."""
+        """Return the float dtype of the result, and the operands in the dtype for computation."""
         values = [value._as_float() for value in self._together(what, *others)]
         return values[0].dtype, [widened(value) for value in values]
 
     def _aligned(self, what: str, name: str, value: Operand, axes: Sequence[int]) -> Self:
-        """Return a parameter that has the sizes of some axes, in this tensor's rank."""
+        """Return a parameter with the sizes of some axes, reshaped to this tensor's rank."""
         given = self._operand(value, what)
         wanted = tuple(self.shape[axis] for axis in axes)
         if not isinstance(given, Lazy) or given.shape != wanted:
@@ -103,8 +103,8 @@ class Functions(Joining):
     def exp(self) -> Self:
         """Return e to the power of x.
 
-        It is 2 to the power of x · log2(e), an exponent whose rounding would cost accuracy for
-        large x. So it is split: x, x/4 and x/8 are exact, and little is left.
+        It is 2 to the power of x · log2(e); rounding this exponent would cost accuracy for
+        large x. So the exponent is split: x, x/4 and x/8 are exact, and the rest is small.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).exp().op_counts()
@@ -175,7 +175,7 @@ class Functions(Joining):
 
     @in_float
     def logit(self, eps: float | None = None) -> Self:
-        """Return log(x / (1 - x)), of x kept within eps and 1 - eps if eps is given.
+        """Return log(x / (1 - x)), with x clamped to eps and 1 - eps if eps is given.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).logit().op_counts()
@@ -208,7 +208,7 @@ class Functions(Joining):
 
     @operation
     def xlogy(self, other: Operand) -> Self:
-        """Return x · log(y), which is 0 where x is 0, unless y is NaN.
+        """Return x · log(y), with 0 where x is 0, unless y is NaN.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).xlogy(2.0).op_counts()
@@ -273,7 +273,7 @@ class Functions(Joining):
         """
         half = (self * 0.5).sin()
         cosine = half * half * -2.0 + 1.0
-        # Where x + x overflows there is no better than the first form.
+        # Where x + x overflows, the first form is the best.
         near = (cosine * cosine < 0.25) & (self + self).isfinite()
         x = near.where(self, 1.0)
         exact = near.where((x + x).sin() * (x.sin() * 2.0).recip(), cosine)
@@ -328,7 +328,7 @@ class Functions(Joining):
 
     @operation
     def atan2(self, other: Operand) -> Self:
-        """Return the angle of the point (x, y), of which this tensor is y and the other one x.
+        """Return the angle of the point (x, y), with this tensor as y and the other as x.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).atan2(1.0).op_counts()
@@ -484,12 +484,12 @@ class Functions(Joining):
         return self._without(self.frac()) if self.dtype.is_float else self
 
     def _without(self, rest: Self) -> Self:
-        """Return this less what rounding takes away, which of an infinity is NaN."""
+        """Return this minus the rounded-off part, which is NaN for an infinity."""
         return (self - formulas.finite(rest))._spells("rounded", self)
 
     @operation
     def frac(self) -> Self:
-        """Return what `trunc` takes away.
+        """Return the fraction that `trunc` removes.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").frac().lowering())
@@ -505,7 +505,7 @@ class Functions(Joining):
 
     @operation
     def round(self, decimals: int = 0) -> Self:
-        """Return the nearest number with so many decimals, and of two the even one.
+        """Return the nearest number with `decimals` decimals; ties go to the even one.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).round().op_counts()
@@ -523,7 +523,7 @@ class Functions(Joining):
 
     @operation
     def signbit(self) -> Self:
-        """Return where the sign is minus; of -0.0 it is.
+        """Return where the sign is minus, -0.0 included.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").signbit().lowering())
@@ -552,7 +552,7 @@ class Functions(Joining):
     def nan_to_num(
         self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
     ) -> Self:
-        """Return x with numbers for NaN and for the infinities, by default the largest ones.
+        """Return x with numbers for NaN and the infinities, by default 0 and the largest ones.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2,)).nan_to_num().op_counts()

@@ -27,11 +27,11 @@ Index: TypeAlias = Lazy | npt.ArrayLike
 Item: TypeAlias = "Index | Expr | slice[Any, Any, Any] | EllipsisType | None"
 Key: TypeAlias = "Item | tuple[Item, ...]"
 BLOCK = 128
-"""The size up to which the first of a block are found by counting, in `topk`."""
+"""The largest block whose top values `topk` selects by counting."""
 
 
 def dynamic(what: str, hint: str) -> Callable[..., NoReturn]:
-    """Return a method that refuses: the shape of its result would depend on the data."""
+    """Return a method that raises, since the shape of its result would depend on the data."""
 
     @operation
     def refuse(self: Lazy, *_: object, **__: object) -> NoReturn:
@@ -44,9 +44,9 @@ def dynamic(what: str, hint: str) -> Callable[..., NoReturn]:
 class Indexing(Reduction):
     """Indexing by data.
 
-    In `x[...]` and `take` a negative index counts from the end; elsewhere, as in PyTorch, it is
-    refused when the graph runs, as is every index beyond the end. Several index tensors in
-    `x[...]` are broadcast, and numbers beside them count among them, as in NumPy.
+    In `x[...]` and `take` a negative index counts from the end; elsewhere it is refused when the
+    graph runs, as in PyTorch and like every index beyond the end. Several index tensors in
+    `x[...]` are broadcast together with numbers beside them, as in NumPy.
     """
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class Indexing(Reduction):
 
     @operation
     def __getitem__(self, key: Key) -> Self:
-        """Return a part, as NumPy does: by ints, slices, None, ..., and integer tensors.
+        """Return a part as in NumPy: by ints, slices, None, ..., and integer tensors.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((4, 6), name="x")[1, ::-2].lowering())
@@ -82,8 +82,8 @@ class Indexing(Reduction):
                 parts[axis] = item
                 kept.append(axis)
             elif isinstance(item, (int, np.integer, Expr)):
-                place = self._position("index", axis, item)  # pyright: ignore[reportArgumentType]
-                parts[axis] = (place, place + 1, 1)
+                position = self._position("index", axis, item)  # pyright: ignore[reportArgumentType]
+                parts[axis] = (position, position + 1, 1)
             else:
                 arrays.append((len(kept), item))  # pyright: ignore[reportArgumentType]
                 kept.append(axis)
@@ -117,24 +117,26 @@ class Indexing(Reduction):
                 f"{self.label}",
                 hint="index each axis at most once, and use one '...'",
             )
-        place = dots[0] if dots else len(items)
+        position = dots[0] if dots else len(items)
         # A "..." that stands for no axes still lies between indices, in NumPy.
-        between = [slice(None)] * missing or items[place : place + 1]
-        return [*items[:place], *between, *items[place + 1 :]]
+        between = [slice(None)] * missing or items[position : position + 1]
+        return [*items[:position], *between, *items[position + 1 :]]
 
     def _at(self, arrays: list[tuple[int, Index]], *, together: bool) -> Self:
         """Return this tensor indexed along several axes by tensors that are broadcast."""
         axes = [axis for axis, _ in arrays]
         x, sizes = self, [self.shape[axis] for axis in axes]
-        if not together:  # the axes of the indices come first then
+        if not together:  # then the axes of the indices come first
             x = self.permute(axes + [axis for axis in range(self.ndim) if axis not in axes])
         first = axes[0] if together else 0
-        found = [self.index("index", at, size) for (_, at), size in zip(arrays, sizes, strict=True)]
-        if len(found) == 1:
-            return x._take(first, found[0])
-        found = [at.cast(DType.int64) for at in found[0]._together("index", *found[1:])]
-        flat, inside = found[0], (found[0] > -1) & (found[0] < sizes[0])
-        for at, size in zip(found[1:], sizes[1:], strict=True):
+        indices = [
+            self.index("index", at, size) for (_, at), size in zip(arrays, sizes, strict=True)
+        ]
+        if len(indices) == 1:
+            return x._take(first, indices[0])
+        indices = [at.cast(DType.int64) for at in indices[0]._together("index", *indices[1:])]
+        flat, inside = indices[0], (indices[0] > -1) & (indices[0] < sizes[0])
+        for at, size in zip(indices[1:], sizes[1:], strict=True):
             flat, inside = flat * size + at, inside & (at > -1) & (at < size)
         x = x._viewed((*x.shape[:first], size_of(sizes), *x.shape[first + len(sizes) :]))
         return x._take(first, inside.where(flat, -1))
@@ -146,16 +148,16 @@ class Indexing(Reduction):
         if not isinstance(given, Lazy):
             given = as_array(given)
             if given.dtype.kind in "iu" or not given.size:
-                places = given.astype(np.int64)
+                positions = given.astype(np.int64)
                 if isinstance(size, int):
-                    for wrong in places[(places < -size) | (places >= size)][:1]:
+                    for wrong in positions[(positions < -size) | (positions >= size)][:1]:
                         raise RangeError(
                             f"{what}: there is no position {wrong} on an axis of size {size} of "
                             f"{self.label}",
                             hint=f"positions go from {-size} to {size - 1}" if size else "none is",
                         )
-                    places, size = np.where(places < 0, places + size, places), None
-                given = places
+                    positions, size = np.where(positions < 0, positions + size, positions), None
+                given = positions
         index = self._tensor_of(given)
         if index.dtype.kind != "int":
             raise DTypeError(
@@ -168,11 +170,11 @@ class Indexing(Reduction):
         return (index < 0).where(index + size, index)
 
     def _take(self, axis: int, index: Self) -> Self:
-        """Return slices along an axis, in whose place the axes of the index stand."""
+        """Return slices along an axis, which the axes of the index replace."""
         flat = index.flatten()
         shape = self.type.with_axis(axis, flat.shape[0]).shape
-        found = self._apply(Gather(axis), flat._along(axis, shape))
-        return found._viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
+        taken = self._apply(Gather(axis), flat._along(axis, shape))
+        return taken._viewed((*shape[:axis], *index.shape, *shape[axis + 1 :]))
 
     @operation
     def take(self, index: Index, axis: int | None = None) -> Self:
@@ -226,37 +228,37 @@ class Indexing(Reduction):
         >>> print(cx.tensor((3, 4), name="x").gather(1, index).lowering())
         %2 = gather{axis = 1} %x, %index : f32[3, 1]
         """
-        axis, places, part = self._region("gather", axis, index)
-        return part._apply(Gather(axis), places)
+        axis, indices, part = self._region("gather", axis, index)
+        return part._apply(Gather(axis), indices)
 
     @operation
     def take_along_dim(self, index: Index, axis: int | None = None) -> Self:
-        """Return what `gather` does after broadcasting; without an axis, of all elements."""
-        places = self.index("take_along_dim", index)
+        """Return the result of `gather` after broadcasting; without an axis, over all elements."""
+        indices = self.index("take_along_dim", index)
         if axis is None:
-            return self.flatten().gather(0, places.flatten())
+            return self.flatten().gather(0, indices.flatten())
         axis = self._axis_of("take_along_dim", axis)
-        if places.ndim != self.ndim:
+        if indices.ndim != self.ndim:
             raise ShapeError(
-                f"take_along_dim: the index {places.label} and {self.label} differ in rank",
+                f"take_along_dim: the index {indices.label} and {self.label} differ in rank",
                 hint="give them equally many axes, or use take for whole slices",
             )
-        pairs = list(enumerate(zip(self.shape, places.shape, strict=True)))
+        pairs = list(enumerate(zip(self.shape, indices.shape, strict=True)))
         x = self.expand([a if k == axis or a != 1 else b for k, (a, b) in pairs])
-        places = places.expand([b if k == axis or b != 1 else a for k, (a, b) in pairs])
-        return x.gather(axis, places)
+        indices = indices.expand([b if k == axis or b != 1 else a for k, (a, b) in pairs])
+        return x.gather(axis, indices)
 
     def _region(self, what: str, axis: int, index: Index) -> tuple[int, Self, Self]:
-        """Return the axis, the index as a tensor, and the part that the index is about."""
-        axis, places = self._axis_of(what, axis), self.index(what, index)
-        sizes = list(enumerate(zip(places.shape, self.shape, strict=False)))
-        if places.ndim != self.ndim or any(never(a <= b) for k, (a, b) in sizes if k != axis):
+        """Return the axis, the index as a tensor, and the part that the index covers."""
+        axis, indices = self._axis_of(what, axis), self.index(what, index)
+        sizes = list(enumerate(zip(indices.shape, self.shape, strict=False)))
+        if indices.ndim != self.ndim or any(never(a <= b) for k, (a, b) in sizes if k != axis):
             raise ShapeError(
-                f"{what}: the index {places.label} must have the axes of {self.label}, and only "
+                f"{what}: the index {indices.label} must have the axes of {self.label}, and only "
                 f"axis {axis} may be larger",
                 hint="expand the index, or use take or index_select for whole slices",
             )
-        return axis, places, self._cut({k: (0, a, 1) for k, (a, _) in sizes if k != axis})
+        return axis, indices, self._cut({k: (0, a, 1) for k, (a, _) in sizes if k != axis})
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -264,7 +266,7 @@ class Indexing(Reduction):
     def scatter(
         self, axis: int, index: Index, src: Operand | None = None, *, value: Operand | None = None
     ) -> Self:
-        """Return it with result[index[i, j], j] = src[i, j] for axis 0, and so for any axis.
+        """Return a copy with result[index[i, j], j] = src[i, j] for axis 0; other axes likewise.
 
         >>> from luminal_lab.session import Graph
         >>> cx = Graph()
@@ -277,25 +279,25 @@ class Indexing(Reduction):
 
     @operation
     def scatter_add(self, axis: int, index: Index, src: Operand) -> Self:
-        """Return it with src[i, j] added to result[index[i, j], j] for axis 0, and so for any."""
+        """Return a copy with src[i, j] added to result[index[i, j], j] for axis 0, and so on."""
         return self._scatter("scatter_add", "add", axis, index, src)
 
     def _scatter(
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand | None
     ) -> Self:
-        axis, places, part = self._region(what, axis, index)
-        done = part._apply(Scatter(axis, mode), places, self._source(what, places, src))
+        axis, indices, part = self._region(what, axis, index)
+        done = part._apply(Scatter(axis, mode), indices, self._source(what, indices, src))
         return self._put_back(part, done)
 
-    def _source(self, what: str, places: Self, src: Operand | None) -> Self:
-        """Return the values that go where an index says."""
+    def _source(self, what: str, indices: Self, src: Operand | None) -> Self:
+        """Return the values to scatter by an index."""
         value = self._operand(src)
         if not isinstance(value, Lazy):
-            return self.constant(value, self.dtype, places.shape)
-        sizes = list(zip(places.shape, value.shape, strict=False))
-        if value.ndim != places.ndim or any(never(a <= b) for a, b in sizes):
+            return self.constant(value, self.dtype, indices.shape)
+        sizes = list(zip(indices.shape, value.shape, strict=False))
+        if value.ndim != indices.ndim or any(never(a <= b) for a, b in sizes):
             raise ShapeError(
-                f"{what}: the index {places.label} is larger than the values {value.label}",
+                f"{what}: the index {indices.label} is larger than the values {value.label}",
                 hint="give a value for each index, or one number for all",
             )
         if value.dtype is not self.dtype:
@@ -307,7 +309,7 @@ class Indexing(Reduction):
         return value._cut({k: (0, a, 1) for k, (a, _) in enumerate(sizes)})
 
     def _put_back(self, part: Self, done: Self) -> Self:
-        """Return this tensor with its first part replaced."""
+        """Return this tensor with a leading part replaced."""
         if part.shape == self.shape:
             return done
         margins = [(0, a - b) for a, b in zip(self.shape, part.shape, strict=True)]
@@ -318,7 +320,7 @@ class Indexing(Reduction):
     def scatter_reduce(
         self, axis: int, index: Index, src: Operand, reduce: str, include_self: bool = True
     ) -> Self:
-        """Return it with what is scattered to one place reduced: sum, prod, mean, amax or amin.
+        """Return a copy with values scattered to one position reduced: sum, prod, mean, amax, amin.
 
         All but "sum" and "mean" compare each position with each index.
         """
@@ -328,8 +330,8 @@ class Indexing(Reduction):
             total = base._scatter(what, "add", axis, index, src)
             if reduce == "sum":
                 return total
-            ones = self.full_like(int(include_self), DType.int64)
-            count = ones._scatter(what, "add", axis, index, 1).clip(1)
+            initial = self.full_like(int(include_self), DType.int64)
+            count = initial._scatter(what, "add", axis, index, 1).clip(1)
             return total / count if self.dtype.is_float else total // count.cast(self.dtype)
         low = self._least
         high = math.inf if self.dtype.is_float else self.dtype.limits[1]
@@ -339,11 +341,11 @@ class Indexing(Reduction):
                 f"scatter_reduce: there is no reduction {reduce!r}",
                 hint="one of 'sum', 'prod', 'mean', 'amax', 'amin'",
             )
-        axis, places, part = self._region(what, axis, index)
-        base = part if include_self else part._scatter(what, "set", axis, places, neutral)
-        values = self._source(what, places, src).movedim(axis, -1).unsqueeze(-2)
+        axis, indices, part = self._region(what, axis, index)
+        base = part if include_self else part._scatter(what, "set", axis, indices, neutral)
+        values = self._source(what, indices, src).movedim(axis, -1).unsqueeze(-2)
         rows = self._iota(self.shape[axis], DType.int64).unsqueeze(-1)
-        mine = places.movedim(axis, -1).unsqueeze(-2).eq(rows)
+        mine = indices.movedim(axis, -1).unsqueeze(-2).eq(rows)
         values = mine.where(values, base.full_like(neutral).movedim(axis, -1).unsqueeze(-1))
         if reduce == "prod":
             return self._put_back(part, base * values.prod(-1).movedim(-1, axis).cast(self.dtype))
@@ -357,30 +359,30 @@ class Indexing(Reduction):
 
     @operation
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
-        """Return it with slices added to those at the positions of a vector."""
+        """Return a copy with slices added to those at the positions of a vector."""
         values = self._tensor_of(source) * alpha if alpha != 1 else self._tensor_of(source)
         return self._rows("index_add", "add", axis, index, values)
 
     @operation
     def index_copy(self, axis: int, index: Index, source: Operand) -> Self:
-        """Return it with slices in the place of those at the positions of a vector."""
+        """Return a copy with the slices at the positions of a vector replaced."""
         return self._rows("index_copy", "set", axis, index, self._tensor_of(source))
 
     @operation
     def index_fill(self, axis: int, index: Index, value: float) -> Self:
-        """Return it with a number everywhere in the slices at the positions of a vector."""
+        """Return a copy with a number in the slices at the positions of a vector."""
         return self._rows("index_fill", "set", axis, index, value)
 
     def _rows(
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand
     ) -> Self:
         axis, flat = self._axis_of(what, axis), self.index(what, index).flatten()
-        places = flat._along(axis, self.type.with_axis(axis, flat.shape[0]).shape)
-        return self._scatter(what, mode, axis, places, src)
+        indices = flat._along(axis, self.type.with_axis(axis, flat.shape[0]).shape)
+        return self._scatter(what, mode, axis, indices, src)
 
     @operation
     def update(self, rows: Operand, at: DimLike, axis: int = 0) -> Self:
-        """Return this buffer with rows from a position of an axis on: how a KV cache grows.
+        """Return this buffer with rows written from a position of an axis on, as in a KV cache.
 
         >>> from luminal_lab.session import Graph
         >>> cx = Graph()
@@ -388,8 +390,8 @@ class Indexing(Reduction):
         >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
         %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
 
-        The position is a number or a dim, 0 or more; what it is in a run, `cx.set_dim` says. With
-        `cx.carry(new, cache)` the next run starts from what this one made.
+        The position is a number or a dim, 0 or more; `cx.set_dim` sets it for a run. With
+        `cx.carry(new, cache)` the next run starts from this run's result.
         """
         axis = self._axis_of("update", axis)
         if isinstance(at, Lazy):
@@ -423,7 +425,7 @@ class Indexing(Reduction):
 
     @operation
     def bincount(self, weights: Operand | None = None, minlength: DimLike | None = None) -> Self:
-        """Return how often, or with which total weight, each number below `minlength` occurs."""
+        """Return the count, or the total weight, of each number below `minlength`."""
         if minlength is None:
             raise ShapeError(
                 f"bincount: its size would depend on the data of {self.label}",
@@ -441,18 +443,18 @@ class Indexing(Reduction):
     # -- order -------------------------------------------------------------------------------------
 
     def _ranks(self, descending: bool) -> Self:
-        """Return each one's place in the order of the last axis: how many come before it."""
+        """Return the rank of each value along the last axis: the number of values before it."""
         mine, other = self.unsqueeze(-1), self.unsqueeze(-2)
         position = self._iota(self.shape[-1])
         earlier = position < position.unsqueeze(-1)
         less, more = precedes(other, mine), precedes(mine, other)
-        # Of equal ones the first comes first.
+        # Equal values keep their order.
         before = earlier.where(~less, more) if descending else earlier.where(~more, less)
         return before.cast(DType.int64)._apply(SumReduce(self.ndim))._viewed(self.shape)
 
     @operation
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
-        """Return the positions of the values in order, NaN as the greatest; equal ones stay put.
+        """Return the positions of the values in stable order, with NaN as the greatest.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((4,), "int32").argsort().op_counts()["scatter"]
@@ -460,17 +462,17 @@ class Indexing(Reduction):
         """
         axis = self._axis_of("argsort", axis)
         ranks = self.movedim(axis, -1)._ranks(descending)
-        places = self._iota(ranks.shape[-1], DType.int64)._stretch(ranks.shape)
+        positions = self._iota(ranks.shape[-1], DType.int64)._stretch(ranks.shape)
         op = Scatter(ranks.ndim - 1, "set")
-        return ranks.full_like(0)._apply(op, ranks, places).movedim(-1, axis)
+        return ranks.full_like(0)._apply(op, ranks, positions).movedim(-1, axis)
 
     @operation
     def sort(
         self, axis: int = -1, descending: bool = False, stable: bool = True
     ) -> tuple[Self, Self]:
-        """Return the values in order along an axis, and where they were."""
-        places = self.argsort(axis, descending)
-        return self.gather(axis, places), places
+        """Return the values in order along an axis, and their old positions."""
+        indices = self.argsort(axis, descending)
+        return self.gather(axis, indices), indices
 
     @operation
     def msort(self) -> Self:
@@ -485,9 +487,9 @@ class Indexing(Reduction):
         largest: bool = True,
         sorted: bool = True,  # noqa: A002  # PyTorch's name
     ) -> tuple[Self, Self]:
-        """Return the k largest (or smallest) along an axis, in order, and where they were.
+        """Return the k largest (or smallest) values along an axis, in order, and their positions.
 
-        Long axes are cut into blocks, whose own first k then compete: of equal ones the first wins.
+        Long axes are cut into blocks, whose own top k then compete; the first of equal values wins.
         """
         axis, count = self._axis_of("topk", axis), whole("topk: k", k, 0)
         if never(count <= self.shape[axis]):
@@ -495,8 +497,8 @@ class Indexing(Reduction):
                 f"topk: k is {count}, and axis {axis} of {self.label} has {self.shape[axis]}",
                 hint="k is at most the size of the axis",
             )
-        places = self.movedim(axis, -1)._best(count, largest).movedim(-1, axis)
-        return self.gather(axis, places), places
+        indices = self.movedim(axis, -1)._best(count, largest).movedim(-1, axis)
+        return self.gather(axis, indices), indices
 
     def _best(self, k: int, largest: bool) -> Self:
         size, block = self.shape[-1], max(BLOCK, 4 * k)
@@ -514,14 +516,14 @@ class Indexing(Reduction):
 
     @operation
     def kthvalue(self, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
-        """Return the k-th smallest along an axis, counted from 1, and where it was."""
+        """Return the k-th smallest value along an axis, counted from 1, and its position."""
         last = whole("kthvalue: k", k, 1) - 1
-        values, places = (part.narrow(axis, last, 1) for part in self.topk(k, axis, largest=False))
-        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
+        values, indices = (part.narrow(axis, last, 1) for part in self.topk(k, axis, largest=False))
+        return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
     @operation
     def median(self, axis: int | None = None, keepdim: bool = False) -> Self | tuple[Self, Self]:
-        """Return the median, of two the lower one, and with an axis where it was; NaN wins."""
+        """Return the lower median, with its position if an axis is given; NaN wins."""
         if axis is None:
             flat = self.flatten()
             value = flat.median(0, True)[0]
@@ -535,15 +537,15 @@ class Indexing(Reduction):
                 f"median: axis {axis} of {self.label} is empty", hint="use another axis"
             )
         order = self.argsort(axis, descending=True)
-        places, first = (order.narrow(axis, at, 1) for at in (size // 2, 0))
+        indices, first = (order.narrow(axis, at, 1) for at in (size // 2, 0))
         if self.dtype.is_float:  # NaN comes first
-            places = self.gather(axis, first).isnan().where(first, places)
-        values = self.gather(axis, places)
-        return (values, places) if keepdim else (values.squeeze(axis), places.squeeze(axis))
+            indices = self.gather(axis, first).isnan().where(first, indices)
+        values = self.gather(axis, indices)
+        return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
     @operation
     def searchsorted(self, values: Operand, right: bool = False) -> Self:
-        """Return how many of these sorted numbers are below each value, or equal if right."""
+        """Return the number of these sorted numbers below each value, or equal with `right`."""
         sought = self._tensor_of(values)
         dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
         if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
@@ -559,12 +561,12 @@ class Indexing(Reduction):
 
     @operation
     def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
-        """Return for each value how many of the sorted boundaries come before it."""
+        """Return for each value the number of sorted boundaries before it."""
         return self._tensor_of(boundaries).searchsorted(self, right)
 
 
 def precedes(x: T, y: T) -> T:
-    """Return where x is less than y, NaN being the greatest."""
+    """Return where x is less than y, with NaN as the greatest."""
     less = x < y
     # A square is above -1 unless it is NaN.
     return less | ((y * y > -1) < (x * x > -1)) if x.dtype.is_float else less

@@ -1,4 +1,4 @@
-"""Looking at values and lowerings, and order between nodes."""
+"""Inspection of values and lowerings, and order between nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from luminal_lab.tensor.operation import operation
 
 
 class Inspect(Normal):
-    """Probes, which see a value without becoming part of the graph."""
+    """Probes, which observe a value without becoming part of the graph."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Inspect(Normal):
     def diff(self, reference: object, *, atol: float = 1e-5, rtol: float = 1e-5) -> Self:
         """Compare the value with an array, or a .npy file, whenever it is computed.
 
-        What was found is printed.
+        The verdict is printed.
         """
         if isinstance(reference, str) or hasattr(reference, "__fspath__"):
             try:
@@ -60,7 +60,7 @@ class Inspect(Normal):
     # -- the graph behind a value ------------------------------------------------------------------
 
     def lowering(self) -> str:
-        """Return the lines of the graph that this value is computed by, without inputs.
+        """Return the lines of the graph that compute this value, without inputs.
 
         >>> from luminal_lab.session import Graph
         >>> print((Graph().tensor((2,), name="x") * 2).lowering())
@@ -71,7 +71,7 @@ class Inspect(Normal):
         return "\n".join(print_node(ir, node) for node in nodes)
 
     def op_counts(self) -> dict[str, int]:
-        """Return how many nodes of each op this value is computed by, inputs not counted.
+        """Return the number of nodes by op that compute this value, without inputs.
 
         >>> from luminal_lab.session import Graph
         >>> (Graph().tensor((2,), name="x") * 2).op_counts()
@@ -96,7 +96,7 @@ class Inspect(Normal):
         >>> print(ll.Graph().tensor((2,), name="x").apply(Sin()).lowering())
         %1 = sin %x : f32[2]
         """
-        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
             raise DefinitionError(
                 f"apply: {op!r} is not an op", hint="give a value of an op class: x.apply(MyOp())"
             )
@@ -104,23 +104,23 @@ class Inspect(Normal):
             if getattr(other, "graph", None) is not self.graph:
                 self._foreign(other, op.name)
         (type,) = result_types(op, [self.node, *[other.node for other in others]])
-        return self._made(op, (self.id, *[other.id for other in others]), type)
+        return self._appended(op, (self.id, *[other.id for other in others]), type)
 
     # -- order -------------------------------------------------------------------------------------
 
     @operation
     def graph_break(self) -> Self:
-        """Return the same value; nothing is fused across this point."""
+        """Return the same value; no kernel is fused across this point."""
         return self._apply(GraphBreak())
 
     @operation
     def after(self, *others: Lazy) -> Self:
-        """Return the same value, which is computed only when the others have been."""
+        """Return the same value, computed only after the others."""
         return self.apply(After(), *others)
 
 
 def compare(value: Array, wanted: Array, atol: float, rtol: float) -> str:
-    """Say in one line whether two arrays agree, and where they differ most."""
+    """Return one line on whether two arrays agree, and where they differ most."""
     if value.shape != wanted.shape:
         return f"the shapes differ: {tuple_text(value.shape)} and {tuple_text(wanted.shape)}"
     a, b = value.astype(np.float64), wanted.astype(np.float64)

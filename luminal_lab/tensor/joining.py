@@ -1,8 +1,8 @@
-"""Margins, joining, and what is made by both: matrices of zeros above or below, image blocks."""
+"""Margins, joining, and uses of both: triangular matrices, diagonals, image blocks."""
 
 from __future__ import annotations
 
-# The functions of this file are parts of its class.
+# The functions of this file use private members of its class.
 # pyright: reportPrivateUsage=false
 from collections.abc import Sequence
 from typing import Self, TypeVar
@@ -24,7 +24,7 @@ T = TypeVar("T", bound="Joining")
 
 
 class Joining(Movement):
-    """Operations that put values beside others."""
+    """Operations that place values beside others."""
 
     __slots__ = ()
 
@@ -32,10 +32,10 @@ class Joining(Movement):
 
     @operation
     def pad(self, pairs: Pairs, value: Scalar = 0, mode: str = "constant") -> Self:
-        """Return it with margins, (before, after) for each axis.
+        """Return a copy with margins, (before, after) for each axis.
 
-        They hold a value, or by the mode "reflect" what is mirrored at the edge, by "replicate"
-        the edge itself, by "circular" what is at the other end.
+        They hold a value, or in the mode "reflect" values mirrored at the edge, in "replicate"
+        the edge itself, in "circular" values from the other end.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
@@ -72,7 +72,7 @@ class Joining(Movement):
 
     @operation
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
-        """Return it with margins on one axis."""
+        """Return a copy with margins on one axis."""
         pairs: list[tuple[DimLike, DimLike]] = [(0, 0)] * self.ndim
         pairs[self._axis_of("pad_along", axis)] = (before, after)
         return self.pad(pairs, value)
@@ -110,7 +110,7 @@ class Joining(Movement):
 
     @operation
     def excise(self, axis: int, spacing: int, size: int) -> Self:
-        """Return an axis from which, after each `spacing` elements, `size` are cut out.
+        """Return a copy with `size` elements of an axis cut out after each `spacing` elements.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((6,), name="x").excise(0, 2, 1).lowering())
@@ -132,7 +132,7 @@ class Joining(Movement):
     def join(self, what: str, tensors: Sequence[Operand], axis: int) -> Self:
         """Return tensors one after another along an axis, or, to "stack" them, along a new one.
 
-        Every value stays as it is: padded parts are added up where that is exact, and chosen by
+        Values stay unchanged: padded parts are added up where that is exact, and chosen by
         position in floats, where 0 + -0 would lose the sign.
         """
         parts = [self._tensor_of(tensor) for tensor in tensors]
@@ -173,13 +173,13 @@ class Joining(Movement):
 
     @operation
     def _pile(self, what: str, tensors: Sequence[Operand], rank: int, axis: int) -> Self:
-        """Return tensors, made to have at least a rank, one after another along an axis."""
+        """Return tensors of at least a given rank, one after another along an axis."""
         parts = [self._tensor_of(tensor).atleast(rank) for tensor in tensors]
         return self.join(what, parts, min(axis, parts[0].ndim - 1))
 
     @operation
     def _mesh(self, tensors: Sequence[Operand], indexing: str) -> tuple[Self, ...]:
-        """Return each list of coordinates spread over the grid that they all span."""
+        """Return each list of coordinates expanded over the grid that they span."""
         lines = [self._tensor_of(tensor).flatten() for tensor in tensors]
         shape = tuple(line.shape[0] for line in lines)
         meshes = [line._along(axis, shape) for axis, line in enumerate(lines)]
@@ -190,7 +190,7 @@ class Joining(Movement):
 
     @operation
     def tril(self, k: DimLike = 0) -> Self:
-        """Return zeros above the k-th diagonal of the last two axes.
+        """Return a copy with zeros above the k-th diagonal of the last two axes.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2, 3)).tril().op_counts()
@@ -201,7 +201,7 @@ class Joining(Movement):
 
     @operation
     def triu(self, k: DimLike = 0) -> Self:
-        """Return zeros below the k-th diagonal of the last two axes."""
+        """Return a copy with zeros below the k-th diagonal of the last two axes."""
         rows, columns = self._grid("triu")
         return (rows + (self.graph.as_integer(k) - 1) < columns).where(self, self.full_like(0))
 
@@ -231,7 +231,7 @@ class Joining(Movement):
 
     @operation
     def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Self:
-        """Return matrices, in two new axes, with the last axis on the diagonal or beside it."""
+        """Return matrices in two new axes, with the last axis on a diagonal."""
         size = self.shape[self._axis_of("diag_embed", -1)]
         k = whole("diag_embed: the offset", offset)
         flat = self.unsqueeze(-1).pad_along(-1, 0, size).flatten(-2).narrow(-1, 0, size * size)
@@ -271,7 +271,7 @@ class Joining(Movement):
 
     @operation
     def channel_shuffle(self, groups: int) -> Self:
-        """Return the channels, on axis 1, in turn from each group."""
+        """Return the channels of axis 1, taken from each group in turn."""
         count = whole("channel_shuffle: the number of groups", groups, 1)
         return self.unflatten(1, (count, -1)).transpose(1, 2).flatten(1, 2)
 
@@ -281,7 +281,7 @@ def _several(others: Operand | Sequence[Operand]) -> Sequence[Operand]:
 
 
 def lead(what: str, tensors: Sequence[T]) -> T:
-    """Return the first tensor of a list, whose graph the others must belong to."""
+    """Return the first tensor of a list; the others must belong to its graph."""
     if isinstance(tensors, (tuple, list)):
         for tensor in tensors:
             if isinstance(tensor, Lazy):  # pyright: ignore[reportUnnecessaryIsInstance]  # or data
@@ -322,7 +322,7 @@ def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
 
 @told
 def hstack(tensors: Sequence[T]) -> T:
-    """Return tensors side by side: along the second axis, or the first if there is just one."""
+    """Return tensors side by side: along the second axis, or along the only one."""
     return lead("hstack", tensors)._pile("hstack", tensors, 1, 1)
 
 

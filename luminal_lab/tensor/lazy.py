@@ -1,4 +1,4 @@
-"""The lazy tensor itself: a handle to a node, and the few steps that all operations are made of."""
+"""The lazy tensor itself: a handle to a node, and the basic steps of all operations."""
 
 from __future__ import annotations
 
@@ -56,32 +56,32 @@ OPERATORS = {
     "equal": ("==", "__eq__"),
     "not_equal": ("!=", "__ne__"),
 }
-"""NumPy's functions that are operators, each with what a tensor does that is on the right."""
+"""NumPy's functions for operators, each with a tensor's method for the right operand."""
 NUMBERS = (float, int, bool)
 FITTING: dict[Kind, tuple[type, ...]] = {"float": NUMBERS, "int": (int, bool), "bool": (bool,)}
-"""The Python numbers that leave a dtype as it is, by its kind."""
+"""The Python numbers that do not change a dtype, by its kind."""
 
 
 class Workspace(Builder):
-    """What lazy tensors need of the graph that they belong to: their data and their results."""
+    """The services that lazy tensors need from their graph: data and results."""
 
     derived: list[Derived]
-    """What transformations of what was written have added."""
+    """The records of transformations of the graph."""
     backwards: dict[str, Callable[[Any], Any]]
     """The functions of custom gradients, by name."""
 
     @property
     @abstractmethod
     def ir(self) -> IR:
-        """What was written, as a value."""
+        """The graph as written, as a value."""
 
     @abstractmethod
     def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> None:
-        """Derive a loss by all inputs that it is computed from."""
+        """Derive a loss by all inputs that it depends on."""
 
     @abstractmethod
     def slope(self, tensor: Lazy) -> Lazy:
-        """Return what `backward` has made for an input."""
+        """Return an input's gradient from `backward`."""
 
     @abstractmethod
     def parameter(self, parameter: Parameter) -> Lazy:
@@ -93,7 +93,7 @@ class Workspace(Builder):
 
     @abstractmethod
     def hold(self, tensor: Lazy, *, output: bool) -> None:
-        """Keep a tensor's value after a run; as an output it is retrieved for the user too."""
+        """Keep a tensor's value after a run; an output is retrieved for the user, too."""
 
     @abstractmethod
     def release(self, tensor: Lazy) -> None:
@@ -101,29 +101,29 @@ class Workspace(Builder):
 
     @abstractmethod
     def owned(self, tensor: Lazy) -> Array:
-        """Return a value, itself and not a copy, or raise if there is none yet."""
+        """Return a value without copying it, or raise if there is none yet."""
 
     @abstractmethod
     def missing(self, tensor: Lazy) -> tuple[str, str] | None:
-        """Return why a value cannot be read and what to do about it, or None if it can be."""
+        """Return why a value cannot be read, with a hint, or None if it can be."""
 
     @abstractmethod
     def probe(self, tensor: Lazy, call: Callable[[Array], None]) -> None:
-        """Have `call` see the value whenever it is computed."""
+        """Pass the value to `call` whenever it is computed."""
 
 
 class Lazy:
-    """A handle to one node of a graph; the operations are added by the classes that extend it."""
+    """A handle to a node of a graph; subclasses add the operations."""
 
     __slots__ = ("graph", "id", "type")
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: object, **options: Any) -> Any:  # noqa: ANN401  # what the operator returns
-        """Compute `array + tensor` as the tensor does; NumPy's functions are for arrays."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *given: object, **options: Any) -> Any:  # noqa: ANN401  # the operator's result
+        """Compute `array + tensor` by the tensor's operator, and refuse NumPy's functions."""
         name = ufunc.__name__
         sign, swapped = OPERATORS.get(name, ("", ""))
-        # In `array += tensor` the array is named as the place of the result, too.
-        places = options.pop("out", None)
-        plain = method == "__call__" and not options and (not places or places[0] is given[0])
+        # `array += tensor` also names the array as the output.
+        outputs = options.pop("out", None)
+        plain = method == "__call__" and not options and (not outputs or outputs[0] is given[0])
         if plain and swapped and given[1] is self and not isinstance(given[0], Lazy):
             return getattr(self, swapped)(given[0])
         if sign:
@@ -176,7 +176,7 @@ class Lazy:
 
     @property
     def label(self) -> str:
-        """What error messages call this tensor: its name and its shape."""
+        """The tensor's name and shape, as in error messages."""
         return f"%{self.name} {tuple_text(self.shape)}"
 
     @override
@@ -186,14 +186,14 @@ class Lazy:
     # -- making nodes ----------------------------------------------------------------------------
 
     def _apply(self, op: Op, *others: Lazy) -> Self:
-        """Add a node with an op of ours on tensors of this graph, and return its tensor."""
+        """Add a node with a built-in op on tensors of this graph, and return its tensor."""
         if not others:
-            return self._made(op, (self.id,), op.infer(self.type))
+            return self._appended(op, (self.id,), op.infer(self.type))
         if len(others) == 1:
             (other,) = others
-            return self._made(op, (self.id, other.id), op.infer(self.type, other.type))
+            return self._appended(op, (self.id, other.id), op.infer(self.type, other.type))
         type = op.infer(self.type, *[other.type for other in others])
-        return self._made(op, (self.id, *[other.id for other in others]), type)
+        return self._appended(op, (self.id, *[other.id for other in others]), type)
 
     def _through(self, kind: Callable[..., Op], *fields: object) -> Self:
         """Add a node with an op on this tensor; equal ones share the op and its inference."""
@@ -206,13 +206,13 @@ class Lazy:
         op, type = known
         return self.__class__(graph, graph.append(op, (self.id,), type), type)
 
-    def _made(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
-        """Add a node whose type is known, and return its tensor."""
+    def _appended(self, op: Op, sources: tuple[int, ...], type: TensorType) -> Self:
+        """Add a node of a known type, and return its tensor."""
         graph = self.graph
         return self.__class__(graph, graph.append(op, sources, type), type)
 
     def _spells(self, function: str, *sources: Lazy, settings: tuple[object, ...] = ()) -> Self:
-        """Say that this ends the formula of a function, which has a derivative of its own."""
+        """Mark this as the end of a function's formula, which has its own derivative."""
         node, ids = self.node, tuple([source.id for source in sources])
         if self.id not in ids:
             spelling = Spelling(function, ids, settings)
@@ -230,7 +230,7 @@ class Lazy:
         graph = self.graph
         if value.__class__ not in NUMBERS:
             value = as_scalar("constant", value)
-        # To Python 0.0 is -0.0, and 1.0 is True.
+        # In Python 0.0 == -0.0, and 1.0 == True.
         key = value.__class__, str(value) if value == 0 else value, dtype, shape
         known = graph.known.get(key)
         if known is None:
@@ -243,7 +243,7 @@ class Lazy:
     def cast(self, dtype: DTypeLike) -> Self:
         """Return the values in another dtype.
 
-        Floats become integers by truncation; what is out of range takes the nearest value.
+        Floats become integers by truncation; values out of range take the nearest valid one.
         """
         if dtype is self.type.dtype or (dtype := as_dtype(dtype)) is self.type.dtype:
             return self
@@ -305,7 +305,7 @@ class Lazy:
         return fitted
 
     def _paired(self, what: str, other: Self) -> list[Self]:
-        """Return what `_together` does, for two tensors of this graph."""
+        """Return the result of `_together` for two tensors of this graph."""
         graph, a, b = self.graph, self.type, other.type
         both = a.dtype, a.shape, b.dtype, b.shape
         type = graph.common.get(both)
@@ -318,7 +318,7 @@ class Lazy:
         ]
 
     def _stretch(self, shape: Shape) -> Self:
-        """Return this tensor broadcast to a shape that it is known to fit."""
+        """Return this tensor broadcast to a shape that is known to fit."""
         tensor, own = self, self.type.shape
         if own == shape:
             return tensor
@@ -351,7 +351,7 @@ class Lazy:
         return number % rank
 
     def _axes_of(self, what: str, axis: Axis) -> tuple[int, ...]:
-        """Return the axes that an argument names, in order; all of them for None."""
+        """Return the axes named by an argument, in order; all axes for None."""
         if axis is None:
             return tuple(range(self.ndim))
         if isinstance(axis, tuple) and len(axis) == 1:
@@ -359,9 +359,9 @@ class Lazy:
         if type(axis) is int:
             return (self._axis_of(what, axis),)
         listed = list(axis) if isinstance(axis, Sequence) else [axis]
-        axes = [self._axis_of(what, one) for one in listed]
-        for one, given in zip(axes, listed, strict=True):
-            if axes.count(one) > 1:
+        axes = [self._axis_of(what, entry) for entry in listed]
+        for number, given in zip(axes, listed, strict=True):
+            if axes.count(number) > 1:
                 raise AxisError(
                     f"{what}: axis {given} of {self.label} is given twice: {tuple_text(listed)}",
                     hint="name each axis once",
@@ -387,7 +387,7 @@ class Lazy:
 
     @operation
     def keep(self) -> Self:
-        """Keep the value after a run, for later runs; it is not computed for its own sake."""
+        """Keep the value after a run that computes it, for later runs."""
         self.graph.hold(self, output=False)
         return self
 
@@ -412,7 +412,7 @@ class Lazy:
 
     @operation
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the value, which a run must have computed."""
+        """Return the value from a run, or raise if none has computed it."""
         return self.graph.owned(self).copy()
 
     @operation
@@ -473,18 +473,18 @@ class Lazy:
 
 
 def value_text(value: Array) -> str:
-    """Return an array as text, of a large one the edges."""
+    """Return an array as text; a large one shows only its edges."""
     if not value.size:
         return "[] (empty)"
     return np.array2string(value, separator=", ", threshold=200, edgeitems=3)
 
 
 def as_scalar(what: str, value: Any) -> Scalar:  # noqa: ANN401  # a caller may err
-    """Return a number, which may be one of NumPy's, or a symbolic dim as it is."""
+    """Return a Python or NumPy number as a Python number, and a symbolic dim unchanged."""
     if type(value) in NUMBERS:
         return value
     number = value
-    if isinstance(value, np.generic):  # bfloat16's item() is no Python number
+    if isinstance(value, np.generic):  # bfloat16's item() returns no Python number
         number = float(number) if str(number.dtype) == "bfloat16" else number.item()
     if not isinstance(number, (bool, int, float, Expr)):
         raise DTypeError(
@@ -494,7 +494,7 @@ def as_scalar(what: str, value: Any) -> Scalar:  # noqa: ANN401  # a caller may 
 
 
 def constant_of(value: Scalar, dtype: DType, shape: Shape) -> Constant:
-    """Return the op for a number, which must be a value of the dtype."""
+    """Return the op for a number, or raise if it is not a value of the dtype."""
     value = as_scalar("constant", value)
     if isinstance(value, Expr) or (dtype.is_float and isinstance(value, float)):
         return Constant(value, dtype, shape)
@@ -515,7 +515,7 @@ def constant_of(value: Scalar, dtype: DType, shape: Shape) -> Constant:
 
 
 def broadcast(what: str, tensors: Sequence[Lazy]) -> Shape:
-    """Return the shape that tensors have together, by NumPy's rules."""
+    """Return the common shape of tensors, by NumPy's rules."""
     shape = tensors[0].shape
     for other in tensors[1:]:
         if other.shape == shape:

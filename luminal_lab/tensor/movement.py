@@ -1,4 +1,4 @@
-"""Movement of data by views: other orders and shapes, repetition, and parts."""
+"""Views: other orders and shapes, repetition, and parts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Part: TypeAlias = "slice[End, End, int | None] | Span"
 Span: TypeAlias = tuple[Dim, Dim, int]
 Pairs: TypeAlias = Sequence[Sequence[DimLike]]
 MOST_NODES = 1_000_000
-"""How many nodes one operation may make."""
+"""The most nodes that one operation may add."""
 
 
 class Movement(Arithmetic):
-    """Views and what is made of them.
+    """Views and operations built from them.
 
-    A negative bound, a bound beyond the end and a negative step mean what they mean in NumPy. A
-    symbolic bound is taken at its word: that it lies on the axis is checked when dims are bound.
+    Negative bounds, bounds beyond the end and negative steps work as in NumPy. A
+    symbolic bound is checked against the axis when dims are bound.
     """
 
     __slots__ = ()
@@ -67,7 +67,7 @@ class Movement(Arithmetic):
 
     @operation
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
-        """Return some axes moved to other places; the others keep their order.
+        """Return some axes moved to other positions; the others keep their order.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
@@ -82,8 +82,8 @@ class Movement(Arithmetic):
                 hint="name as many places as axes, and each once",
             )
         order = [axis for axis in range(self.ndim) if axis not in before]
-        for place, axis in sorted(zip(after, before, strict=True)):
-            order.insert(place, axis)
+        for position, axis in sorted(zip(after, before, strict=True)):
+            order.insert(position, axis)
         return self.permute(order)
 
     moveaxis = movedim
@@ -127,7 +127,7 @@ class Movement(Arithmetic):
 
     @operation
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
-        """Return the axes from one to another, both included, as one axis."""
+        """Return the axes from the first to the last, both included, as one axis."""
         x = self if self.ndim else self._viewed((1,))
         start, end = x._axis_of("flatten", start_axis), x._axis_of("flatten", end_axis)
         if start > end:
@@ -142,42 +142,42 @@ class Movement(Arithmetic):
 
     @operation
     def unflatten(self, axis: int, sizes: Sequence[DimLike]) -> Self:
-        """Return one axis as several of the given sizes, of which one may be -1."""
+        """Return one axis as several of the given sizes; one size may be -1."""
         axis = self._axis_of("unflatten", axis)
         dims = self._sizes("unflatten", listed((sizes,)), axis)
         return self._viewed((*self.shape[:axis], *dims, *self.shape[axis + 1 :]))
 
     @operation
     def squeeze(self, axis: Axis = None) -> Self:
-        """Return it without the given axes, or without all, as far as they have size 1."""
+        """Return a view without those of the given axes, or of all, that have size 1."""
         axes = self._axes_of("squeeze", axis)
         return self._viewed(tuple(d for k, d in enumerate(self.shape) if k not in axes or d != 1))
 
     @operation
     def unsqueeze(self, axis: int) -> Self:
-        """Return it with a new axis of size 1 before the given one."""
+        """Return a view with a new axis of size 1 before the given one."""
         axis = self._axis_of("unsqueeze", axis, extra=1)
         return self._viewed((*self.shape[:axis], 1, *self.shape[axis:]))
 
     @operation
     def atleast(self, rank: int) -> Self:
-        """Return it with axes of size 1 so that it has at least `rank`, as NumPy places them."""
+        """Return a view with axes of size 1 added up to a rank, placed as in NumPy."""
         first = int(self.ndim < min(rank, 2))
         return self._viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
 
     @operation
     def atleast_1d(self) -> Self:
-        """Return it with at least one axis."""
+        """Return a view with at least one axis."""
         return self.atleast(1)
 
     @operation
     def atleast_2d(self) -> Self:
-        """Return it with at least two axes."""
+        """Return a view with at least two axes."""
         return self.atleast(2)
 
     @operation
     def atleast_3d(self) -> Self:
-        """Return it with at least three axes."""
+        """Return a view with at least three axes."""
         return self.atleast(3)
 
     @operation
@@ -191,7 +191,7 @@ class Movement(Arithmetic):
 
     @operation
     def expand(self, *shape: DimLike | Sequence[DimLike]) -> Self:
-        """Return it with axes of size 1 repeated; -1 keeps a size, new axes come first.
+        """Return a view with axes of size 1 repeated; -1 keeps a size, new axes come first.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((3, 1), name="x").expand(2, -1, 4).lowering())
@@ -214,19 +214,19 @@ class Movement(Arithmetic):
 
     @operation
     def expand_as(self, other: Operand) -> Self:
-        """Return it expanded to the shape of another tensor."""
+        """Return a view expanded to the shape of another tensor."""
         return self.expand(self._tensor_of(other).shape)
 
     @operation
     def expand_dim(self, axis: int, size: DimLike) -> Self:
-        """Return it with a new axis along which it is repeated."""
+        """Return a view repeated along a new axis."""
         axis = self._axis_of("expand_dim", axis, extra=1)
         wide = (*self.shape[:axis], self.graph.as_dim(size), *self.shape[axis:])
         return self.unsqueeze(axis)._stretch(wide)
 
     @operation
     def repeat(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
-        """Return copies of it side by side, so many along each axis; new axes come first.
+        """Return copies side by side, with a count for each axis; new axes come first.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 3), name="x").repeat(2, 1).lowering())
@@ -249,13 +249,13 @@ class Movement(Arithmetic):
 
     @operation
     def tile(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
-        """Return what `repeat` does; counts for the first axes may be left out."""
+        """Return the result of `repeat`; counts for the first axes may be left out."""
         counts = listed(sizes)
         return self.repeat((1,) * (self.ndim - len(counts)) + tuple(counts))
 
     @operation
     def repeat_interleave(self, repeats: DimLike, axis: int | None = None) -> Self:
-        """Return each slice along an axis so many times in a row; without an axis each element."""
+        """Return each slice along an axis several times in a row; without an axis, each element."""
         x = self.flatten() if axis is None else self
         axis = x._axis_of("repeat_interleave", 0 if axis is None else axis)
         return x.expand_dim(axis + 1, repeats).flatten(axis, axis + 1)
@@ -291,9 +291,9 @@ class Movement(Arithmetic):
 
     @operation
     def narrow(self, axis: int, start: DimLike, length: DimLike) -> Self:
-        """Return so many positions of one axis, which must all be there."""
+        """Return `length` positions of one axis, all of which must exist."""
         axis = self._axis_of("narrow", axis)
-        first = self._place(axis, start)
+        first = self._from_front(axis, start)
         return self._cut({axis: (first, first + self.graph.as_dim(length), 1)})
 
     @operation
@@ -306,8 +306,8 @@ class Movement(Arithmetic):
         %2 = reshape{shape = [4]} %1 : f32[4]
         """
         axis = self._axis_of("select", axis)
-        place = self._position("select", axis, index)
-        return self._cut({axis: (place, place + 1, 1)}).squeeze(axis)
+        position = self._position("select", axis, index)
+        return self._cut({axis: (position, position + 1, 1)}).squeeze(axis)
 
     def __iter__(self) -> Iterator[Self]:
         return map(partial(self.select, 0), range(len(self)))
@@ -348,7 +348,7 @@ class Movement(Arithmetic):
 
     @operation
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
-        """Return at most so many pieces of equal size, the last perhaps smaller."""
+        """Return at most `chunks` pieces of equal size, the last perhaps smaller."""
         axis, count = self._axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
         total = self.shape[axis]
         count = min(count, total) if isinstance(total, int) and total else count
@@ -363,7 +363,7 @@ class Movement(Arithmetic):
 
     @operation
     def tensor_split(self, sections: int | Sequence[End], axis: int = 0) -> tuple[Self, ...]:
-        """Return so many pieces, the first larger by one if need be; or cut at places."""
+        """Return `sections` pieces, the first ones larger by one if needed, or cut at positions."""
         if isinstance(sections, (tuple, list)):
             ends = pairwise([0, *sections, None])
             return tuple(self.slice_along(axis, start, stop) for start, stop in ends)
@@ -388,40 +388,40 @@ class Movement(Arithmetic):
 
     @operation
     def pool_last_dim(self, kernel: DimLike, stride: int = 1, dilation: int = 1) -> Self:
-        """Return windows along the last axis: what pooling reduces, and convolution multiplies."""
+        """Return windows along the last axis, for pooling and convolution."""
         return self.unfold(-1, kernel, stride, dilation)
 
     # -- turning -----------------------------------------------------------------------------------
 
     @operation
     def flip(self, axis: Axis = None, *more: int) -> Self:
-        """Return it with some axes, or all, read from back to front."""
+        """Return a view with some axes, or all, reversed."""
         axes = self._axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
         return self._apply(Flip(axes)) if axes else self
 
     @operation
     def flipud(self) -> Self:
-        """Return the first axis read from back to front."""
+        """Return a view with the first axis reversed."""
         return self.flip(0)
 
     @operation
     def fliplr(self) -> Self:
-        """Return the second axis read from back to front."""
+        """Return a view with the second axis reversed."""
         return self.flip(1)
 
     @operation
     def rot90(self, k: int = 1, axis: Sequence[int] = (0, 1)) -> Self:
-        """Return it turned by k right angles, from the first given axis towards the second."""
+        """Return a view turned by k right angles, from the first given axis towards the second."""
         if len(pair := listed((axis,))) != 2 or len(self._axes_of("rot90", axis)) != 2:
             raise AxisError(f"rot90: {axis!r} are not two axes of {self.label}", hint="try (0, 1)")
-        a, b = (self._axis_of("rot90", one) for one in pair)
+        a, b = (self._axis_of("rot90", axis) for axis in pair)
         quarter = whole("rot90: k", k) % 4
         turned = self.flip([(), (b,), (a, b), (a,)][quarter])
         return turned.transpose(a, b) if quarter % 2 else turned
 
     @operation
     def roll(self, shift: DimLike | Sequence[DimLike], axis: Axis = None) -> Self:
-        """Return it shifted along axes, what falls out at the end coming in at the front.
+        """Return a copy shifted along axes; elements that leave at the end enter at the front.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((4,), name="x").roll(1, 0).lowering())
@@ -459,10 +459,10 @@ class Movement(Arithmetic):
 
     def _iota(self, size: Dim, dtype: DType = DType.int32) -> Self:
         """Return 0, 1, 2, … up to but not including a size."""
-        return self._made(Iota(dtype, (size,)), (), TensorType(dtype, (size,)))
+        return self._appended(Iota(dtype, (size,)), (), TensorType(dtype, (size,)))
 
     def _viewed(self, shape: Shape) -> Self:
-        """Return a reshape to a shape that is known to fit, or this tensor where it has it."""
+        """Return a reshape to a shape that is known to fit, or this tensor if it has that shape."""
         if shape == self.shape:
             return self
         return self._through(Reshape, shape)
@@ -487,10 +487,10 @@ class Movement(Arithmetic):
         type = self.type.with_shape(tuple(shape))
         if type.shape == self.shape:
             return self
-        return self._made(Slice(*zip(*full, strict=True)), (self.id,), type)
+        return self._appended(Slice(*zip(*full, strict=True)), (self.id,), type)
 
     def _sliced(self, parts: Mapping[int, Part]) -> Self:
-        """Return a part, by Python's slices of some axes, or by what is known to lie on them."""
+        """Return a part, by Python's slices of some axes, or by ranges known to fit."""
         spans: dict[int, Span] = {}
         for axis, part in parts.items():
             if isinstance(part, tuple):
@@ -502,32 +502,32 @@ class Movement(Arithmetic):
             ends: list[Dim] = [0, size]
             given = [(k, end) for k, end in enumerate((part.start, part.stop)) if end is not None]
             for k, end in given:
-                place = self._place(axis, end)
-                place = place if step > 0 else size - 1 - place
+                bound = self._from_front(axis, end)
+                bound = bound if step > 0 else size - 1 - bound
                 symbolic = isinstance(end, (str, Expr))
-                ends[k] = place if symbolic else minimum(maximum(place, 0), size)
+                ends[k] = bound if symbolic else minimum(maximum(bound, 0), size)
             if len(given) == 2 and not any(isinstance(end, (str, Expr)) for _, end in given):
                 ends[1] = maximum(*ends)
             if given or step != 1:
                 spans[axis] = (ends[0], ends[1], step)
-        # From the back, the same is counted on the flipped axis.
+        # A negative step counts on the flipped axis.
         back = tuple(sorted(axis for axis, span in spans.items() if span[2] < 0))
         x = self.flip(back)
         return x._cut({axis: (a, b, abs(step)) for axis, (a, b, step) in spans.items()})
 
     def _position(self, what: str, axis: int, index: DimLike) -> Dim:
         """Return a position on an axis, counted from the front."""
-        place, size = self._place(axis, index), self.shape[axis]
-        if never(place >= 0) or never(place < size):
+        position, size = self._from_front(axis, index), self.shape[axis]
+        if never(position >= 0) or never(position < size):
             raise RangeError(
                 f"{what}: there is no position {index} on axis {axis} of {self.label}",
                 hint=f"positions go from {-size} to {size - 1}" if size != 0 else "it is empty",
             )
-        return place
+        return position
 
-    def _place(self, axis: int, at: DimLike) -> Dim:
-        place = self.graph.as_integer(at)
-        return self.shape[axis] + place if known(place < 0) else place
+    def _from_front(self, axis: int, at: DimLike) -> Dim:
+        position = self.graph.as_integer(at)
+        return self.shape[axis] + position if known(position < 0) else position
 
     def _dims(self, sizes: Sequence[DimLike]) -> list[Dim]:
         graph = self.graph
@@ -535,7 +535,7 @@ class Movement(Arithmetic):
         return [d if d.__class__ is int and d >= -1 else graph.as_dim(d) for d in dims]
 
     def _sizes(self, what: str, sizes: Sequence[DimLike], axis: int | None = None) -> Shape:
-        """Return sizes with -1 worked out, so that they make up this tensor or one axis of it."""
+        """Return sizes with -1 resolved, so that they fit this tensor or one of its axes."""
         dims = self._dims(sizes)
         ours, theirs = list(self.shape) if axis is None else [self.shape[axis]], list(dims)
         for dim in dims:
@@ -559,13 +559,13 @@ class Movement(Arithmetic):
 
 
 def listed(values: Sequence[V | Sequence[V]]) -> Sequence[V]:
-    """Return several arguments, or the one list that stands for them."""
-    one = len(values) == 1 and isinstance(values[0], (tuple, list, range))
-    return cast("Sequence[V]", values[0] if one else values)
+    """Return several arguments, or the single list given instead."""
+    is_nested = len(values) == 1 and isinstance(values[0], (tuple, list, range))
+    return cast("Sequence[V]", values[0] if is_nested else values)
 
 
 def limited(what: str, nodes: int) -> None:
-    """Raise if an operation would make more nodes than a graph should have."""
+    """Raise if an operation would add too many nodes."""
     if nodes > MOST_NODES:
         raise ShapeError(
             f"{what}: it would take {nodes:,} nodes, and {MOST_NODES:,} are the most",
@@ -574,7 +574,7 @@ def limited(what: str, nodes: int) -> None:
 
 
 def whole(what: str, value: object, least: int | None = None) -> int:
-    """Return a number that must be whole, known, and perhaps not below some other."""
+    """Return a known whole number, or raise if it is not one or below `least`."""
     try:
         number = index(cast("int", value))
     except TypeError:

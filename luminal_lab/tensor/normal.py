@@ -61,7 +61,7 @@ class Normal(Windowed):
         return x._log_shares(axes) if what == "log_softmax" else x._shares(axes)
 
     def _some(self, what: str, axis: Axis) -> tuple[int, ...]:
-        """Return the axes that are normalised, of which there must be one, if there is any."""
+        """Return the axes to normalise, or raise if none is named."""
         axes = self._axes_of(what, axis)
         if not axes and self.ndim:
             raise AxisError(
@@ -71,7 +71,7 @@ class Normal(Windowed):
 
     @in_float
     def _shares(self, axes: Sequence[int], *, empty: bool = False) -> Self:
-        """Return the softmax over axes; if `empty`, 0 where all is -inf, which is NaN otherwise."""
+        """Return the softmax over axes; a row of -inf gives 0 with `empty`, else NaN."""
         top = self._reduced(MaxReduce, tuple(axes))
         power = ((self + -(top.isfinite().where(top, 0.0) if empty else top)) * LOG2E).exp2()
         total = power._reduced(SumReduce, tuple(axes))
@@ -86,7 +86,7 @@ class Normal(Windowed):
 
     @in_float
     def mean_norm(self, axis: Axis) -> Self:
-        """Return x less its mean.
+        """Return x minus its mean.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 4), name="x").mean_norm(1).lowering())
@@ -144,7 +144,7 @@ class Normal(Windowed):
 
     @in_float
     def normalize(self, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Self:
-        """Return x over its norm along an axis, or over eps where that is more.
+        """Return x over its norm along an axis, or over eps where eps is larger.
 
         >>> from luminal_lab.session import Graph
         >>> sum(Graph().tensor((2, 4)).normalize().op_counts().values())
@@ -152,7 +152,7 @@ class Normal(Windowed):
         """
         axes = self._reducing("normalize", axis)
         if p == 2:
-            # The root is taken last, so that its gradient is finite where all is 0.
+            # The root comes last, so that its gradient is finite where all values are 0.
             least = max(number("normalize", "eps", eps), 0.0) ** 2
             return self * (self * self).sum(axes, keepdim=True).clip(min=least).rsqrt()
         return self * self.norm(p, axes, keepdim=True).clip(min=eps).recip()
@@ -177,7 +177,8 @@ class Normal(Windowed):
         groups = whole("group_norm: num_groups", num_groups, 1)
         if never(channels % groups < 1):
             raise ShapeError(
-                f"group_norm: the {channels} channels of {self.label} are no {groups} equal groups",
+                f"group_norm: the {channels} channels of {self.label} cannot form {groups} equal "
+                "groups",
                 hint="num_groups must divide the size of axis 1",
             )
         x = self._viewed((self.shape[0], groups, channels // groups, *self.shape[2:]))
@@ -207,7 +208,7 @@ class Normal(Windowed):
         bias: Operand | None = None,
         eps: float = 1e-5,
     ) -> Self:
-        """Return x less a mean and over the root of a variance of each channel, as at inference.
+        """Return x minus each channel's mean over the root of its variance, as at inference.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((2, 2)).batch_norm([0.0, 1.0], [1.0, 2.0]).op_counts()
@@ -222,7 +223,7 @@ class Normal(Windowed):
     def local_response_norm(
         self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
     ) -> Self:
-        """Return x over a power of the mean square of so many neighbouring channels.
+        """Return x over a power of the mean square of `size` neighbouring channels.
 
         >>> from luminal_lab.session import Graph
         >>> sum(Graph().tensor((2, 4, 3)).local_response_norm(3).op_counts().values())
@@ -249,7 +250,7 @@ class Normal(Windowed):
         weight: Operand | None = None,
         bias: Operand | None = None,
     ) -> Self:
-        """Return x times a weight and plus a bias, which have the sizes of axes of this tensor."""
+        """Return x times a weight plus a bias, which have the sizes of some axes."""
         x = x if weight is None else x * self._aligned(what, "weight", weight, axes)
         return x if bias is None else x + self._aligned(what, "bias", bias, axes)
 
@@ -283,7 +284,7 @@ class Normal(Windowed):
 
     @operation
     def dropout(self, p: float = 0.5, training: bool = True) -> Self:
-        """Return x with each element 0 with probability p, the rest over 1 - p.
+        """Return x with each element zeroed with probability p, and the others over 1 - p.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2,), name="x").dropout(0.2).lowering())
@@ -299,7 +300,7 @@ class Normal(Windowed):
 
     @operation
     def feature_dropout(self, p: float = 0.5, training: bool = True) -> Self:
-        """Return x with each channel of each sample 0 with probability p, the rest over 1 - p.
+        """Return x with each sample's channels zeroed with probability p, the others over 1 - p.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 4, 3), name="x").feature_dropout().lowering())
@@ -319,11 +320,13 @@ class Normal(Windowed):
     def _dropped(self, what: str, p: float, training: bool, rank: int) -> Self:
         chance = number(what, "p", p)
         if not 0 <= chance <= 1:
-            raise RangeError(f"{what}: p is {p}, which is no probability", hint="try p=0.5")
+            raise RangeError(f"{what}: p is {p}, which is not a probability", hint="try p=0.5")
         if not training or chance == 0:
             return self
         type = TensorType(DType.float32, self.shape[:rank] + (1,) * (self.ndim - rank))
-        draw = self._made(Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type)
+        draw = self._appended(
+            Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type
+        )
         return (draw < 1 - chance).where(self * (1 / (1 - chance) if chance < 1 else 0.0), 0.0)
 
     dropout1d = dropout2d = dropout3d = feature_dropout
@@ -341,7 +344,7 @@ class Normal(Windowed):
         scale: Scalar | None = None,
         enable_gqa: bool = False,
     ) -> Self:
-        """Return softmax(query · keyᵀ · scale) · value, this tensor being the query.
+        """Return softmax(query · keyᵀ · scale) · value, with this tensor as the query.
 
         A mask is True where a key is seen, or is added to the scores; `is_causal` hides keys
         behind the query's position; with `enable_gqa` several heads of the query share a key's.
@@ -370,8 +373,8 @@ class Normal(Windowed):
         return weights.dropout(dropout_p).matmul(values).cast(self._as_float().dtype)
 
     def _heads(self, key: Operand, value: Operand, shared: bool) -> list[Self]:
-        """Return keys and values, with as many heads (axis -3) as this query."""
-        what, found = "scaled_dot_product_attention", list[Self]()
+        """Return keys and values with as many heads (axis -3) as this query."""
+        what, heads = "scaled_dot_product_attention", list[Self]()
         for given in (key, value):
             tensor = self._tensor_of(given)
             if shared:
@@ -382,5 +385,5 @@ class Normal(Windowed):
                         hint="the heads of the query must be a multiple of those of the key",
                     )
                 tensor = tensor.repeat_interleave(ours // theirs, -3)
-            found.append(tensor)
-        return found
+            heads.append(tensor)
+        return heads

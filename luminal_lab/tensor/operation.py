@@ -1,4 +1,4 @@
-"""What makes a method of tensors an operation: done as a whole, and with PyTorch's words too."""
+"""Operations: methods of tensors that undo themselves on errors and accept PyTorch's words."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LazyT = TypeVar("LazyT", bound="Lazy")
 def operation(
     function: Callable[Concatenate[LazyT, P], R], name: str | None = None
 ) -> Callable[Concatenate[LazyT, P], R]:
-    """Mark a method of tensors as an operation: whole or not at all, `dim` accepted for `axis`.
+    """Mark a method of tensors as an operation: all or nothing, with `dim` accepted for `axis`.
 
-    Its errors are about the name by which the user called it, and not about what it is made of.
+    Its errors name the operation that the user called, not its inner steps.
     """
     aliases, written = _aliases(function), name or function.__name__
     theirs = aliases.keys()
@@ -41,9 +41,9 @@ def operation(
                 graph.mark()
                 if kwargs and not theirs.isdisjoint(kwargs):
                     _rename(written, kwargs, aliases)
-                made = function(self, *args, **kwargs)
+                result = function(self, *args, **kwargs)
                 graph.begun = None
-                return made
+                return result
             except Exception as error:
                 wrong = as_ours(written, function, error, (self, *args), kwargs, on="x.")
                 _say(written, function, type(self), wrong)
@@ -58,15 +58,15 @@ def operation(
 
 
 def name_aliases(cls: type) -> None:
-    """Let each alias in a class (cat = concat) be an operation of its own name.
+    """Make each alias in a class (cat = concat) an operation under its own name.
 
-    What is public and only uses operations, such as `double`, is one as well.
+    Public methods that only use operations, such as `double`, become operations, too.
     """
     for name, method in list(vars(cls).items()):
         if not isinstance(method, FunctionType):
             continue
         inner = getattr(method, "__wrapped__", None)
-        # `2 * x` is called too often to cost more than `x * 2`.
+        # `2 * x` is too frequent to cost more than `x * 2`.
         if method.__name__ != name and (inner is not None or name[0] != "_"):
             setattr(cls, name, operation(inner or method, name))
         elif inner is None and name[0] != "_":
@@ -74,10 +74,10 @@ def name_aliases(cls: type) -> None:
 
 
 def _say(name: str, function: Callable[..., object], cls: type, error: Exception) -> None:
-    """Put the user's word in the place of the name of an operation that theirs is made of."""
+    """Replace an inner operation's name in an error by the name that the user called."""
     if not isinstance(error, LabError) or name[0] == "_" or name == "apply":
         return
-    if _parameters(function)[1:2] == ("what",):  # whose caller has said the name
+    if _parameters(function)[1:2] == ("what",):  # its caller has put in the name
         return
     subject, colon, rest = error.message.partition(": ")
     if colon and (subject in OPS or callable(getattr(cls, subject, None))):
@@ -86,7 +86,7 @@ def _say(name: str, function: Callable[..., object], cls: type, error: Exception
 
 
 def _parameters(function: Callable[..., object]) -> tuple[str, ...]:
-    # Of a method that another decorator has wrapped, the signature of its own counts.
+    # For a method wrapped by another decorator, its own signature counts.
     code = getattr(function, "__wrapped__", function).__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

@@ -24,14 +24,14 @@ from luminal_lab.errors import (
 from luminal_lab.interrupts import held, opened
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
-"""What draws a first value: from a shape and a generator, an array."""
+"""A function that draws a first value from a shape and a generator."""
 
 
 class Parameter:
-    """A value owned by a module, or a provider that makes it when it is first needed.
+    """A value owned by a module, or a provider that returns it when it is first needed.
 
-    With `init` the value is drawn, each time another one unless `initialise` gives a seed. What is
-    not `trainable`, such as a running mean, is left alone by gradients and optimisers.
+    With `init` the value is drawn, a new one each time unless `initialise` gives a seed. Gradients
+    and optimisers ignore a parameter that is not `trainable`, such as a running mean.
 
     >>> import numpy as np
     >>> weight = Parameter((2, 3), provider=lambda: np.ones((2, 3)))
@@ -40,7 +40,7 @@ class Parameter:
     """
 
     form: str = ""
-    """How compiled graphs may store the value, as in "q8_0"; `ll.quantise` says it."""
+    """The storage form of the value in compiled graphs, as in "q8_0"; `ll.quantise` sets it."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Parameter:
         self.name = name
         self.trainable = trainable
         self.version = 0
-        """Counts the changes of the value, so that graphs see that theirs is old."""
+        """The count of changes of the value, by which graphs detect an outdated copy."""
         self._value: Array | None = None
         self._provider = provider
         self._init = init
@@ -89,12 +89,12 @@ class Parameter:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the value has been made."""
+        """Whether the value is in memory."""
         return self._value is not None
 
     @property
     def value(self) -> Array:
-        """The value, made now if it was not needed before; it cannot be changed in place."""
+        """The value, read-only, from its provider at first use."""
         if self._value is None:
             if self._provider is None:
                 raise InputError(
@@ -107,16 +107,16 @@ class Parameter:
         return value
 
     def set(self, value: object, *, copy: bool = True) -> None:
-        """Give the parameter another value, or a provider of it; every graph with it will see it.
+        """Give the parameter another value, or a provider of one; every graph with it sees it.
 
-        The value is copied, unless that is not wanted and it is an array of the right dtype.
+        The value is copied, except with `copy=False` for an array of the right dtype.
         """
         try:
             new: tuple[Array | None, Callable[[], object] | None]
             if callable(value) and not hasattr(value, "__array__"):
                 new = None, value
             else:
-                # What provided an older value is not asked again.
+                # The provider of an older value is not called again.
                 new = self._fitted(value, copy=copy), None
         except LabError as error:
             error.where = error.where or str(here() or "")
@@ -126,7 +126,7 @@ class Parameter:
             self.version += 1
 
     def initialise(self, *seed: int) -> None:
-        """Have `init` draw the value anew when it is next needed; equal seeds draw equal values."""
+        """Let `init` draw the value anew when it is next needed; equal seeds draw equal values."""
         if self._init is not None:
             self.set(self._drawing(np.random.SeedSequence(seed or None)))
 
@@ -138,36 +138,36 @@ class Parameter:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is pickled: the value itself, made now if only a provider is known."""
+        """Return the state to pickle, with the value itself, from the provider if needed."""
         state = dict(vars(self))
         if self._value is not None or self._provider is not None:
             state["_value"], state["_provider"] = np.array(self.value), None
         return state
 
     def __deepcopy__(self, memo: dict[int, object]) -> Parameter:
-        """Return a parameter of its own that makes its value as this one does, when needed."""
+        """Return a separate parameter with the same value, provided on demand."""
         again = memo[id(self)] = object.__new__(Parameter)
         vars(again).update(vars(self))
         again._value = None if self._value is None else self._value.copy()
         return again
 
     def cast(self, dtype: DTypeLike) -> Parameter:
-        """Return another parameter, whose value is made of this one's when it is needed."""
+        """Return a new parameter, whose value is converted from this one's on demand."""
         wanted = as_dtype(dtype)
 
         def convert() -> Array:
-            with np.errstate(over="ignore"):  # what is too large is infinite
+            with np.errstate(over="ignore"):  # values that are too large become infinite
                 return self.value.astype(wanted.numpy)
 
         init, name, trainable = self._init, self.name, self.trainable
-        made = Parameter(
+        converted = Parameter(
             self.shape, wanted, provider=convert, init=init, name=name, trainable=trainable
         )
-        made.form = self.form
-        return made
+        converted.form = self.form
+        return converted
 
     def unload(self) -> None:
-        """Forget the value; the provider will make it again."""
+        """Forget the value; the provider returns it again."""
         if self._provider is not None:
             self._value = None
 
@@ -175,7 +175,7 @@ class Parameter:
         return fit(str(self), value, TensorType(self.dtype, self.shape), {}, copy=copy)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name[:1] == "_":  # what NumPy and others ask for, and can do without
+        if name[:1] == "_":  # optional protocols that NumPy and others look up
             raise AttributeError(name)
         raise UnknownNameError(
             f"{self} has no {name!r}",
@@ -192,7 +192,7 @@ class Parameter:
         if hasattr(other, "graph"):
             return NotImplemented  # the tensor will do it
         raise GraphError(
-            f"{self} is in no graph, so that there is nothing to write an operation of it into",
+            f"{self} belongs to no graph, so an operation on it has no graph to go into",
             where=str(here() or "") or None,
             hint="use it with a tensor, as in x @ weight, or take x.graph.parameter(weight)",
         )

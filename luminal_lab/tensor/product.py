@@ -1,8 +1,8 @@
-"""Products: matmul, einsum and their relatives, all of them made by one function, `contract`."""
+"""Products: matmul, einsum and their relatives, all built on one function, `contract`."""
 
 from __future__ import annotations
 
-# The functions of this file are parts of its class.
+# The functions of this file use private members of its class.
 # pyright: reportPrivateUsage=false
 import re
 from collections.abc import Sequence
@@ -24,24 +24,24 @@ from luminal_lab.tensor.movement import listed, whole
 from luminal_lab.tensor.operation import operation
 
 Labels: TypeAlias = Sequence[str]
-T = TypeVar("T", bound="Product")
+T = TypeVar("T", bound="MatrixProducts")
 
 
-class Product(Indexing):
+class MatrixProducts(Indexing):
     """Sums of products."""
 
     __slots__ = ()
 
     def other(self, what: str, value: Operand, *ranks: int) -> Self:
-        """Return an operand that must be a tensor, of one of the given ranks if there are any."""
+        """Return an operand as a tensor, or raise; any given ranks are required."""
         tensor = self._operand(value)
         if not isinstance(tensor, Lazy):
-            raise DTypeError(f"{what}: {value!r} is no tensor", hint="use * for multiples")
+            raise DTypeError(f"{what}: {value!r} is not a tensor", hint="use * for multiples")
         tensor._check_rank(what, *ranks)
         return tensor
 
     def _check_rank(self, what: str, *ranks: int) -> None:
-        """Raise unless the rank is one of those given; any will do if none is."""
+        """Raise unless the rank is one of those given, if any are."""
         if ranks and self.ndim not in ranks:
             wanted = " or ".join(map(str, ranks))
             raise ShapeError(
@@ -128,7 +128,7 @@ class Product(Indexing):
 
     @operation
     def outer(self, other: Operand) -> Self:
-        """Return each element of one vector times each of another."""
+        """Return the outer product of two vectors."""
         self._check_rank("outer", 1)
         return self.unsqueeze(1) * self.other("outer", other, 1)
 
@@ -178,7 +178,7 @@ class Product(Indexing):
 
     @operation
     def kron(self, other: Operand) -> Self:
-        """Return the Kronecker product: the second tensor, once for each element of the first."""
+        """Return the Kronecker product: each element of the first tensor times the second."""
         y = self.other("kron", other)
         rank = max(self.ndim, y.ndim)
         a, b = ((1,) * (rank - t.ndim) + t.shape for t in (self, y))
@@ -220,7 +220,7 @@ class Product(Indexing):
         return x._biased("linear", bias, range(len(lead), x.ndim), self, w)
 
     def _biased(self, what: str, bias: Operand | None, axes: Sequence[int], *factors: Self) -> Self:
-        """Return this product plus a bias on some axes, in the dtype that the factors make."""
+        """Return this product plus a bias on some axes, in the common dtype of the factors."""
         x = self if bias is None else self + self._aligned(what, "bias", bias, axes)
         return x.cast(promote_all([(factor.dtype, factor.ndim) for factor in factors]))
 
@@ -232,7 +232,7 @@ class Product(Indexing):
         return result if bias is None else result + bias
 
 
-def _transposing(a: Product, b: Product) -> str:
+def _transposing(a: MatrixProducts, b: MatrixProducts) -> str:
     for this, fits, which in (
         (b, b.shape[-1] == a.shape[-1], "the other one"),
         (a, a.shape[-2:][0] == b.shape[-2:][0], "the first one"),
@@ -254,8 +254,8 @@ def contract(
 ) -> T:
     """Return the sum of products of tensors with labelled axes over all labels not in the result.
 
-    Each tensor is viewed with all labels as its axes, those summed over last; then they are
-    multiplied and reduced. That this never makes the products is the business of whoever runs it.
+    Each tensor is viewed with all labels as its axes, summed ones last; then the views are
+    multiplied and reduced. Compilers and the interpreter avoid storing the products.
     A `wide` result of 16-bit floats is left in float32.
     """
     dims: dict[str, Dim] = dict.fromkeys(result, 1)
@@ -289,7 +289,7 @@ def contract(
 
 
 def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
-    """Return a view with one axis for each label in the order, of size 1 where it has none."""
+    """Return a view with an axis for each label in order, of size 1 for missing ones."""
     axes = [labels.index(label) for label in order if label in labels]
     if axes != sorted(axes):
         tensor = tensor._through(Permute, tuple(axes))
@@ -302,9 +302,9 @@ def _arranged(tensor: T, labels: Labels, order: Labels) -> T:
 
 @told
 def einsum(text: str, *operands: T | Sequence[T]) -> T:
-    """Return sums of products, spelled by letters for axes as in "ij,jk->ik".
+    """Return sums of products, written with letters for axes as in "ij,jk->ik".
 
-    Without an arrow the result has the letters that come once, in alphabetical order; "..." stands
+    Without an arrow the result has the letters that occur once, in alphabetical order; "..." stands
     for any more axes, which broadcast; a letter twice in one operand is its diagonal.
 
     >>> from luminal_lab.session import Graph
@@ -326,7 +326,7 @@ def _einsum(text: str, tensors: list[T], what: str) -> T:
     total, labels = terms[0]
     for k, (tensor, more) in enumerate(terms[1:], 2):
         later = {*result}.union(*(names for _, names in terms[k:]))
-        # What only one of them has is summed before they meet.
+        # Labels of a single operand are summed before the product.
         mine = [label for label in labels if label in later or label in more]
         theirs = [label for label in more if label in later or label in labels]
         left, right = contract(what, mine, (total, labels)), contract(what, theirs, (tensor, more))
@@ -337,7 +337,7 @@ def _einsum(text: str, tensors: list[T], what: str) -> T:
 
 
 def _subscripts(
-    text: str, tensors: Sequence[Product], what: str
+    text: str, tensors: Sequence[MatrixProducts], what: str
 ) -> tuple[list[list[str]], list[str]]:
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # forgotten
         raise ShapeError(f"{what}: {text!r} is not text", hint='it comes first: "ij,jk->ik"')
@@ -365,14 +365,14 @@ def _subscripts(
     return inputs, result
 
 
-def _letters(part: str, tensor: Product, what: str) -> list[str]:
-    found = re.fullmatch(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)", part)
-    if found is None:
+def _letters(part: str, tensor: MatrixProducts, what: str) -> list[str]:
+    match = re.fullmatch(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)", part)
+    if match is None:
         raise ShapeError(
             f"{what}: {part!r} are not letters",
             hint='spell it as in "ij,jk->ik" or "...i,ij->...j"',
         )
-    before, dots, after = found.groups()
+    before, dots, after = match.groups()
     more = tensor.ndim - len(before) - len(after)
     if more < 0 or (more and not dots):
         raise ShapeError(

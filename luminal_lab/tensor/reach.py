@@ -1,4 +1,4 @@
-"""What runs ask of a graph again and again: what is needed for what, worked out once."""
+"""Dependencies in a graph, cached for repeated runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from luminal_lab.core.ops import Random
 from luminal_lab.tensor.sizes import Mentioned, mentions
 
 MOST = 100
-"""How many answers of a kind are remembered."""
+"""The number of cached answers of each kind."""
 
 
 class Reach:
-    """What depends on what in a graph; it does not change."""
+    """The dependencies in an unchanging graph."""
 
     def __init__(self, ir: IR) -> None:
         self._table = ir.table.copy()
@@ -29,7 +29,7 @@ class Reach:
         return self._ir is ir or self._table.shares_all(ir.table)
 
     def needed(self, asked: Iterable[int]) -> frozenset[int]:
-        """Return the given nodes and all that they are computed from."""
+        """Return the given nodes and all their ancestors."""
         key = frozenset(asked)
         if key not in self._needed:
             if len(self._needed) >= MOST:
@@ -38,7 +38,7 @@ class Reach:
         return self._needed[key]
 
     def stale(self, changed: Iterable[int]) -> frozenset[int]:
-        """Return the given nodes, as far as there are such, and all that is computed from them."""
+        """Return those of the given nodes that exist, and all their descendants."""
         key = frozenset(changed)
         if key not in self._stale:
             if len(self._stale) >= MOST:
@@ -48,7 +48,7 @@ class Reach:
         return self._stale[key]
 
     def mentions(self, needed: frozenset[int]) -> Mentioned:
-        """Return the symbols that nodes mention, each with the first that does."""
+        """Return the symbols that nodes mention, each with the first such node."""
         if needed not in self._mentions:
             if len(self._mentions) >= MOST:
                 self._mentions.clear()

@@ -19,13 +19,13 @@ from luminal_lab.tensor.movement import limited, whole
 from luminal_lab.tensor.operation import operation
 
 RADIX = 8
-"""How many positions one step of a scan combines."""
+"""The number of positions that one step of a scan combines."""
 
 
 class Reduction(Activations):
-    """Reductions over one axis, several, or all (None); with `keepdim` those stay, of size 1.
+    """Reductions over one axis, several, or all (None); with `keepdim` they stay with size 1.
 
-    No axes, (), are all of them too, but in `any` and `all`, as PyTorch has it.
+    An empty tuple also means all axes, except in `any` and `all`, as in PyTorch.
     """
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Reduction(Activations):
     # -- what they share ---------------------------------------------------------------------------
 
     def _mirrored(self) -> Self:
-        """Return the values in the opposite order: -x, or for integers what cannot overflow."""
+        """Return values in the opposite order: -x, or for integers a mirror without overflow."""
         if self.dtype.is_float:
             return self.neg()
         return ~self if self.dtype is DType.bool_ else self.neg() + sum(self.dtype.limits)
@@ -44,7 +44,7 @@ class Reduction(Activations):
         return -math.inf if self.dtype.is_float else self.dtype.limits[0]
 
     def _reducing(self, what: str, axis: Axis) -> tuple[int, ...]:
-        """Return the axes that a reduction is over: for None, and as in PyTorch for (), all."""
+        """Return the axes of a reduction: all for None and, as in PyTorch, for ()."""
         return self._axes_of(what, axis) or tuple(range(self.ndim))
 
     def _reduced(self, op: type[Reduce], axes: tuple[int, ...], keepdim: bool = True) -> Self:
@@ -57,31 +57,31 @@ class Reduction(Activations):
         return result._viewed(tuple(dim for k, dim in enumerate(self.shape) if k not in axes))
 
     def _filled(self, what: str, axes: tuple[int, ...]) -> Self:
-        """Return this tensor, of which no such axis is empty; where a run decides, so it checks."""
+        """Return this tensor, or raise if an axis is empty; runs check symbolic axes."""
         spans: dict[int, tuple[Dim, Dim, int]] = {}
-        for one in axes:
-            size = self.shape[one]
+        for axis in axes:
+            size = self.shape[axis]
             if size == 0:
                 raise ShapeError(
-                    f"{what}: axis {one} of {self.label} is empty, and nothing has no {what}",
+                    f"{what}: axis {axis} of {self.label} is empty, and nothing has no {what}",
                     hint="reduce another axis, or pad this one first",
                 )
-            if not known(size >= 1):  # it must then be as long as this slice of it
-                spans[one] = (0, maximum(size, 1), 1)
+            if not known(size >= 1):  # the run checks that this slice fits
+                spans[axis] = (0, maximum(size, 1), 1)
         return self._cut(spans)
 
     def _size(self, axes: tuple[int, ...]) -> Dim:
         return size_of([self.shape[axis] for axis in axes])
 
     def _over(self, count: Dim, less: float = 0) -> Self:
-        """Return the values divided by a count less a correction, which is 0 if below."""
+        """Return the values divided by a count minus a correction, or by 0 if that is negative."""
         if isinstance(count, Expr):
             given = self.full_like(count)
             return self * ((given + -less).clip(0) if less else given).recip()
         return self * (1 / (count - less) if count > less else math.inf)
 
     def _root(self) -> Self:
-        """Return the square root, written so that its gradient at 0 is 0."""
+        """Return the square root, with the gradient 0 at 0."""
         positive = self > 0
         return positive.where(positive.where(self, 1.0).sqrt(), self)
 
@@ -89,7 +89,7 @@ class Reduction(Activations):
 
     @operation
     def sum(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
-        """Return the sum; that of integers and bools is int64.
+        """Return the sum; integers and bools give int64.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 3), name="x").sum(1).lowering())
@@ -97,7 +97,7 @@ class Reduction(Activations):
         %2 = reshape{shape = [2]} %1 : f32[2]
         """
         axes, x = self._reducing("sum", axis), self._summed_as(dtype)
-        # One reduction of 16-bit floats sums in float32 by itself.
+        # A single reduction of 16-bit floats sums in float32 anyway.
         wide = widened(x) if len(axes) > 1 else x
         total = wide._reduced(SumReduce, axes, keepdim)
         return total if wide is x else total.cast(x.dtype)
@@ -117,14 +117,14 @@ class Reduction(Activations):
 
     @operation
     def count_nonzero(self, axis: Axis = None, *, keepdim: bool = False) -> Self:
-        """Return how many elements are not 0."""
+        """Return the number of elements that are not 0."""
         return self._truth().sum(axis, keepdim)
 
     @operation
     def mean(
         self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """Return the mean; that of integers and bools is float32, and that of nothing NaN.
+        """Return the mean; integers and bools give float32, and an empty axis gives NaN.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
@@ -247,7 +247,7 @@ class Reduction(Activations):
             return size.min(axes, True)
         if p == 1:
             return size._reduced(SumReduce, axes)
-        if p < 0:  # of -0 a power is -inf
+        if p < 0:  # a power of -0 is -inf
             size = formulas.is_zero(self).where(0.0, size)
         return size.pow(p)._reduced(SumReduce, axes).pow(1 / p)
 
@@ -307,16 +307,16 @@ class Reduction(Activations):
 
     @operation
     def amax(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return what `max` does; where it is NaN, so is the gradient of all it is taken of."""
+        """Return the result of `max`; where it is NaN, so is the gradient of all its elements."""
         return self.max(self._reducing("amax", axis), keepdim)
 
     @operation
     def amin(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return what `min` does; where it is NaN, so is the gradient of all it is taken of."""
+        """Return the result of `min`; where it is NaN, so is the gradient of all its elements."""
         return self.min(self._reducing("amin", axis), keepdim)
 
     def _extreme(self, value: Self, axes: tuple[int, ...], whole: bool, keepdim: bool) -> Self:
-        """Return an extreme over axes, which equals share whatever axes they differ in."""
+        """Return an extreme over axes, whose gradient all equal elements share."""
         if self.dtype.is_float and (whole or len(axes) > 1):
             value = value._spells("extreme", self, settings=(axes, whole))
         return value if keepdim else value.squeeze(axes)
@@ -328,12 +328,12 @@ class Reduction(Activations):
 
     @operation
     def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether any element is not 0; of nothing that is False."""
+        """Return whether any element is not 0; False for empty axes."""
         return self._truth()._reduced(MaxReduce, self._axes_of("any", axis), keepdim)
 
     @operation
     def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether all elements are not 0; of nothing that is True."""
+        """Return whether all elements are not 0; True for empty axes."""
         return ~self.logical_not().any(axis, keepdim)
 
     @operation
@@ -367,10 +367,10 @@ class Reduction(Activations):
         # Counted from the back, the first of equals has the largest number.
         size = x.shape[along]
         back = self._iota(size, DType.int64).flip().reshape(size, *[1] * (x.ndim - 1 - along))
-        found = -less.where(0, back)._apply(MaxReduce(along)) + (size - 1)
+        position = -less.where(0, back)._apply(MaxReduce(along)) + (size - 1)
         if axis is None:
-            return found._viewed((1,) * self.ndim if keepdim else ())
-        return found if keepdim else found.squeeze(along)
+            return position._viewed((1,) * self.ndim if keepdim else ())
+        return position if keepdim else position.squeeze(along)
 
     # -- products ----------------------------------------------------------------------------------
 
@@ -378,9 +378,9 @@ class Reduction(Activations):
     def prod(
         self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """Return the product, by halves of the axis; that of integers and bools is int64.
+        """Return the product, by halves of the axis; integers and bools give int64.
 
-        A symbolic axis is padded to its upper bound with ones. Where it has none, the product is
+        A symbolic axis is padded with ones to its upper bound. Without a bound, the product is
         2 to the sum of logarithms, which for integers is exact only up to 2**45 or so.
 
         >>> from luminal_lab.session import Graph
@@ -389,8 +389,8 @@ class Reduction(Activations):
         """
         axes, x = self._reducing("prod", axis), self._summed_as(dtype)
         result = widened(x)
-        for one in reversed(axes):
-            result = result._product(one)
+        for along in reversed(axes):
+            result = result._product(along)
         return (result if keepdim else result.squeeze(axes)).cast(x.dtype)
 
     def _product(self, axis: int) -> Self:
@@ -426,7 +426,7 @@ class Reduction(Activations):
 
     @operation
     def cumsum(self, axis: int, dtype: DTypeLike | None = None) -> Self:
-        """Return the sums of all up to each position, in steps over windows that grow eightfold.
+        """Return the sums up to each position, in steps over windows that grow eightfold.
 
         >>> from luminal_lab.session import Graph
         >>> print(Graph().tensor((6,), name="x").cumsum(0).lowering())
@@ -440,48 +440,48 @@ class Reduction(Activations):
 
     @operation
     def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
-        """Return the products of all up to each position."""
+        """Return the products up to each position."""
         along, x = self._axis_of("cumprod", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
 
     @operation
     def cummax(self, axis: int) -> Self:
-        """Return the largest value up to each position, without where it is; NaN wins."""
+        """Return the largest value up to each position, without its position; NaN wins."""
         along = self._axis_of("cummax", axis)
         top = self._scan(along, self._least, lambda part: part.max(-1))
         return top._spells("cummax", self, settings=(along,))
 
     @operation
     def cummin(self, axis: int) -> Self:
-        """Return the smallest value up to each position, without where it is; NaN wins."""
+        """Return the smallest value up to each position, without its position; NaN wins."""
         along, x = self._axis_of("cummin", axis), self._mirrored()
         top = x._scan(along, x._least, lambda part: part.max(-1))
         return top._mirrored()._spells("cummax", self, settings=(along,))
 
     @operation
     def logcumsumexp(self, axis: int) -> Self:
-        """Return the `logsumexp` of all up to each position."""
+        """Return the `logsumexp` up to each position."""
         along, x = self._axis_of("logcumsumexp", axis), self._as_float()
         return widened(x)._scan(along, x._least, lambda part: part.logsumexp(-1)).cast(x.dtype)
 
     def _scan(self, axis: int, neutral: Scalar, combine: Callable[[Self], Self]) -> Self:
-        """Return what `combine`, which reduces the last axis, makes of all up to each position.
+        """Return the result of `combine`, which reduces the last axis, up to each position.
 
-        Each step combines windows of what the step before made, whose positions are that far
-        apart. Where the size has no bound, one step does it all.
+        Each step combines windows of the previous step's results, at positions as far
+        apart as that step's windows reached. A size without a bound takes a single step.
         """
         size = self.shape[axis]
         high = bounds(size)[1]
         longest = maximum(size, 1)
         steps: list[tuple[Dim, int]] = [] if high is not None else [(longest, 1)]
-        reach = 0 if high is not None else longest - 1  # how far back the steps together look
+        reach = 0 if high is not None else longest - 1  # how far back all steps so far reach
         dilation = 1
         while high is not None and reach < high - 1:
             window = min(RADIX, -((reach + 1 - high) // dilation) + 1)
             steps.append((window, dilation))
             reach += dilation * (window - 1)
             dilation *= RADIX
-        # Of nothing there is no window; of one position more there is one, which is cut off again.
+        # An empty axis has no window; an extra position gives one, which is cut off again.
         x = self.pad_along(axis, reach, longest - size, neutral) if steps else self
         for window, dilation in steps:
             x = combine(x._apply(Window(axis, window, 1, dilation)))
@@ -491,7 +491,7 @@ class Reduction(Activations):
 
     @operation
     def differences(self, n: int = 1, axis: int = -1) -> Self:
-        """Return each position less the one before it, n times over; PyTorch's `diff`."""
+        """Return each position minus the previous one, n times over; PyTorch's `diff`."""
         along, x = self._axis_of("differences", axis), self
         high = bounds(self.shape[along])[1]
         times = whole("differences: n", n, 0)

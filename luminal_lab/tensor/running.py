@@ -1,4 +1,4 @@
-"""Running a graph that no session wrote, and what a traced run of any graph took."""
+"""Runs of graphs without a session, and the times of traced runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from luminal_lab.core.binding import fit
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import InputError, nearest
@@ -19,31 +19,31 @@ from luminal_lab.tensor.sizes import bind_dims, named_sizes
 
 
 class Request(NamedTuple):
-    """What a session asks of its runs, by ids; runs that ask for the same share it."""
+    """A session's requests to a run, by ids; runs with equal requests share it."""
 
     ir: IR
     """The graph as written."""
     compiled: IR | None
-    """What a compile has made of it."""
+    """The compiled form of the graph."""
     keeps_all: bool
     probed: frozenset[int]
     kept: frozenset[int]
     needed: frozenset[int]
-    """What is asked for, and all that it is computed from."""
+    """The requested nodes, and all their ancestors."""
     wanted: frozenset[int]
-    """What a run returns."""
+    """The nodes that a run returns."""
     held: AbstractSet[int]
-    """The values that stay after the run."""
+    """The nodes whose values stay after the run."""
     into: Mapping[int, int] | None
-    """Which node of the compiled graph stands for one as written."""
+    """The node of the compiled graph for each node as written."""
     targets: frozenset[int]
-    """What the compiled graph is asked for."""
+    """The nodes requested from the compiled graph."""
 
 
 class Run(NamedTuple):
-    """What a traced run took, node by node."""
+    """The times and bytes of a traced run, node by node."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[NodeStep, ...]
 
     @property
     def seconds(self) -> float:
@@ -53,7 +53,7 @@ class Run(NamedTuple):
     @override
     def __str__(self) -> str:
         if not self.steps:
-            return "nothing was computed: all values are there, and no data is newer than they are"
+            return "nothing was computed: all values are up to date"
         rows = [f"{'ms':>9}  {'bytes':>12}  node"]
         rows += [
             f"{step.seconds * 1e3:9.3f}  {step.bytes:12,}  {step.node} = {step.node.op.name} : "

@@ -16,7 +16,7 @@ Mentioned: TypeAlias = tuple[tuple[Symbol, Node], ...]
 
 
 def named_sizes(what: str, like: object) -> dict[str, int]:
-    """Return sizes of dims that somebody gave by name; none were for None."""
+    """Return sizes of dims given by name, or an empty dict for None."""
     if like is None:
         return {}
     if not isinstance(like, Mapping):
@@ -46,7 +46,7 @@ def bind_dims(
 ) -> dict[str, int]:
     """Return the size of every symbol that the needed nodes mention (`mentioned`, if known).
 
-    What the needed inputs do not decide, those of other inputs may: x.full_like(2) reads no x.
+    Other inputs may determine sizes that the needed ones do not: x.full_like(2) reads no x.
     """
     if not ir.symbols:
         return {}
@@ -81,17 +81,17 @@ def bind_dims(
 
 
 def mentions(ir: IR, needed: Iterable[int]) -> Mentioned:
-    """Return the symbols that nodes mention, each with the first that does."""
-    found: dict[Symbol, Node] = {}
+    """Return the symbols that nodes mention, each with the first such node."""
+    nodes: dict[Symbol, Node] = {}
     for id in sorted(needed):
         node = ir[id]
         for type in node.types:
             for dim in type.shape:
                 for symbol in symbols(dim):
-                    found.setdefault(symbol, node)
+                    nodes.setdefault(symbol, node)
         for symbol in node.op.symbols():
-            found.setdefault(symbol, node)
-    return tuple(found.items())
+            nodes.setdefault(symbol, node)
+    return tuple(nodes.items())
 
 
 def _check_bound(mentioned: Mentioned, sizes: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""What a graph begins with: inputs, parameters, constants, ranges, random numbers."""
+"""The sources of a graph: inputs, parameters, constants, ranges, random numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from luminal_lab.tensor.parameter import Parameter
 
 @partial(told_methods, on="cx.", also=("dim", "scope"))
 class Sources(Workspace):
-    """The methods of a graph that make tensors from nothing."""
+    """The methods of a graph that create tensors without sources."""
 
     def __init__(self, name: str, seed: int = 0) -> None:
         super().__init__(name)
@@ -58,7 +58,7 @@ class Sources(Workspace):
             return self.source(Input(type.dtype, type.shape), name)
 
     def parameter(self, parameter: Parameter) -> Tensor:
-        """Return the input that borrows a parameter's value: one for each parameter."""
+        """Return the input that borrows a parameter's value; each parameter has one."""
         with self.whole():
             if not isinstance(parameter, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
                 raise GraphError(
@@ -74,11 +74,11 @@ class Sources(Workspace):
     @property
     @abstractmethod
     def ir(self) -> IR:
-        """What was written, as a value."""
+        """The graph as written, as a value."""
 
     @abstractmethod
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
-        """Make an output the value of an input in the next run."""
+        """Carry an output to an input for the next run."""
 
     @override
     def take_back(self, mark: Mark, error: BaseException) -> None:
@@ -98,7 +98,7 @@ class Sources(Workspace):
         return self.full((), value, dtype)
 
     def full(self, shape: ShapeLike, value: Scalar, dtype: DTypeLike | None = None) -> Tensor:
-        """Return one number everywhere."""
+        """Return a tensor filled with one number."""
         with self.whole():
             value = self._scalar("full", value)
             if dtype is None:
@@ -146,15 +146,15 @@ class Sources(Workspace):
                         f"arange: {first} to {last} by {by} has no number of elements",
                         hint="give finite numbers",
                     )
-                size, found = max(0, math.ceil(count)), DType.float32
+                size, inferred = max(0, math.ceil(count)), DType.float32
             else:
                 span = last - first if by > 0 else first - last
-                size, found = (span + abs(by) - 1) // abs(by), DType.int64
+                size, inferred = (span + abs(by) - 1) // abs(by), DType.int64
                 if isinstance(size, int):
                     size = max(0, size)
-            wanted = found if dtype is None else as_dtype(dtype)
-            counter = wanted if wanted.kind == found.kind else found
-            if counter.is_half:  # counts beyond what a half can hold exactly
+            wanted = inferred if dtype is None else as_dtype(dtype)
+            counter = wanted if wanted.kind == inferred.kind else inferred
+            if counter.is_half:  # halves cannot hold large counts exactly
                 counter = DType.float32
             tensor = self.source(Iota(counter, (size,)))
             if by != 1:
@@ -195,14 +195,14 @@ class Sources(Workspace):
             return (across == down).cast(dtype)
 
     def _scalar(self, what: str, value: object) -> Scalar:
-        """Return a number; a symbolic dim, or a text that stands for one, becomes known here."""
+        """Return a number or a dim; a symbolic dim, or its text, is declared here."""
         number = value if isinstance(value, str) else as_scalar(what, value)
         return self.as_integer(number) if isinstance(number, (str, Expr)) else number
 
     # -- random numbers ----------------------------------------------------------------------------
 
     def rand(self, *shape: ShapeLike, seed: int | None = None) -> Tensor:
-        """Return uniform random numbers from 0 up to but not including 1, anew in each run."""
+        """Return uniform random numbers from 0 up to but not including 1, new ones in each run."""
         with self.whole():
             dims = self.as_shape(shape[0] if len(shape) == 1 else tuple(shape))  # pyright: ignore[reportArgumentType]  # dims, if several
             key = self.seed if seed is None else _whole("seed", seed)

@@ -1,4 +1,4 @@
-"""What a session holds: the data of its inputs, the results of its runs, and the runs."""
+"""The state of a session: the data of its inputs, its runs, and their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.binding import fit, solve_shape
 from luminal_lab.core.dims import Symbol, check_bounds
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Probe, Step, interpret, stoppable
+from luminal_lab.core.interpret import Environment, NodeStep, Probe, interpret, stoppable
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import here
@@ -42,7 +42,7 @@ from luminal_lab.tensor.trees import Tree, leaves
 
 
 class Program(Protocol):
-    """What a compile has made of a graph: the same outputs, in the same order."""
+    """A compiled graph, with the same outputs in the same order."""
 
     @property
     def written(self) -> IR:
@@ -59,7 +59,7 @@ class Program(Protocol):
         environment: Environment,
         wanted: AbstractSet[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None,
+        trace: list[NodeStep] | None,
     ) -> dict[int, Array]:
         """Return the values of nodes of that graph, by their ids."""
         ...
@@ -72,37 +72,37 @@ class Store(Sources):
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(name, seed)
         self.step = 0
-        """The count of runs, which random numbers depend on."""
+        """The count of runs; random numbers depend on it."""
         self._data: dict[int, Array] = {}
         self._providers: dict[int, Callable[[], object]] = {}
         self._versions: dict[Parameter, int] = {}
-        self._given: dict[int, int] = {}  # how often inputs were given data
+        self._given: dict[int, int] = {}  # how often each input got data
         self._values: dict[int, Array] = {}
-        # What is asked for, each with the notebook cells that did.
+        # Requests, each with the notebook cells that made it.
         self._outputs: dict[int, set[str | None]] = {}
         self._probes: dict[int, list[tuple[str | None, Probe]]] = {}
         self._cell: str | None = None
         self._kept: set[int] = set()
-        self._unseen: set[int] = set()  # values that a probe, or a new compile, is yet to see
+        self._unseen: set[int] = set()  # values that a probe or a new compile has not seen yet
         self._carries: dict[int, int] = {}
         self._functions: dict[str, Callable[..., object]] = {}
         self._set_dims: dict[str, int] = {}
         self._bound: dict[str, int] = {}
-        self._changed: set[int] = set()  # inputs that are newer than the values
+        self._changed: set[int] = set()  # inputs newer than the values
         self._carried: set[int] = set()  # the same, but from the next run on
         self._reach: Reach | None = None
         self._request: Request | None = None
-        self._turns: dict[int, object] = {}  # whose run is under way, by process
+        self._turns: dict[int, object] = {}  # the process whose run is under way
 
     @property
     @override
     def ir(self) -> IR:
-        """What was written, as a value."""
-        self.within()  # what was broken off is not a part of it
+        """The graph as written, as a value."""
+        self.within()  # without the call that was broken off
         return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
 
     def program(self) -> Program | None:
-        """Return what runs in place of the graph as written, if it was compiled."""
+        """Return the compiled graph to run instead of the graph as written, if any."""
         return None
 
     # -- data --------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Store(Sources):
         return node, array
 
     def give(self, node: Node, data: Array | Callable[[], object]) -> None:
-        """Make an array, or what a function will return, the data of an input."""
+        """Set the data of an input to an array, or to a function's later result."""
         parameter = self._parameter(node.id)
         with held():
             self._changed.add(node.id)
@@ -145,7 +145,7 @@ class Store(Sources):
         return self._lent.get(id)
 
     def set_dim(self, name: str | Symbol, size: int | None) -> None:
-        """Give a symbolic dim its size, where no input's data does; with None, take it back."""
+        """Set the size of a symbolic dim that no input's data determines; None unsets it."""
         with self.whole():
             name = str(name)
             if name not in self._dims:
@@ -166,7 +166,7 @@ class Store(Sources):
             self._set_dims[name] = number
 
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
-        """Make an output the value of an input in the next run, without a copy.
+        """Carry an output to an input for the next run, without a copy.
 
         >>> from luminal_lab.session import Graph
         >>> cx = Graph()
@@ -185,12 +185,12 @@ class Store(Sources):
                     hint="both must have one type; what grows is an input of its full size, "
                     "whose rows are set with update(rows, at)",
                 )
-            for one, other in self._carries.items():
-                if (one == new.id) != (other == old.id):
+            for source, target in self._carries.items():
+                if (source == new.id) != (target == old.id):
                     raise GraphError(
-                        f"carry: %{self.node(one).name} goes to the input "
-                        f"%{self.node(other).name} already",
-                        hint=f"an output goes to one input; drop() %{self.node(one).name} first",
+                        f"carry: %{self.node(source).name} goes to the input "
+                        f"%{self.node(target).name} already",
+                        hint=f"an output goes to one input; drop() %{self.node(source).name} first",
                     )
             with held():
                 self._carries[new.id] = old.id
@@ -201,8 +201,8 @@ class Store(Sources):
         """Move values to inputs, of this graph or another, without copying them."""
         with self.whole():
             moves = [
-                (one, other, *_moved("transfer", one, other))
-                for one, other in leaves("transfer", source, target)
+                (leaf, twin, *_moved("transfer", leaf, twin))
+                for leaf, twin in leaves("transfer", source, target)
             ]
             for k, (_, taking, *_) in enumerate(moves):
                 if any(taking.node is other.node for _, other, *_ in moves[:k]):
@@ -264,7 +264,7 @@ class Store(Sources):
             self._providers.pop(id, None)
 
     def delete_inputs(self, *tensors: Tensor) -> None:
-        """Turn computed values into inputs, so that what they were computed from can go."""
+        """Turn computed values into inputs, so that their ancestors can be dropped."""
         with self.whole():
             values = {self._own("delete_inputs", t).id: self.owned(t) for t in tensors}
             behind = self.ir.ancestors(values) - values.keys()
@@ -318,10 +318,10 @@ class Store(Sources):
                     call(tensor)
 
     def reset(self) -> None:
-        """Forget all data and all values; what was written stays."""
+        """Forget all data and all values; the graph stays."""
         with held():
-            for place in (self._data, self._providers, self._values, self._set_dims, self._bound):
-                place.clear()
+            for table in (self._data, self._providers, self._values, self._set_dims, self._bound):
+                table.clear()
 
     @override
     def probe(self, tensor: Lazy, call: Probe) -> None:
@@ -334,15 +334,15 @@ class Store(Sources):
     def unask(self, id: int) -> None:
         with held():
             self._kept.discard(id)
-            for place in (self._outputs, self._carries, self._probes, self._values):
-                place.pop(id, None)
+            for table in (self._outputs, self._carries, self._probes, self._values):
+                table.pop(id, None)
 
     # -- running -----------------------------------------------------------------------------------
 
     def execute(self, *, keep_all: bool = False, trace: bool = False) -> Run | None:
-        """Compute what is retrieved and not computed yet.
+        """Compute all retrieved values that are missing or outdated.
 
-        With `keep_all` every value on the way is kept and can be read; with `trace` the time and
+        With `keep_all` every intermediate value is kept and can be read; with `trace` the time and
         the bytes of each node are returned.
         """
         flag("execute: keep_all", keep_all)
@@ -350,7 +350,7 @@ class Store(Sources):
         if self.running:
             raise self.busy("execute")
         program, step = self.program(), self.step
-        # Nothing is written meanwhile, so that there is nothing to take back.
+        # Nothing is written meanwhile, so there is nothing to take back.
         try:
             with held(), self.turn("execute"):
                 return self._execute(program, keep_all, trace)
@@ -366,7 +366,7 @@ class Store(Sources):
         except LabError:
             with self.whole():
                 raise
-        except MemoryError as error:  # of what is worked out about values
+        except MemoryError as error:  # for caches about values
             raise DeviceError(
                 f"execute: out of memory: {error or 'Python had none left'}",
                 where=str(here() or "") or None,
@@ -376,14 +376,14 @@ class Store(Sources):
     @property
     @override
     def running(self) -> bool:
-        # A process that was forked does not go on with what its parent was at.
+        # A forked process does not continue its parent's run.
         return os.getpid() in self._turns
 
     @contextmanager
     def turn(self, what: str) -> Generator[None, None, None]:
-        """Keep others from running the graph meanwhile, or say that somebody does."""
+        """Lock the graph for a run, or raise if a run is under way."""
         process, mine = os.getpid(), object()
-        # One step, so that of two threads one alone has the turn.
+        # One atomic step, so that only one of two threads succeeds.
         if self._turns.setdefault(process, mine) is not mine:
             raise self.busy(what)
         try:
@@ -392,7 +392,7 @@ class Store(Sources):
             self._turns.pop(process, None)
 
     def busy(self, what: str) -> GraphError:
-        """Return the error that says that a run is under way."""
+        """Return the error for a run under way."""
         return GraphError(
             f"{what}: the graph {self.name!r} is running already",
             where=str(here() or "") or None,
@@ -400,7 +400,7 @@ class Store(Sources):
         )
 
     def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:
-        """Do a run; Ctrl-C waits, but for what computes values, as that changes none of these."""
+        """Run the graph; Ctrl-C waits, except while values are computed, which changes no state."""
         ir = self.ir
         reach = self._reached(ir)
         request = self._requested(ir, reach, program, keep_all)
@@ -411,7 +411,7 @@ class Store(Sources):
             if self._versions.get(parameter) != version:
                 changed.add(self._parameters[parameter])
         known = self._known(reach, changed, dims)
-        steps: list[Step] | None = [] if trace else None
+        steps: list[NodeStep] | None = [] if trace else None
         values = _interpret(
             ir if program is None else program,
             Environment(
@@ -426,7 +426,7 @@ class Store(Sources):
             {id: v for id, v in known.items() if id not in self._unseen} if known else known,
             steps,
         )
-        # Nothing fails from here on, or is broken off.
+        # From here on nothing can fail or be broken off.
         if known:
             values = {id: known[id] for id in known if id in request.held} | values
         self._values = values
@@ -440,7 +440,7 @@ class Store(Sources):
         return None if steps is None else Run(tuple(steps))
 
     def _requested(self, ir: IR, reach: Reach, program: Program | None, keep_all: bool) -> Request:
-        """Return what is asked for; while nothing else is, it is not worked out again."""
+        """Return the current requests, cached until they change."""
         compiled, last = None if program is None else program.ir, self._request
         if (
             last is not None
@@ -454,7 +454,7 @@ class Store(Sources):
         asked = self._outputs.keys() | self._probes.keys()
         if not asked:
             raise GraphError(
-                "execute: nothing is retrieved, so that there is nothing to compute",
+                "execute: nothing is retrieved, so there is nothing to compute",
                 hint="call retrieve() on the tensors whose values you want",
             )
         needed = reach.needed(asked)
@@ -463,7 +463,7 @@ class Store(Sources):
             wanted = {id for id in needed if not ir[id].extra}
         into: dict[int, int] | None = None
         if program is not None:
-            # What a pass has kept means what it meant.
+            # Nodes that passes have kept keep their meaning.
             into = {id: id for id in wanted if program.written[id] in program.ir}
             into |= zip(program.written.output_ids, program.ir.output_ids, strict=True)
         self._request = Request(
@@ -484,7 +484,7 @@ class Store(Sources):
         return {id: [call for _, call in probes] for id, probes in self._probes.items()}
 
     def _known(self, reach: Reach, changed: set[int], dims: Mapping[str, int]) -> dict[int, Array]:
-        """Return the values that are those of the present inputs."""
+        """Return the values that are valid for the present inputs."""
         if dims and self._is_new(dims):
             return {}
         if not changed or not self._values:
@@ -493,7 +493,7 @@ class Store(Sources):
         return {id: value for id, value in self._values.items() if id not in stale}
 
     def _reached(self, ir: IR) -> Reach:
-        """Return what is known of what depends on what."""
+        """Return the cached dependencies of the graph."""
         if self._reach is None or not self._reach.is_of(ir):
             self._reach = Reach(ir)
         return self._reach
@@ -530,8 +530,10 @@ class Store(Sources):
         if parameter is not None:
             return parameter.value
         if node.id not in self._data:
-            made = opened(self._providers[node.id])
-            self._data[node.id] = fit(f"set: %{node.name}", made, node.type, self._dims, copy=False)
+            value = opened(self._providers[node.id])
+            self._data[node.id] = fit(
+                f"set: %{node.name}", value, node.type, self._dims, copy=False
+            )
         return self._data[node.id]
 
     # -- checks ------------------------------------------------------------------------------------
@@ -560,7 +562,7 @@ class Store(Sources):
         return node
 
     def _unused(self, ids: Iterable[int]) -> set[int]:
-        """Return those of some nodes that nothing else reads, retrieves or is carried to."""
+        """Return those of some nodes that are not read, retrieved or carried elsewhere."""
         ir = self.ir
         gone: set[int] = set()
         for id in sorted((id for id in ids if id in ir), reverse=True):
@@ -576,9 +578,9 @@ def _interpret(
     environment: Environment,
     request: Request,
     known: Mapping[int, Array],
-    trace: list[Step] | None,
+    trace: list[NodeStep] | None,
 ) -> dict[int, Array]:
-    """Return the values of nodes as written, by what a compile made of them if there was one."""
+    """Return the values of nodes as written, through the compiled graph if there is one."""
     into = request.into
     if isinstance(what, IR) or into is None:
         assert isinstance(what, IR)
@@ -596,7 +598,7 @@ def _interpret(
 
 
 def _moved(what: str, source: Lazy, target: Lazy) -> tuple[Node, Array]:
-    """Return the input that a value moves to, and the value as it fits there."""
+    """Return the input that a value moves to, and the value in the input's type."""
     return _session(target).fitted(what, target, _session(source).owned(source))
 
 

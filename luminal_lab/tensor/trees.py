@@ -11,46 +11,46 @@ from luminal_lab.tensor.lazy import Lazy
 
 Tree: TypeAlias = "Tensor | Iterable[Tree] | Mapping[str, Tree]"
 DEEPEST = 1_000
-"""How many levels deep lists, tuples and dicts of tensors may be nested."""
+"""The deepest nesting of lists, tuples and dicts of tensors."""
 
 
 def leaves(what: str, *trees: Tree) -> Iterator[tuple[Tensor, ...]]:
-    """Yield the tensors in nested lists, tuples and dicts, of several trees those at one place."""
+    """Yield the tensors in nested lists, tuples and dicts; for several trees, those in parallel."""
     levels: list[Iterator[tuple[Tree, ...]]] = [iter([trees])]
     while levels:
-        places = next(levels[-1], None)
-        if places is None:
+        parts = next(levels[-1], None)
+        if parts is None:
             levels.pop()
             continue
-        tensors = tuple(place for place in places if isinstance(place, Tensor))
-        if len(tensors) == len(places):
+        tensors = tuple(part for part in parts if isinstance(part, Tensor))
+        if len(tensors) == len(parts):
             yield tensors
             continue
         branches: list[Mapping[Any, Tree]] = []
-        for place in places:
-            branch = _branches(place)
+        for part in parts:
+            branch = _branches(part)
             if branch is not None:
                 branches.append(branch)
-            elif not isinstance(place, Tensor):
+            elif not isinstance(part, Tensor):
                 raise GraphError(
-                    f"{what}: {place!r} is not a tensor", hint="nest lists, tuples and dicts"
+                    f"{what}: {part!r} is not a tensor", hint="nest lists, tuples and dicts"
                 )
         keys = branches[0].keys()
-        if len(branches) < len(places) or any(keys != branch.keys() for branch in branches):
+        if len(branches) < len(parts) or any(keys != branch.keys() for branch in branches):
             raise GraphError(
-                f"{what}: the two sides differ: {' and '.join(map(_outline, places))}",
+                f"{what}: the two sides differ: {' and '.join(map(_outline, parts))}",
                 hint="give both sides the same structure of lists, tuples and dicts",
             )
         if len(levels) > DEEPEST:
             raise GraphError(
-                f"{what}: what is given is nested more than {DEEPEST} levels deep",
+                f"{what}: the argument is nested more than {DEEPEST} levels deep",
                 hint="a list that contains itself has no end",
             )
         levels.append(iter([tuple([branch[key] for branch in branches]) for key in keys]))
 
 
 def _branches(tree: Tree) -> Mapping[Any, Tree] | None:
-    """Return what a list, tuple, dict or iterator holds, by index or key; None for all else."""
+    """Return the entries of a list, tuple, dict or iterator by index or key; None for others."""
     given = cast("Any", tree)
     if isinstance(tree, (str, bytes, type)) or hasattr(given, "dtype"):
         return None

@@ -1,12 +1,12 @@
 """Sliding windows over any number of spatial axes: convolution, pooling, patches, resizing.
 
-Values are [batch, channels, *spatial]. No patch is copied: windows are views, and what is made of
-them is a sum of products (`contract`), a sum or a maximum over the axes within each window.
+Values are [batch, channels, *spatial]. No patch is copied: windows are views, and results are
+sums of products (`contract`), sums or maxima over the axes within each window.
 """
 
 from __future__ import annotations
 
-# The functions of this file are parts of its class.
+# The functions of this file use private members of its class.
 # pyright: reportPrivateUsage=false
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number, widened
 from luminal_lab.tensor.movement import whole
 from luminal_lab.tensor.operation import operation
-from luminal_lab.tensor.product import Product, contract
+from luminal_lab.tensor.product import MatrixProducts, contract
 
 P = ParamSpec("P")
 T = TypeVar("T", bound="Windowed")
@@ -37,7 +37,7 @@ CUBIC = -0.75  # the slope that PyTorch's bicubic kernel has
 
 
 def over(count: int, method: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T, P], T]:
-    """Return a method for just `count` spatial axes; the batch axis may be left out."""
+    """Return a method for exactly `count` spatial axes; the batch axis may be left out."""
     name = f"{method.__name__}{count}d"
 
     @wraps(method)
@@ -54,8 +54,8 @@ def over(count: int, method: Callable[Concatenate[T, P], T]) -> Callable[Concate
 
 
 def each(what: str, count: int, **options: Sizes) -> list[tuple[int, ...]]:
-    """Return for each option a whole number for each spatial axis."""
-    found: list[tuple[int, ...]] = []
+    """Return a whole number per spatial axis for each option."""
+    rows: list[tuple[int, ...]] = []
     for name, value in options.items():
         given = value if isinstance(value, Sequence) else (value,)
         if len(given) not in (1, count):
@@ -64,11 +64,11 @@ def each(what: str, count: int, **options: Sizes) -> list[tuple[int, ...]]:
                 hint="give one number, or one for each of them",
             )
         numbers = [whole(f"{what}: the {name}", n, 0 if "padding" in name else 1) for n in given]
-        found.append(tuple(numbers) * (count // len(given)))
-    return found
+        rows.append(tuple(numbers) * (count // len(given)))
+    return rows
 
 
-class Windowed(Product):
+class Windowed(MatrixProducts):
     """Windows that slide along the spatial axes, those after batch and channels."""
 
     __slots__ = ()
@@ -199,7 +199,7 @@ class Windowed(Product):
     ) -> Self:
         """Return the convolution's transpose with kernels [channels, out / groups, *kernel].
 
-        Each position is multiplied by the kernel, and then what falls on one place is added up.
+        Each position is multiplied by the kernel, and results at the same position are added up.
 
         >>> from luminal_lab.session import Graph
         >>> cx = Graph()
@@ -306,7 +306,7 @@ class Windowed(Product):
         padding: Sizes = 0,
         stride: Sizes = 1,
     ) -> Self:
-        """Return an image from the columns that `unfold2d` makes, adding up where they overlap.
+        """Return an image from the columns of `unfold2d`, adding up overlaps.
 
         >>> from luminal_lab.session import Graph
         >>> Graph().tensor((1, 12, 49)).fold((8, 8), 2).shape
@@ -453,12 +453,12 @@ class Windowed(Product):
 
     @operation
     def adaptive_max_pool(self, output_size: Resized) -> Self:
-        """Return the largest values of as many windows as are asked for (None: as there are)."""
+        """Return the largest values of a requested number of windows (None: the axis's size)."""
         return self._adaptive("adaptive_max_pool", output_size, MaxReduce)
 
     @operation
     def adaptive_avg_pool(self, output_size: Resized) -> Self:
-        """Return the means of as many windows as are asked for (None: as there are).
+        """Return the means of a requested number of windows (None: the axis's size).
 
         Window i of n begins at floor(i · size / n) and ends at ceil((i + 1) · size / n).
 
@@ -542,14 +542,14 @@ class Windowed(Product):
                 hint="give one of both, as one number or as one for each spatial axis",
             )
         x = self if "nearest" in mode else widened(self._as_float())
-        for axis, (one, length) in enumerate(zip(wanted, self.shape[2:], strict=True), 2):
+        for axis, (target, length) in enumerate(zip(wanted, self.shape[2:], strict=True), 2):
             old = 0 if isinstance(length, Expr) else length
             if size is None:
-                factor = number("interpolate", "scale_factor", one)
+                factor = number("interpolate", "scale_factor", target)
                 factor = factor if 0 < factor < 1 << 30 else 0.0
                 new = int(old * factor)
             else:
-                new = whole("interpolate: the size", one, 1)
+                new = whole("interpolate: the size", target, 1)
                 factor = new / old if old else 0.0
             if "nearest" in mode and factor >= 1 and factor == int(factor):
                 x = x.expand_dim(axis + 1, int(factor)).flatten(axis, axis + 1)
@@ -557,13 +557,13 @@ class Windowed(Product):
                 x = x._resized(axis, old, new, mode, 1 / factor, align_corners)
             else:
                 raise ShapeError(
-                    f"interpolate: axis {axis} of {self.label} cannot become {one} by {mode!r}",
+                    f"interpolate: axis {axis} of {self.label} cannot become {target} by {mode!r}",
                     hint="a symbolic size can be resized by 'nearest' and a whole factor",
                 )
         return x if "nearest" in mode else x.cast(self._as_float().dtype)
 
     def _resized(self, axis: int, old: int, new: int, mode: str, ratio: float, align: bool) -> Self:
-        """Return one axis resized, whose positions are `ratio` of the old ones apart."""
+        """Return one axis resized, with `ratio` old positions between new ones."""
         if mode == "area":
             sizes = [new if k == axis else None for k in range(2, self.ndim)]
             return self._adaptive("interpolate", sizes, SumReduce)
@@ -581,12 +581,14 @@ class Windowed(Product):
             weights = {0: None}
         elif mode == "bicubic":
             weights = {-1: _far(part), 0: _near(part), 1: _near(-part + 1), 2: _far(-part + 1)}
-        ones = [1] * (self.ndim - axis - 1)
+        trailing = [1] * (self.ndim - axis - 1)
         parts: list[Self] = []
         for offset, weight in weights.items():
-            place = (first + offset).clip(0, old - 1).cast(DType.int64).reshape(new, *ones)
-            taken = self._apply(Gather(axis), place._stretch(self.type.with_axis(axis, new).shape))
-            parts.append(taken if weight is None else taken * weight.reshape(new, *ones))
+            position = (first + offset).clip(0, old - 1).cast(DType.int64).reshape(new, *trailing)
+            taken = self._apply(
+                Gather(axis), position._stretch(self.type.with_axis(axis, new).shape)
+            )
+            parts.append(taken if weight is None else taken * weight.reshape(new, *trailing))
         total = parts[0]
         for part in parts[1:]:
             total = total + part
@@ -605,7 +607,7 @@ def _far(t: T) -> T:
 
 
 class Pooling(NamedTuple):
-    """Where windows lie: sizes, steps and gaps, and the margins that they need."""
+    """The layout of windows: sizes, steps and gaps, and the margins that they need."""
 
     what: str
     sizes: tuple[int, ...]

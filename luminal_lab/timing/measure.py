@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.origin import here
@@ -61,7 +61,7 @@ def measured(
     with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar, load:
         for turn in range(warm_up + rounds):
             bar.now("warm-up" if turn < warm_up else "")
-            steps: list[Step] = []
+            steps: list[NodeStep] = []
             start = perf_counter()
             if isinstance(graph, IR):
                 opened(partial(interpret, graph, mine, wanted=asked, trace=steps))

@@ -101,7 +101,7 @@ def subject_of(
     ir = cx.ir
     if not ir.output_ids:
         raise GraphError(
-            "compare: nothing is retrieved, so that there is nothing to compute",
+            "compare: nothing is retrieved, so there is nothing to compute",
             hint="call retrieve() on the tensors whose values you want",
         )
     sizes = _sizes(ir, dims)

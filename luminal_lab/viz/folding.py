@@ -256,13 +256,13 @@ class _PayloadBuilder:
             box,
             meta.scope,
             "" if origin is None else str(origin._replace(file=self._files[origin.file])),
-            "" if meta.made is None else meta.made.rule,
+            "" if meta.derivation is None else meta.derivation.rule,
             entry.status,
             entry.key in asked.highlight,
         )
 
     def _marks(self, entry: NodeEntry) -> Iterable[Mark]:
-        derivation = entry.node.meta.made
+        derivation = entry.node.meta.derivation
         if entry.key in self.asked.kept:
             yield "kept"
         elif entry.key in self.entries.outputs:

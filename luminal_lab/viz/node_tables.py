@@ -45,7 +45,7 @@ def diff_table(diff: Diff) -> Table:
 def _rows(ir: IR, nodes: Iterable[Node], dims: Mapping[str, int]) -> Iterator[tuple[object, ...]]:
     outputs, inputs = set(ir.output_ids), set(ir.input_ids)
     for node in nodes:
-        origin, derivation = node.meta.origin, node.meta.made
+        origin, derivation = node.meta.origin, node.meta.derivation
         flops, size = _work(ir, node, dims)
         yield (
             *(node.id, node.name, node.op.name, print_node(ir, node).strip()),

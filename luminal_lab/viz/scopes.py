@@ -57,7 +57,7 @@ def scope_tree(entries: Sequence[NodeEntry], hidden: set[int]) -> tuple[Scope, d
         if entry.key in hidden:
             continue
         meta = entry.node.meta
-        backward = meta.made is not None and meta.made.rule.startswith("grad-")
+        backward = meta.derivation is not None and meta.derivation.rule.startswith("grad-")
         chain = known.get((meta.scope, backward))
         if chain is None:
             names = [GRADIENTS] if backward else []

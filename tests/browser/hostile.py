@@ -74,7 +74,7 @@ def hostile_subject() -> Subject:
     for id in range(1, 9):
         made = Derivation(evil(id + 3), (id - 1,))
         table.set(
-            id, Node(id, evil_op(evil(id)), (id - 1,), type, (), meta(id)._replace(made=made))
+            id, Node(id, evil_op(evil(id)), (id - 1,), type, (), meta(id)._replace(derivation=made))
         )
     before = IR(table, [0], [8], name=evil(5))
     after_table = table.copy()

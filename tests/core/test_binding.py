@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_said(data, shape, dtype, text):
 @pytest.mark.parametrize(
     ("data", "held"),
     [
-        (None, "None is no number and no array"),
+        (None, "None is neither a number nor an array"),
         (object(), "a object that holds object"),
         ([1, None], "a list that holds None"),
         ([1, 10**30], "a list that holds numbers of more than 64 bits"),

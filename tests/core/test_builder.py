@@ -257,7 +257,7 @@ def test_a_scope_within_a_call_keeps_what_else_the_call_says():
     assert {line and line.text for line in lines} == {"with cx.whole():  # the call"}
     with cx.deriving("rule", a.node), cx.scope("part"):
         d = x * 5
-    assert d.node.meta == a.node.meta._replace(scope="part", made=Derivation("rule", (a.id,)))
+    assert d.node.meta == a.node.meta._replace(scope="part", derivation=Derivation("rule", (a.id,)))
 
 
 # -- what is worked out once -----------------------------------------------------------------------
@@ -459,13 +459,15 @@ def test_what_is_derived_says_from_what():
         last = x * 2
     made = [tensor.node.meta for tensor in (first, inner, last)]
     assert [meta.scope for meta in made] == ["block", "", "block"]
-    assert [meta.made and (meta.made.rule, meta.made.parents) for meta in made] == [
+    assert [
+        meta.derivation and (meta.derivation.rule, meta.derivation.parents) for meta in made
+    ] == [
         ("grad-mul", (y.id, x.id)),
         ("inner", (x.id,)),
         ("grad-mul", (y.id, x.id)),
     ]
     assert made[0].origin is y.node.meta.origin
-    assert (x * 2).node.meta.made is None
+    assert (x * 2).node.meta.derivation is None
 
 
 def test_what_no_machine_can_count_is_no_dim():

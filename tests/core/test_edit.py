@@ -61,13 +61,13 @@ def test_insert_takes_its_origin_from_what_it_is_like():
     node = edit.insert(Exp2(), "%s", like=["s", "y"], name="e", rule="why-not")
     assert node.meta.origin == Origin("file", 3, "s = x.sin()")
     assert node.meta.scope == "block"
-    assert node.meta.made == Derivation("why-not", (edit["s"].id, edit["y"].id))
+    assert node.meta.derivation == Derivation("why-not", (edit["s"].id, edit["y"].id))
     assert (node.id, str(node), node.type) == (5, "%e", TensorType(DType.float32, (2,)))
     assert edit.users("s") == (edit["y"], node)
     assert edit.sources(node) == (edit["s"],)
     again = edit.insert(Exp2(), node, name="e")
-    assert (str(again), again.meta.made) == ("%e_2", None)
-    assert edit.insert(Exp2(), node.id, like=node).meta.made == Derivation("", (5,))
+    assert (str(again), again.meta.derivation) == ("%e_2", None)
+    assert edit.insert(Exp2(), node.id, like=node).meta.derivation == Derivation("", (5,))
     verify(check_history(edit.base, edit))
 
 
@@ -349,11 +349,9 @@ def test_a_session_is_not_a_graph():
     cx: Any = Graph()
     for call in (Edit, verify):
         error = error_of(lambda call=call: call(cx), GraphError)
-        assert error.message.endswith("needs an IR, and not a Graph")
+        assert error.message.endswith("needs an IR, not a Graph")
         assert error.hint == "use cx.ir, or parse one"
-    assert error_of(lambda: parse(cx), ParseError).message == (
-        "parse: needs a text, and not a Graph"
-    )
+    assert error_of(lambda: parse(cx), ParseError).message == ("parse: needs a text, not a Graph")
 
 
 def test_a_node_of_another_graph_is_not_looked_up_by_its_id():

@@ -208,7 +208,7 @@ def test_an_op_needs_a_docstring_and_a_name_that_text_can_write():
         "op 'test.cube': the class Cube has no docstring\n"
         "hint: say in one sentence what the op computes"
     )
-    with pytest.raises(DefinitionError, match="the class Cube has a name that is no word"):
+    with pytest.raises(DefinitionError, match="the class Cube has an invalid name"):
         cell(CUBES[0].replace("test.cube", "my op"))
     assert "test.cube" not in OPS
 
@@ -219,7 +219,7 @@ FROZEN = (
 PLAIN = FROZEN.partition("\n")[2] + "    axis: int\n"
 INFER = "    def infer(self, x):\n        return x\n"
 NO_DATACLASS = (
-    "op 'test.mine': the class Mine is no frozen dataclass\n"
+    "op 'test.mine': the class Mine is not a frozen dataclass\n"
     "hint: write @dataclass(frozen=True, slots=True) above the class"
 )
 

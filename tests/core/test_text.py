@@ -120,7 +120,7 @@ def test_ids_stay_in_the_text_with_origins():
     ir = edit.ir()
     assert late.id == 3
     assert parse(ir.text(origins=True))["late"].id == 3
-    assert parse(ir.text(origins=True))["late"].meta.made == Derivation("r", (1,))
+    assert parse(ir.text(origins=True))["late"].meta.derivation == Derivation("r", (1,))
     assert parse(str(ir))["late"].id == 1
 
 

@@ -167,7 +167,7 @@ hint: read one result with pick{index = 0}""",
     ),
     "pick of one result": (
         graph(X, record(1, Pick(0), 0)),
-        """verify: g, %1: pick: it takes a node with several results, and not %x, which has one
+        """verify: g, %1: pick: it takes a node with several results, not %x, which has one
   %1 = pick{index = 0} %x : f32[2]
   cell 3, line 7:  y = x.sin()""",
     ),

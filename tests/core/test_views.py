@@ -12,15 +12,15 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, evaluate, known
 from luminal_lab.core.op import Op, View as ViewOp
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 from luminal_lab.core.parse import parse
-from luminal_lab.core.views import View, apply, view_of
+from luminal_lab.core.views import ComposedView, apply, view_of
 from luminal_lab.errors import AxisError, LabError, ShapeError
 
 B, S = Symbol("b", 1, 6), Symbol("s", 2, 8, multiple_of=2)
 BINDINGS = ({"b": 1, "s": 2}, {"b": 3, "s": 4}, {"b": 2, "s": 8})
 
 
-def chain(shape: Shape, *ops: ViewOp) -> View:
-    return View.identity(shape).then(*ops)
+def chain(shape: Shape, *ops: ViewOp) -> ComposedView:
+    return ComposedView.identity(shape).then(*ops)
 
 
 # NumPy's own way to say what each op says.
@@ -48,7 +48,7 @@ def numpys(op: Op, x: np.ndarray) -> np.ndarray:
             raise NotImplementedError(op)
 
 
-def check(view: View, shape: Shape, ops: list[ViewOp], dims: dict[str, int]):
+def check(view: ComposedView, shape: Shape, ops: list[ViewOp], dims: dict[str, int]):
     """Assert that a view shows what NumPy does, and lies where its strides say."""
     sizes = [evaluate(dim, dims) for dim in shape]
     array = want = np.arange(1, math.prod(sizes) + 1).reshape(sizes)
@@ -78,7 +78,7 @@ def test_heads_of_attention_need_no_division():
     heads = split.then(Permute((0, 2, 1, 3)))
     assert str(heads.index) == "(i0, i2, 64*i1 + i3)"
     back = heads.then(Permute((0, 2, 1, 3)), Reshape((B, S, 768)))
-    assert back == View.identity((B, S, 768))
+    assert back == ComposedView.identity((B, S, 768))
     merged = heads.then(Reshape((B * 12, S, 64)))
     assert str(merged.index) == "(i0//12, i1, 64*(i0%12) + i2)"
     assert merged.then(Reshape((B, 12, S, 64))) == heads
@@ -101,7 +101,7 @@ def test_a_convolution_pads_and_slides():
 
 def test_padding_that_is_cut_off_again_is_gone():
     view = chain((B, S), Pad((1, 2), (3, 4)), Slice((1, 2), (B + 1, S + 2), (1, 1)))
-    assert view == View.identity((B, S))
+    assert view == ComposedView.identity((B, S))
 
 
 def test_a_transpose_of_a_transpose_is_nothing():
@@ -109,7 +109,7 @@ def test_a_transpose_of_a_transpose_is_nothing():
     back = (Reshape((6, 4)), Permute((1, 0)), Reshape((24,)))
     view = chain((24,), *ops)
     assert str(view.index) == "(6*(i0%4) + i0//4,)"
-    assert view.then(*back) == View.identity((24,))
+    assert view.then(*back) == ComposedView.identity((24,))
 
 
 def test_independent_axes_never_mix():
@@ -119,8 +119,8 @@ def test_independent_axes_never_mix():
 
 def test_flipping_twice_and_an_axis_of_one():
     assert str(chain((4, S), Flip((0, 1))).index) == "(3 - i0, s - i1 - 1)"
-    assert chain((4, S), Flip((0, 1)), Flip((1, 0))) == View.identity((4, S))
-    assert View.identity((1, 3)).index[0] == 0
+    assert chain((4, S), Flip((0, 1)), Flip((1, 0))) == ComposedView.identity((4, S))
+    assert ComposedView.identity((1, 3)).index[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_flipping_twice_and_an_axis_of_one():
         (chain((S, 6), Reshape((S * 6,))), True),
     ],
 )
-def test_contiguous(view: View, contiguous: bool):
+def test_contiguous(view: ComposedView, contiguous: bool):
     assert view.is_contiguous is contiguous
 
 
@@ -172,7 +172,7 @@ def test_the_chain_below_a_node():
     assert str(view.index) == "(i2, 3*i0 + i1)"
     base, view = view_of(ir, "y")
     assert base is ir["y"]
-    assert view == View.identity(ir["y"].shape)
+    assert view == ComposedView.identity(ir["y"].shape)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ SIZES = st.sampled_from([1, 2, 3, 4, 6, B, S, B + 1, 2 * B])
 @given(st.lists(SIZES, min_size=1, max_size=4), st.data())
 def test_random_chains(sizes: list[Dim], data: st.DataObject):
     shape = tuple(sizes)
-    view, ops = View.identity(shape), []
+    view, ops = ComposedView.identity(shape), []
     for _ in range(data.draw(st.integers(1, 6))):
         op = draw_op(data, view.shape)
         if op is not None:
@@ -256,7 +256,7 @@ def test_random_chains(sizes: list[Dim], data: st.DataObject):
 
 def test_long_chains_stay_short():
     shape = (4, 6, 10)
-    view = View.identity(shape)
+    view = ComposedView.identity(shape)
     for turn in range(40):
         order = ((1, 0, 2), (2, 1, 0), (0, 2, 1))[turn % 3]
         view = view.then(Permute(order))
@@ -267,16 +267,16 @@ def test_long_chains_stay_short():
         )
     assert len(str(view.index)) < 40
     assert view.valid == 1
-    symbolic = View.identity((B, S, 12))
+    symbolic = ComposedView.identity((B, S, 12))
     for _ in range(30):
         symbolic = symbolic.then(Reshape((B * S, 3, 4)), Permute((1, 0, 2)), Permute((1, 0, 2)))
         symbolic = symbolic.then(Reshape((B, S * 12)), Reshape((B, S, 12)), Flip((1,)))
-    assert symbolic == View.identity((B, S, 12))
+    assert symbolic == ComposedView.identity((B, S, 12))
 
 
 @pytest.mark.parametrize("turns", range(1, 6))
 def test_what_does_not_simplify_grows_with_the_chain_only(turns: int):
-    view = View.identity((60,))
+    view = ComposedView.identity((60,))
     for _ in range(turns):
         view = view.then(Reshape((4, 15)), Permute((1, 0)), Reshape((60,)))
     assert len(str(view.index)) < 30 * turns * turns

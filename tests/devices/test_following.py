@@ -46,7 +46,7 @@ def test_launches_and_kernels_stand_for_their_nodes():
     assert cx.compilation.why_not("mul-one", launch)
     nothing: Any = 3.5
     error = error_of(lambda: cx.trace(nothing), GraphError)
-    assert error.message == "trace: 3.5 is no node, and no launch or kernel of this compile"
+    assert error.message == "trace: 3.5 is not a node, launch or kernel of this compile"
 
 
 def test_launches_are_found_by_what_is_known_of_them():

@@ -76,7 +76,7 @@ def origins(ir: IR, files: Mapping[str, str]) -> list[object]:
             file = files.get(origin.file, origin.file)
             # What a terminal would obey, or nobody would see, comes back spelled.
             origin = origin._replace(file=visible(file), text=visible(origin.text))
-        made = node.meta.made
+        made = node.meta.derivation
         if made is not None:
             made = made._replace(rule=visible(made.rule))
         found.append((node.id, node.meta.scope, made, origin))

@@ -130,7 +130,7 @@ def test_modelled_times_of_a_graph_without_launches_have_no_rows():
 
 def test_rules_have_their_python_and_both_sides(facts):
     rule = facts.rules["add-zero"]
-    assert rule.text == "x + 0 → x, if nobody asks for the sign of a zero"
+    assert rule.text == "x + 0 → x, if the sign of a zero does not matter"
     assert rule.source == 'Rule("add-zero", x + 0, x, assumes={"no_signed_zero"})'
     assert (rule.file, rule.needs) == ("simplify.py", ("no_signed_zero",))
     assert [(n.label, n.reads) for n in rule.left.nodes] == [("x", ()), ("0", ()), ("+", (0, 1))]

@@ -262,7 +262,7 @@ def test_scopes():
         (
             lambda: MultiheadAttention(16, 4, 1.5),
             RangeError,
-            "multihead_attention: p is 1.5, which is no probability",
+            "multihead_attention: p is 1.5, which is not a probability",
         ),
         (
             lambda: MultiheadAttention(16, 4)(Graph().tensor((2, 5, 8), name="x")),

@@ -31,7 +31,7 @@ def test_it_drops_in_training_alone(kind):
 
 def test_errors():
     error = error_of(lambda: nn.Dropout(1.5), RangeError)
-    assert error.message == "dropout: p is 1.5, which is no probability"
+    assert error.message == "dropout: p is 1.5, which is not a probability"
     assert "nn.Dropout(1.5)" in error.where
     error = error_of(lambda: nn.Dropout2d(TEXT), DTypeError)
     assert error.message == "dropout2d: p is 'half' and not a number"

@@ -32,7 +32,9 @@ def test_errors_of_calls():
     error = error_of(lambda: nn.Linear(2, 2).initialise(ANY), ArgumentError)
     assert error.message == "initialise: the seed is 'not a number'"
     error = error_of(lambda: nn.Linear(2, 2).to("int8"), DTypeError)
-    assert error.message == ("to: int8 is no float, as the parameters are that would become int8")
+    assert error.message == (
+        "to: int8 is not a float dtype, so it cannot replace that of float parameters"
+    )
     model = nn.Sequential({"a b": nn.Linear(4, 4)})
     error = error_of(lambda: model(x), GraphError)
     assert error.message == "'sequential.a b' cannot be the name of a scope"
@@ -69,7 +71,7 @@ def test_operations_of_parameters_alone_are_refused():
     for call in (lambda: w + w, lambda: w @ 3, lambda: 2 * w, lambda: -w, lambda: w[0]):
         error = error_of(call, GraphError)
         assert error.message == (
-            "parameter w is in no graph, so that there is nothing to write an operation of it into"
+            "parameter w belongs to no graph, so an operation on it has no graph to go into"
         )
         assert error.hint.startswith("use it with a tensor, as in x @ weight")
     error = error_of(lambda: np.ones(2) @ w, GraphError)

@@ -66,7 +66,7 @@ def test_what_is_no_weight_and_no_form_is_said():
     assert error.message == "quantise: there is no form 'q8'"
     assert error.hint == "did you mean 'q8_0'?"
     error = error_of(lambda: ll.quantise([1]), ArgumentError)  # pyright: ignore[reportArgumentType]
-    assert error.message == "quantise: 1 is no parameter"
+    assert error.message == "quantise: 1 is not a parameter"
     assert error.hint == "give a module, a parameter such as layer.weight, or a list of them"
 
 
@@ -75,4 +75,4 @@ def test_what_is_no_weight_is_named_in_one_line():
     wrong: list[Any] = [(x, "%x (2, 2)"), ("model", "'model'"), (3, "3"), ([x], "%x (2, 2)")]
     for given, shown in wrong:
         error = error_of(lambda: ll.quantise(given), ArgumentError)  # noqa: B023  # called at once
-        assert error.message == f"quantise: {shown} is no parameter"
+        assert error.message == f"quantise: {shown} is not a parameter"

@@ -231,7 +231,7 @@ def test_damaged_files(tmp_path, damage):
     path.unlink()  # what is mapped stays as it is
     path.write_bytes(data)
     error = error_of(lambda: model.load(path), InputError)
-    assert error.message == f"load: {path} is no whole file of safetensors: {reason}"
+    assert error.message == f"load: {path} is not a complete safetensors file: {reason}"
     assert error.hint == "fetch it again, or write it with module.save(path)"
     assert "model.load(path)" in error.where
     assert not model.weight.value.any()

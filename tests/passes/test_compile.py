@@ -139,7 +139,7 @@ def test_a_pass_in_one_cell_is_one_among_the_others():
     assert str(snapshot.firings[0]) == "sin-to-exp: %q → %5, because it looks nicer"
     assert snapshot.counts == {"sin-to-exp": 1}
     assert [len(step) for step in snapshot.steps()] == [5, 6]
-    assert compiled.ir["5"].meta.made.rule == "sin-to-exp"
+    assert compiled.ir["5"].meta.derivation.rule == "sin-to-exp"
     assert compiled["sin-to-exp"] is compiled.snapshots[2]
 
 
@@ -257,7 +257,7 @@ BROKEN = {
     ),
     "a result": (
         lambda ir, edit: ir,
-        "pass wrong after the rule 'mul-one': its run returned <IR g: 5 nodes>, and not nothing\n"
+        "pass wrong after the rule 'mul-one': its run returned <IR g: 5 nodes> instead of None\n"
         "hint: change the graph with edit.insert, replace and erase",
     ),
     "an exception": (
@@ -304,7 +304,7 @@ def test_rules_that_chase_each_other_are_named():
 def test_what_is_no_pass():
     ir = graph()
     assert str(error_of(lambda: compile_ir(ir, 3), PassError)) == (
-        "pipeline: 3 is no pass\n"
+        "pipeline: 3 is not a pass\n"
         "hint: give passes, rules, lists of them, or text such as 'simplify, cse, dce'"
     )
 
@@ -323,7 +323,7 @@ def test_what_is_no_pass():
     told = str(error_of(lambda: compile_ir(ir, MUL_ONE, licence={"no_nans"}), PassError))
     assert told.startswith("licence: there is no fact 'no_nans'")
     told = str(error_of(lambda: compile_ir("graph", MUL_ONE), GraphError))
-    assert told.startswith("compile: needs an IR, and not a str")
+    assert told.startswith("compile: needs an IR, not a str")
 
 
 def test_a_graph_that_is_broken_already_is_not_compiled():

@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.draws import KINDS, Drawn, Given, draws
+from luminal_lab.passes.draws import KINDS, Given, Sample, draws
 from luminal_lab.passes.judge import limits_of
 
 FLOATS = [dtype for dtype in DType if dtype.is_float]
@@ -17,7 +17,7 @@ SIZES = {"small": (1e-4, 1e-2), "normal": (0.1, 10), "wide": (1e2, 1e4)}
 """Between which sizes half of some numbers are."""
 
 
-def drawn(text: str, **given: object) -> list[Drawn]:
+def drawn(text: str, **given: object) -> list[Sample]:
     return list(draws(parse(text), Given(**given)))  # pyright: ignore[reportArgumentType]
 
 

@@ -281,7 +281,7 @@ def test_what_was_computed_before_a_compile_in_another_precision_is_computed_ane
 
 def test_errors_name_what_there_is():
     error = error_of(lambda: ll.HalfPrecision("float32"), PassError)
-    assert error.message == "half: float32 is no 16-bit float"
+    assert error.message == "half: float32 is not a 16-bit float"
     assert error.hint == (
         'there are "bfloat16", with the range of float32, and "float16", which is finer'
     )

@@ -173,10 +173,10 @@ def test_classes_of_passes_are_checked():
         "pass 'silent': it has no docstring\nhint: say in one sentence what it does"
     )
     assert str(error_of(no_word, DefinitionError)) == (
-        "pass 'two words': it has a name that is no word: 'two words'\nhint: as in 'no-sines'"
+        "pass 'two words': it has an invalid name: 'two words'\nhint: as in 'no-sines'"
     )
     assert str(error_of(not_frozen, DefinitionError)) == (
-        "pass 'loose': it is no frozen dataclass\n"
+        "pass 'loose': it is not a frozen dataclass\n"
         "hint: write @dataclass(frozen=True) above the class"
     )
 
@@ -190,7 +190,7 @@ def test_classes_of_passes_are_checked():
         """Has no name."""
 
     assert str(error_of(lambda: Pipeline([Plain()]), DefinitionError)) == (
-        "pass 'plain': it is no frozen dataclass\n"
+        "pass 'plain': it is not a frozen dataclass\n"
         "hint: write @dataclass(frozen=True) above the class"
     )
     assert str(error_of(lambda: Pipeline([Nameless()]), DefinitionError)) == (

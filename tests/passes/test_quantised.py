@@ -201,7 +201,7 @@ def test_why_not_says_why_a_weight_was_left_alone():
         cx.parameter(layer.weight).sin().named("s").retrieve()
 
     assert why_not(read) == (
-        "q8_0\nNot at %weight: %s = sin reads it, and is no matmul and no embedding."
+        "q8_0\nNot at %weight: its reader %s = sin is neither a matmul nor an embedding."
     )
 
     def derived(cx, layer, x):

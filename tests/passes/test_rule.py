@@ -148,9 +148,9 @@ def test_facts_are_about_floats():
 def test_rules_and_sets_are_readable():
     one = Rule("cancel", x * recip(x), 1, assumes=FACTS)
     assert str(one) == (
-        "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and nobody asks for "
-        "the sign of a zero and what is divided by is not 0 and what a root or logarithm is taken "
-        "of is not negative and the order of roundings does not matter and a product may be "
+        "cancel: x * recip(x) → 1, if no value is NaN and no value is infinite and the sign of a "
+        "zero does not matter and no divisor is 0 and no argument of a root or logarithm is "
+        "negative and the order of roundings does not matter and a product may be "
         "rounded together with the sum that it is added to"
     )
     two = Rule("swap", op(Permute, x, axes=a) * 2, op(Permute, x * 2, axes=a))
@@ -174,7 +174,7 @@ REFUSED = {
     ),
     "a name": (
         lambda: Rule("add zero", x + 0, x),
-        "rule: 'add zero' is no name\nhint: as in 'add-zero'",
+        "rule: 'add zero' is not a name\nhint: as in 'add-zero'",
     ),
     "a fact": (
         lambda: Rule("r", x + 0, x, assumes={"no_nans"}),
@@ -346,10 +346,10 @@ def test_names_are_one_text_or_several():
     x, y = ll.variables("x", "y")
     assert [str(one) for one in (x, y, *ll.constants("a b"))] == ["x", "y", "a", "b"]
     assert str(error_of(lambda: ll.variables(cast(Any, 3)), DefinitionError)) == (
-        'pattern: 3 is no name\nhint: as in variables("x y")'
+        'pattern: 3 is not a name\nhint: as in variables("x y")'
     )
 
 
 def test_what_is_no_rule_has_no_counterexample():
     error = error_of(lambda: ll.counterexample(cast(Any, "add-zero")), ArgumentError)
-    assert error.message == "counterexample: 'add-zero' is no rule"
+    assert error.message == "counterexample: 'add-zero' is not a rule"

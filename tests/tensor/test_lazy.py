@@ -192,7 +192,7 @@ def test_torch_tensors_are_operands(torch):
     ("operand", "kind", "message"),
     [
         ("3", DTypeError, "add: a str that holds <U1, and not numbers of one of our dtypes"),
-        (None, DTypeError, "add: None is no number and no array"),
+        (None, DTypeError, "add: None is neither a number nor an array"),
         (1j, DTypeError, "add: a complex that holds complex128, and not numbers"),
         (object, DTypeError, "add: a type that holds type, and not numbers"),
         ([[1], [2, 3]], LabError, "add: a list that cannot be read as one array"),

@@ -417,7 +417,7 @@ def test_errors():
         "axes (1,) of %x (2, 3)\nhint: give weight the shape (3,)"
     )
     assert text(ShapeError, lambda: image.group_norm(4)) == (
-        "group_norm: the 6 channels of %image (2, 6, 4) are no 4 equal groups\n"
+        "group_norm: the 6 channels of %image (2, 6, 4) cannot form 4 equal groups\n"
         "hint: num_groups must divide the size of axis 1"
     )
     assert text(ShapeError, lambda: x.instance_norm()) == (
@@ -425,7 +425,7 @@ def test_errors():
         "hint: axis 0 counts samples, and axis 1 channels"
     )
     assert text(RangeError, lambda: x.dropout(1.5)) == (
-        "dropout: p is 1.5, which is no probability\nhint: try p=0.5"
+        "dropout: p is 1.5, which is not a probability\nhint: try p=0.5"
     )
     assert text(DTypeError, lambda: x.dropout("half")) == (
         "dropout: p is 'half' and not a number\nhint: give p as a float"

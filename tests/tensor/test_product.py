@@ -306,7 +306,7 @@ ERRORS = {
     "numbers": (matmul_of((), (4,)), "matmul: %a () has no axes", "use * to multiply by a number"),
     "a number": (
         lambda cx: cx.tensor((2, 2)) @ 3,
-        "matmul: 3 is no tensor",
+        "matmul: 3 is not a tensor",
         "use * for multiples",
     ),
     "dot": (

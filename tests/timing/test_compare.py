@@ -307,7 +307,7 @@ def test_a_device_cannot_be_measured_without_data():
         (
             {"cx": ll.Graph()},
             GraphError,
-            "compare: nothing is retrieved, so that there is nothing to compute",
+            "compare: nothing is retrieved, so there is nothing to compute",
         ),
         ({"rounds": 0}, ArgumentError, "compare: rounds is 0"),
         ({"warm_up": -1}, ArgumentError, "compare: warm_up is -1"),

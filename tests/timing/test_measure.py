@@ -68,7 +68,7 @@ def test_missing_inputs_are_the_usual_error():
     error = error_of(cx.time, InputError)
     assert error.message == "execute: the input %x was never set; it is f32[3]"
     error = error_of(ll.Graph().time, GraphError)
-    assert error.message == "time: nothing is retrieved, so that there is nothing to compute"
+    assert error.message == "time: nothing is retrieved, so there is nothing to compute"
     assert not cx.running
 
 

@@ -1,4 +1,4 @@
-"""What + - * // % and comparisons of expressions make: the rules that keep them canonical."""
+"""Arithmetic and comparisons of expressions: the rules that keep results canonical."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from luminal_lab.core.dims.expression import (
     Quotient,
     Remainder,
     Symbol,
-    made,
-    made_in_order,
     products,
+    sum_in_order,
+    sum_of,
     symbol_of,
     terms_of,
     without,
@@ -31,9 +31,9 @@ from luminal_lab.errors import ShapeError
 
 Table: TypeAlias = dict[Monomial, int]
 MOST_PARTS = 256
-"""Of one expression: its products and their factors, counted together."""
+"""The most products and factors, counted together, in one expression."""
 MOST_ARGUMENTS = 16
-"""Of a min or max."""
+"""The most arguments of a min or max."""
 
 # -- + and * ---------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ def plus(a: Dim, b: Dim) -> Dim:
         terms, number = terms_of(a), int(b)
         if terms and not terms[-1][0]:
             terms, number = terms[:-1], number + terms[-1][1]
-        return made_in_order((*terms, ((), number)) if number else terms)
+        return sum_in_order((*terms, ((), number)) if number else terms)
     table = dict(terms_of(a))
     _add(table, b)
     return _canonical(table)
@@ -61,22 +61,22 @@ def times(a: Dim, b: Dim) -> Dim:
 
 def _add(table: Table, a: Dim, b: Dim = 1, sign: int = 1) -> None:
     """Add a*b."""
-    for one, f in terms_of(a):
-        for two, g in terms_of(b):
-            monomial = _times(one, two)
+    for left, f in terms_of(a):
+        for right, g in terms_of(b):
+            monomial = _times(left, right)
             table[monomial] = table.get(monomial, 0) + f * g * sign
 
 
-def _times(one: Monomial, two: Monomial) -> Monomial:
-    if not one or not two:
-        return one or two
+def _times(left: Monomial, right: Monomial) -> Monomial:
+    if not left or not right:
+        return left or right
     # A comparison times itself is itself.
-    extra = [atom for atom in two if not (isinstance(atom, Negative) and atom in one)]
-    return tuple(sorted((*one, *extra), key=attrgetter("order")))
+    extra = [atom for atom in right if not (isinstance(atom, Negative) and atom in left)]
+    return tuple(sorted((*left, *extra), key=attrgetter("order")))
 
 
 def _canonical(table: Table) -> Dim:
-    dim = made(table.items())
+    dim = sum_of(table.items())
     if sum(len(m) + 1 if f >> 63 in (0, -1) else inf for m, f in terms_of(dim)) > MOST_PARTS:
         raise ShapeError(f"a dim has more than {MOST_PARTS} parts, or huge ones", hint=SMALLER)
     remainders = [a for m, _ in terms_of(dim) for a in m if isinstance(a, Remainder)]
@@ -96,7 +96,7 @@ def _joined(dim: Dim, remainders: list[Remainder]) -> Iterator[Table]:
         ]
         for monomial, factor in terms_of(dim):
             if low in monomial:
-                rest = made([(without(monomial, low), factor)])
+                rest = sum_of([(without(monomial, low), factor)])
                 for high, whole in wholes:
                     wanted, left = Table(), dict(terms_of(dim))
                     del left[monomial]
@@ -132,7 +132,7 @@ def _divided(x: Dim, d: Dim) -> tuple[Dim, Dim]:
     if x == 0 or interval(d)[0] < 1:
         return (0, 0) if x == 0 else (Quotient(x, d), Remainder(x, d))
     for q, r in _divisions(x, d):
-        more = _one_quotient(r, d)
+        more = _only_quotient(r, d)
         if more is not None:
             return q + more, r - more * d
         if len(terms_of(d)) == 1:
@@ -141,7 +141,7 @@ def _divided(x: Dim, d: Dim) -> tuple[Dim, Dim]:
     return Quotient(x, d), Remainder(x, d)
 
 
-def _one_quotient(x: Dim, d: Dim) -> int | None:
+def _only_quotient(x: Dim, d: Dim) -> int | None:
     """Return x // d if its bounds leave one value."""
     low, high = interval(x)
     if isinstance(d, int):
@@ -150,11 +150,11 @@ def _one_quotient(x: Dim, d: Dim) -> int | None:
 
 
 def _divided_rest(x: Dim, d: Dim) -> tuple[Dim, Dim]:
-    """Return x // d and x % d for a product d, of which no term of x is a multiple."""
+    """Return x // d and x % d for a product d that divides no term of x."""
     for step in () if isinstance(x, Symbol) else _steps(x, d):
         # (4*i + j)//12 is i//3 where j < 4
         for y, rest in _divisions(x, step):
-            if _one_quotient(rest, step) == 0:
+            if _only_quotient(rest, step) == 0:
                 q, r = _divided(y, next(_divisions(d, step))[0])
                 return q, r * step + rest
     match [term for term in terms_of(x) if any(isinstance(a, Division) for a in term[0])]:
@@ -174,21 +174,21 @@ def _divided_rest(x: Dim, d: Dim) -> tuple[Dim, Dim]:
 
 
 def _divisions(x: Dim, d: Dim) -> Iterator[tuple[Dim, Dim]]:
-    """Yield q and r with x = q*d + r: once if d is a product, else for some steps of division."""
+    """Yield q and r with x = q*d + r: once if d is a product, else after each division step."""
     (first, k), *more = terms_of(d)
     q, r = Table(), dict(terms_of(x))
     for _ in range(4 if more else 1):
         if more:
-            yield made(q.items()), made(r.items())
+            yield sum_of(q.items()), sum_of(r.items())
         for monomial, factor in [term for term in r.items() if term[1]]:
             rest = _over(monomial, first)
             if rest is not None and (not factor % k or not monomial):
-                part = made([(rest, factor // k)])
+                part = sum_of([(rest, factor // k)])
                 _add(q, part)
                 _add(r, part, d, -1)
                 if more:
                     break
-    yield made(q.items()), made(r.items())
+    yield sum_of(q.items()), sum_of(r.items())
 
 
 def _over(monomial: Monomial, by: Monomial) -> Monomial | None:
@@ -205,17 +205,17 @@ def _exactly(x: Dim, d: Dim) -> Dim | None:
 
 
 def _steps(x: Dim, d: Dim) -> Iterator[Dim]:
-    """Yield what a term of x and the product d have in common, the largest first."""
+    """Yield the common divisors of the product d and each term of x, the largest first."""
     ((monomial, number),) = terms_of(d)
-    found: set[tuple[Monomial, int]] = set()
-    for one, factor in terms_of(x):
+    steps: set[tuple[Monomial, int]] = set()
+    for term, factor in terms_of(x):
         common: Monomial = ()
         for atom in monomial:
-            if one.count(atom) > common.count(atom):
+            if term.count(atom) > common.count(atom):
                 common += (atom,)
-        found.add((common, gcd(factor, number)))
-    found.discard(((), 1))
-    yield from (made([step]) for step in sorted(found, key=_width, reverse=True))
+        steps.add((common, gcd(factor, number)))
+    steps.discard(((), 1))
+    yield from (sum_of([step]) for step in sorted(steps, key=_width, reverse=True))
 
 
 def _width(step: tuple[Monomial, int]) -> tuple[object, ...]:
@@ -234,7 +234,7 @@ def less(x: Dim) -> Dim:
     divisor = reduce(gcd, (factor for monomial, factor in terms_of(x) if monomial), 0)
     # g*y + n < 0 where y + n//g < 0; but seq < 24 reads better than seq//8 < 3.
     scale = divisor // reduce(gcd, (factor for factor, parts in products(x) if parts), 0)
-    return Negative(made((m, factor // divisor * scale) for m, factor in terms_of(x)))
+    return Negative(sum_of((m, factor // divisor * scale) for m, factor in terms_of(x)))
 
 
 def minimum(*dims: Dim) -> Dim:

@@ -1,13 +1,13 @@
-"""What an expression is: a sum of products of atoms, the kinds of atoms, and how they are written.
+"""Expressions: sums of products of atoms, the kinds of atoms, and their text.
 
 Expr
-├── Sum                 3*b*s + 1: what is neither a number nor one atom
+├── Sum                 3*b*s + 1: neither a number nor a single atom
 └── Atom
     ├── Symbol          seq
     ├── Quotient        x//d
     ├── Remainder       x%d
     ├── Extremum        min(…), max(…)
-    └── Negative        1 where x < 0, else 0: what every comparison becomes
+    └── Negative        1 where x < 0, else 0: the form of every comparison
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 DEEPEST = 32
-"""Quotients, remainders, minima and comparisons of one another."""
+"""The deepest nesting of quotients, remainders, minima and comparisons."""
 SMALLER = "give a part of it a name of its own, or a number"
 RESERVED = {*keyword.kwlist, "inf", "nan", "true", "false", "min", "max"}
 
 
 class Expr:
-    """An integer that is not known yet; made by arithmetic, never directly."""
+    """An integer that is not known yet; arithmetic alone creates it."""
 
     __slots__ = ("_hash", "_key", "_text", "terms")
     terms: Terms
@@ -59,7 +59,7 @@ class Expr:
     def __reduce__(self) -> tuple[type[Expr], tuple[object, ...]]:
         return type(self), self._key
 
-    if TYPE_CHECKING:  # arithmetic.py puts these in: they need the classes below, and bounds
+    if TYPE_CHECKING:  # arithmetic.py adds these: they need the classes below, and bounds
 
         def __add__(self, other: Dim) -> Dim: ...
         def __radd__(self, other: int) -> Dim: ...
@@ -106,7 +106,7 @@ Shape: TypeAlias = tuple[Dim, ...]
 
 @final
 class Sum(Expr):
-    """Any polynomial that is not a number and not a single atom."""
+    """Any polynomial that is neither a number nor a single atom."""
 
     __slots__ = ()
 
@@ -120,7 +120,7 @@ class Sum(Expr):
         if not more and factor == 1 and all(isinstance(atom, Negative) for atom in monomial):
             return " and ".join(map(str, monomial))
         terms = [*products(self)]
-        first = next((place for place, (factor, _) in enumerate(terms) if factor > 0), 0)
+        first = next((position for position, (factor, _) in enumerate(terms) if factor > 0), 0)
         terms.insert(0, terms.pop(first))
         text = ""
         for factor, parts in terms:
@@ -136,11 +136,11 @@ class Sum(Expr):
 
 
 class Atom(Expr):
-    """What a polynomial is over: a symbol or a function of expressions."""
+    """A variable of polynomials: a symbol or a function of expressions."""
 
     __slots__ = ("arguments", "depth", "order")
     sign: str
-    """What an atom that is no symbol does with its arguments, as it is written."""
+    """The operator of an atom that is not a symbol, as text."""
 
     def __init__(self, *key: object, arguments: Shape = ()) -> None:
         super().__init__(*key)
@@ -151,7 +151,7 @@ class Atom(Expr):
         if self.depth > DEEPEST:
             raise ShapeError(f"a dim has more than {DEEPEST} nested divisions", hint=SMALLER)
         self.order = str(self)
-        """The place among the atoms of a product, and of products in a sum."""
+        """The sort key among the atoms of a product, and among the products of a sum."""
 
 
 @final
@@ -185,7 +185,7 @@ class Symbol(Atom):
         # The bounds tell symbols of one name apart.
         self.order = f"{name} {low} {high} {multiple_of}"
         if multiple_of > 1:
-            # As a polynomial, seq is 8*(seq//8): what divides it is then plain to see.
+            # As a polynomial, seq is 8*(seq//8), which shows its divisors.
             self.terms = (((Quotient(self, multiple_of),), multiple_of),)
 
     @override
@@ -194,7 +194,7 @@ class Symbol(Atom):
 
 
 class Division(Atom):
-    """A quotient or a remainder, of floor division as Python has it."""
+    """A quotient or a remainder of Python's floor division."""
 
     __slots__ = ("d", "x")
 
@@ -241,7 +241,7 @@ class Extremum(Atom):
 
 @final
 class Negative(Atom):
-    """1 where x < 0, else 0: what every comparison becomes."""
+    """1 where x < 0, else 0: the form of every comparison."""
 
     __slots__ = ("x",)
     sign = "<"
@@ -253,28 +253,28 @@ class Negative(Atom):
     @override
     def write(self) -> str:
         terms = terms_of(self.x)
-        sides = [made((m, sign * f) for m, f in terms if m and f * sign > 0) for sign in (1, -1)]
+        sides = [sum_of((m, sign * f) for m, f in terms if m and f * sign > 0) for sign in (1, -1)]
         number = sum(f for m, f in terms if not m)
         if sides[0] == 0:
             sides[0] = number
         elif number:
-            sides[1] = made([*terms_of(sides[1]), ((), -number)])
+            sides[1] = sum_of([*terms_of(sides[1]), ((), -number)])
         return " < ".join(f"({side})" if " < " in str(side) else str(side) for side in sides)
 
 
 def terms_of(dim: Dim) -> Terms:
-    """Return the products that a dim is the sum of, each with its factor."""
+    """Return the products whose sum is a dim, each with its factor."""
     return dim.terms if isinstance(dim, Expr) else (((), int(dim)),) if dim else ()
 
 
-def made(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+def sum_of(terms: Iterable[tuple[Monomial, int]]) -> Dim:
     """Return the sum of distinct products."""
     kept = sorted((term for term in terms if term[1]), key=_order)
-    return made_in_order(tuple(kept))
+    return sum_in_order(tuple(kept))
 
 
-def made_in_order(terms: Terms) -> Dim:
-    """Return the sum of terms that are in order already."""
+def sum_in_order(terms: Terms) -> Dim:
+    """Return the sum of terms that are already in order."""
     if len(terms) > 1:
         return Sum(terms)
     if not terms:
@@ -297,7 +297,7 @@ def _order(term: tuple[Monomial, int]) -> tuple[bool, list[str]]:
 
 
 def products(dim: Dim) -> Iterator[tuple[int, list[Atom]]]:
-    """Yield each term as a number and what it multiplies, with 8*(seq//8) as seq."""
+    """Yield each term as a number and its atoms, with 8*(seq//8) as seq."""
     for monomial, factor in terms_of(dim):
         parts: list[Atom] = []
         for atom in monomial:
@@ -321,11 +321,11 @@ def symbol_of(atom: Atom) -> Symbol | None:
 
 def without(monomial: Monomial, atom: Atom) -> Monomial:
     """Return a product without one of its atoms."""
-    place = monomial.index(atom)
-    return monomial[:place] + monomial[place + 1 :]
+    index = monomial.index(atom)
+    return monomial[:index] + monomial[index + 1 :]
 
 
 def _operand(dim: Dim) -> str:
-    """Write an expression so that it can stand beside any operator."""
+    """Return the text of an expression as an operand, in brackets where needed."""
     alone = dim >= 0 if isinstance(dim, int) else isinstance(dim, (Symbol, Extremum))
     return str(dim) if alone else f"({dim})"

@@ -1,4 +1,4 @@
-"""How large and how small an expression can be: sound, not always tight."""
+"""Bounds of expressions: sound, not always tight."""
 
 from functools import lru_cache
 from math import inf
@@ -14,7 +14,7 @@ from luminal_lab.core.dims.expression import (
     Quotient,
     Remainder,
     Symbol,
-    made,
+    sum_of,
     terms_of,
     without,
 )
@@ -62,9 +62,9 @@ def _greatest(dim: Dim) -> float:
 
 
 def _raised(dim: Dim, steps: int = 16) -> Dim:
-    """Return a dim that is nowhere smaller, with atoms replaced by their symbolic limits.
+    """Return an upper bound of a dim, with atoms replaced by their symbolic limits.
 
-    What is equal then cancels: i*n + j < m*n for an index i below m and j below n.
+    Equal terms then cancel: i*n + j < m*n for an index i below m and j below n.
     """
     for monomial, factor in terms_of(dim):
         for atom in monomial:
@@ -73,8 +73,8 @@ def _raised(dim: Dim, steps: int = 16) -> Dim:
             if steps and (low >= 0 or high <= 0):
                 limit = _limits(atom)[(low >= 0) == (factor > 0)]
                 if isinstance(limit, Expr):
-                    others = dim - made([(monomial, factor)])
-                    return _raised(others + made([(rest, factor)]) * limit, steps - 1)
+                    others = dim - sum_of([(monomial, factor)])
+                    return _raised(others + sum_of([(rest, factor)]) * limit, steps - 1)
     return dim
 
 
@@ -94,7 +94,7 @@ def _product(monomial: Monomial) -> Interval:
 
 @lru_cache(1 << 15)
 def _limits(atom: Atom) -> tuple[Dim | float, Dim | float]:
-    """Return what an atom lies between; the limits may be symbolic."""
+    """Return the limits of an atom, which may be symbolic."""
     match atom:
         case Symbol(low=least, high=most):
             return least, inf if most is None else most

@@ -11,12 +11,12 @@ from luminal_lab.errors import DimError, ParseError, nearest
 
 Names = Callable[[str], Dim]
 MOST_LETTERS = 2_000
-"""Of an expression as text."""
+"""The most letters of an expression as text."""
 WORDS = re.compile(
     rf"""(?:\s|{NAME.pattern}(?!['"])|[0-9]{{1,40}}(?:\.[0-9]*)?(?![\w.])|'[^'\\\n]*'"""
     rf"""|[]<>=*/%(),[~&|^!:+-])*+"""
 )
-"""What an expression is made of: Python's parser would take more numbers than ours."""
+"""The tokens of an expression: Python's parser alone would accept more numbers."""
 BINARY: Mapping[type[ast.AST], Callable[[Dim, Dim], Dim]] = {
     ast.Add: lambda a, b: a + b,
     ast.Sub: lambda a, b: a - b,
@@ -35,7 +35,7 @@ POSITION = re.compile(r"i[0-9]+")
 
 
 def free_name(name: str) -> str:
-    """Return the name of a dim, which must not be one of the positions in views."""
+    """Return the name of a dim, or raise if it names a position in views."""
     if POSITION.fullmatch(name):
         raise DimError(
             f"a dim cannot be called {name!r}: i0, i1, … are the positions in views",
@@ -45,7 +45,7 @@ def free_name(name: str) -> str:
 
 
 def parse_dim(text: str, table: Mapping[str, Symbol], *, declare: bool = False) -> Dim:
-    """Read an expression; unknown names are an error, or become plain symbols with `declare`.
+    """Read an expression; unknown names are errors, or become plain symbols with `declare`.
 
     >>> parse_dim("2*p + min(q, 4)", {}, declare=True)
     min(4, q) + 2*p

@@ -14,18 +14,18 @@ from luminal_lab.errors import DimError
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Functions: TypeAlias = Mapping[str, Callable[..., Any]]
-"""What atoms do with their arguments, by their signs."""
+"""The functions of atoms, by their signs."""
 
 
 @lru_cache(1 << 15)
 def symbols(dim: Dim) -> tuple[Symbol, ...]:
     """Return the symbols that an expression mentions, by name."""
     atoms = {atom for _, parts in products(dim) for atom in parts}
-    found = {atom for atom in atoms if isinstance(atom, Symbol)}
-    for atom in atoms - found:
+    free = {atom for atom in atoms if isinstance(atom, Symbol)}
+    for atom in atoms - free:
         for argument in atom.arguments:
-            found.update(symbols(argument))
-    return tuple(sorted(found, key=lambda symbol: symbol.order))
+            free.update(symbols(argument))
+    return tuple(sorted(free, key=lambda symbol: symbol.order))
 
 
 def _worked_out(
@@ -34,7 +34,7 @@ def _worked_out(
     functions: Functions,
     number: Callable[[int], Any] = int,
 ) -> Any:  # noqa: ANN401  # of whatever type the symbols' values are
-    """Return a dim with values for its symbols, and with functions for all but + and *."""
+    """Return a dim evaluated with values for symbols and functions for all but + and *."""
     total = number(0)
     for factor, parts in products(dim):
         term = number(factor)
@@ -86,7 +86,7 @@ def evaluate_array(dim: Dim, env: Mapping[str, Ints | int]) -> Ints:
 def evaluate_float(dim: Dim, env: Mapping[str, float]) -> float:
     """Return the value of an expression for fractional values of its symbols.
 
-    Only what is divided or compared is rounded down before.
+    Only operands of divisions and comparisons are rounded down first.
     """
     whole = {name: int(value) for name, value in env.items()}
     return sum(

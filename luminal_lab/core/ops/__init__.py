@@ -1,6 +1,6 @@
 """The ops, a file for each family; importing this package registers them all."""
 
-# What is imported here is what the package has.
+# These imports are the public names of the package.
 # ruff: noqa: F401
 # pyright: reportUnusedImport=false
 

@@ -1,7 +1,7 @@
-"""The functions that kernels have beside the primitive ops: exp, tanh, gelu, floor and the like.
+"""Functions that kernels have beside the primitive ops: exp, tanh, gelu, floor and the like.
 
-A graph that is written has none of them: the pass `intrinsics` puts them where it finds how
-tensors spell them. Their names begin with `math.`, so that a notebook's own ops can be called exp.
+A graph as written has none of them: the pass `intrinsics` inserts them where it recognises their
+formulas. Their names begin with `math.`, so that a notebook's own ops can be called exp.
 """
 
 import math
@@ -21,7 +21,7 @@ PREFIX = "math."
 
 
 class Intrinsic(Elementwise):
-    """An elementwise op on floats for which C has a function: lab_exp_f32 is that of `math.exp`."""
+    """An elementwise op on floats with a C function, as lab_exp_f32 for `math.exp`."""
 
     __slots__ = ()
     cost: ClassVar[int] = 10
@@ -44,7 +44,7 @@ class Whole(Simple):
 
 @dataclass(frozen=True, slots=True)
 class FusedMul(Mul):
-    """x · y for a sum, which may be rounded together with it: a fused multiply-add."""
+    """x · y as a term of a sum that may be rounded with it: a fused multiply-add."""
 
     name: ClassVar[str] = "fused_mul"
 
@@ -145,7 +145,7 @@ class Gelu(Unary, Intrinsic):
 
 @dataclass(frozen=True, slots=True)
 class GeluTanh(Unary, Intrinsic):
-    """x · sigmoid(2 √(2/π) (x + 0.044715 x³)), near to gelu."""
+    """x · sigmoid(2 √(2/π) (x + 0.044715 x³)), close to gelu."""
 
     name: ClassVar[str] = "math.gelu_tanh"
     c_form: ClassVar[str] = "gelu_tanh({0})"
@@ -218,7 +218,7 @@ class Trunc(Unary, Whole):
 
 @dataclass(frozen=True, slots=True)
 class Round(Unary, Whole):
-    """The nearest whole number, and of two the even one."""
+    """The nearest whole number; ties go to the even one."""
 
     name: ClassVar[str] = "math.round"
     c_form: ClassVar[str] = "rint({0})"

@@ -185,7 +185,7 @@ class SumReduce(Reduce):
 class MaxReduce(Reduce):
     """Largest value along one axis, which stays as size 1; NaN wins, on bools it is "any".
 
-    Of nothing it is the least value of the dtype: -inf, the least integer, or False.
+    An empty axis gives the least value of the dtype: -inf, the least integer, or False.
     """
 
     name: ClassVar[str] = "max_reduce"

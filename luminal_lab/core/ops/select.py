@@ -1,4 +1,4 @@
-"""The ops that the twelve cannot spell, or only at absurd cost: casts, choice, indexing, update."""
+"""Ops that the twelve cannot express at a sane cost: casts, choice, indexing, update."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -26,7 +26,7 @@ from luminal_lab.errors import DTypeError, RangeError, ShapeError
 class Cast(Elementwise):
     """Conversion to another dtype.
 
-    Floats go to integers by truncation, kept within the integers' range, NaN as 0; integers wrap
+    Floats become integers by truncation, clamped to their range, with NaN as 0; integers wrap
     around; any number but 0 is True.
     """
 
@@ -46,7 +46,7 @@ class Cast(Elementwise):
             return np.not_equal(x, 0)
         if self.dtype.kind == "int" and BY_NUMPY[x.dtype].is_float:
             low, high = self.dtype.limits
-            if self.dtype.itemsize <= 2:  # whose limits a float32 has, so that this is exact
+            if self.dtype.itemsize <= 2:  # float32 holds its limits exactly
                 known = x.astype(np.float32, copy=False) if x.dtype.itemsize < 4 else x
                 kept = np.clip(np.where(np.isnan(known), known.dtype.type(0), known), low, high)
                 return kept.astype(self.dtype.numpy)
@@ -105,7 +105,7 @@ class Gather(Op):
 class Scatter(Op):
     """A copy of x in which result[index[i, j], j] is set to (or gains) values[i, j], for axis 0.
 
-    Where an index comes twice, "add" adds both and "set" keeps the last in row-major order.
+    For a repeated index, "add" adds all values and "set" keeps the last in row-major order.
     """
 
     name: ClassVar[str] = "scatter"
@@ -129,15 +129,15 @@ class Scatter(Op):
             return result
         wide = np.float32 if BY_NUMPY[x.dtype].is_half else x.dtype
         total = np.array(x, dtype=wide)
-        places: list[npt.NDArray[np.int64]] = list(np.indices(index.shape, sparse=True))
-        places[self.axis] = index
-        np.add.at(total, tuple(places), values.astype(wide, copy=False))
+        positions: list[npt.NDArray[np.int64]] = list(np.indices(index.shape, sparse=True))
+        positions[self.axis] = index
+        np.add.at(total, tuple(positions), values.astype(wide, copy=False))
         return total.astype(x.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Update(Op):
-    """A copy of a buffer in which `rows` stand from position `at` of an axis on."""
+    """A copy of a buffer with `rows` written from position `at` of an axis on."""
 
     name: ClassVar[str] = "update"
     ulps: ClassVar[int] = 0
@@ -174,7 +174,7 @@ class Update(Op):
 
 
 def check_index(name: str, axis: int, x: TensorType, index: TensorType) -> None:
-    """Raise unless `index` can say, for each of its positions, where along `axis` to look."""
+    """Raise unless `index` is an integer tensor of a shape that fits `axis`."""
     check_axis(name, axis, x.shape)
     if index.dtype.kind != "int":
         raise DTypeError(
@@ -196,9 +196,9 @@ def check_range(name: str, index: Array, size: int, axis: int) -> None:
     wrong = np.logical_or(np.less(index, 0), np.greater_equal(index, size))
     if wrong.any():
         first = np.argwhere(wrong)[0]
-        place = tuple_text([int(k) for k in first])
+        position = tuple_text([int(k) for k in first])
         raise RangeError(
-            f"{name}: the index at {place} is {int(index[tuple(first)])}, but axis {axis} has "
+            f"{name}: the index at {position} is {int(index[tuple(first)])}, but axis {axis} has "
             f"size {size}",
             hint=f"indices go from 0 to {size - 1}" if size else "the axis is empty",
         )

@@ -14,12 +14,12 @@ from luminal_lab.core.random import uniform
 from luminal_lab.errors import DTypeError, ShapeError
 
 FLOAT_LIMIT = 2**1023
-"""The largest whole number, about, that is a float64."""
+"""About the largest whole number of a float64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input(Source):
-    """A value that comes from outside: data, a parameter, carried state."""
+    """A value from outside: data, a parameter, carried state."""
 
     name: ClassVar[str] = "input"
     in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")
@@ -33,7 +33,7 @@ class Input(Source):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Source):
-    """One number everywhere; the number may be a symbolic expression, known when dims are bound."""
+    """The same number everywhere; it may be a symbolic expression, known once dims are bound."""
 
     name: ClassVar[str] = "constant"
     in_type: ClassVar[tuple[str, ...]] = ("dtype", "shape")

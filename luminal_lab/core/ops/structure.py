@@ -1,4 +1,4 @@
-"""Ops about structure: a region as a node, one output of several, order, calls to the host."""
+"""Structural ops: a region as a node, one of several outputs, order, calls to the host."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,9 +56,9 @@ class Call(Region):
 
 @dataclass(frozen=True, slots=True)
 class Stored(Region):
-    """What its body makes of inputs: made when they change, and kept for the runs after that.
+    """The value of its body, computed when its inputs change and kept for later runs.
 
-    A program reads it as it reads an input.
+    Programs read it like an input.
     """
 
     name: ClassVar[str] = "stored"
@@ -73,7 +73,7 @@ class Stored(Region):
 
 @dataclass(frozen=True, slots=True)
 class UserKernel(Region):
-    """A kernel of the user's: its body says what it computes, and its source does it on devices.
+    """A user's kernel: its body is its meaning, and its source runs on devices.
 
     The header names buffers and dims; the types of the body are the header's in this use.
     """
@@ -83,27 +83,27 @@ class UserKernel(Region):
     source: str
     dialect: Literal["c", "cuda", "metal"]
     tasks: str
-    """How many tasks there are, in dims of the header; they run in any order and at once.
+    """The number of tasks, in dims of the header; they run in any order and concurrently.
 
-    Of a GPU's these are its blocks, with the threads of each, as in `(n + 255) // 256 of 256`.
+    On a GPU they are blocks, with the threads of each, as in `(n + 255) // 256 of 256`.
     """
     dims: Shape
-    """What the dims of the header are here, in the order in which it mentions them."""
+    """The values of the header's dims, in the order of their mention."""
 
 
 def user_kernels(*graphs: IR) -> Iterator[UserKernel]:
-    """Yield the user's kernels of graphs and of what they call, equal ones once."""
+    """Yield the user's kernels of graphs and of the bodies they call, equal ones once."""
     todo, known = list(graphs), set[int]()
-    found = dict[UserKernel, None]()
+    kernels = dict[UserKernel, None]()
     for ir in todo:
         for node in ir.table:
             body = node.op.body_of()
             if isinstance(node.op, UserKernel):
-                found.setdefault(node.op)
+                kernels.setdefault(node.op)
             if body is not None and id(body) not in known:
                 known.add(id(body))
                 todo.append(body)
-    yield from found
+    yield from kernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Pick(Op):
             given = (
                 f"{sources[0]}, which has one" if len(sources) == 1 else f"{len(sources)} sources"
             )
-            raise GraphError(f"pick: it takes a node with several results, and not {given}")
+            raise GraphError(f"pick: it takes a node with several results, not {given}")
         types = sources[0].types
         if not 0 <= self.index < len(types):
             raise GraphError(
@@ -130,7 +130,7 @@ class Pick(Op):
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak(Op):
-    """The same value; nothing is fused across it."""
+    """The same value; no kernel is fused across it."""
 
     name: ClassVar[str] = "graph_break"
     ulps: ClassVar[int] = 0
@@ -162,7 +162,7 @@ class After(Op):
 
 @dataclass(frozen=True, slots=True)
 class StopGradient(Elementwise):
-    """The same value, through which no gradient goes."""
+    """The same value, which stops gradients."""
 
     name: ClassVar[str] = "stop_gradient"
     cost: ClassVar[int] = 0
@@ -180,7 +180,7 @@ class StopGradient(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class CustomGradient(Op):
-    """The first source's value; a function of the session says the gradients of the others."""
+    """The first source's value; a function of the session gives the gradients of the others."""
 
     name: ClassVar[str] = "custom_gradient"
     function: str

@@ -1,4 +1,4 @@
-"""The seven views: they say where each element is read from, and move no data."""
+"""The seven views: they map each element to its source position and move no data."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -11,7 +11,6 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Step
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -136,7 +135,7 @@ class CPURun(DeviceRun[CPUBound]):
                 raise KeyboardInterrupt
 
     @override
-    def traced(self) -> list[Step]:
+    def traced(self) -> list[NodeStep]:
         if self.times is not None and self.nanoseconds is not None:
             for at, (begin, end) in enumerate(self.nanoseconds.reshape(-1, 2).tolist()):
                 self.times[at] += (end - begin) * 1e-9

@@ -20,7 +20,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Step
+from luminal_lab.core.interpret import NodeStep
 from luminal_lab.devices.build.toolchain import source_excerpt
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
@@ -150,7 +150,7 @@ class CPUTrial(CPURun):
     # -- running -----------------------------------------------------------------------------------
 
     @override
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+    def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         values: list[dict[int, Array]] = []
         written: list[list[Array]] = []
         with TrialProcess(self.builds, self.job, checked=self.apart) as self.trial:

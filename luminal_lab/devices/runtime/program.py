@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step
+from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Pick
@@ -129,7 +129,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         environment: Environment,
         wanted: Iterable[int],
         known: Mapping[int, Array],
-        trace: list[Step] | None = None,
+        trace: list[NodeStep] | None = None,
     ) -> dict[int, Array]:
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
@@ -194,7 +194,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """
         samples: dict[int, list[float]] = {}
         for turn in range(warm_up + rounds):
-            steps: list[Step] = []
+            steps: list[NodeStep] = []
             self.run(environment, self.ir.output_ids, {}, steps)
             for step in steps if turn >= warm_up else ():
                 samples.setdefault(step.node.id, []).append(step.seconds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, Step, interpret
+from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -49,14 +49,14 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
 
-    def run(self, trace: list[Step] | None) -> dict[int, Array]:
+    def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
         try:
             return self.computed(trace)
         except MemoryError as error:
             raise self.too_large() from error
 
-    def computed(self, trace: list[Step] | None) -> dict[int, Array]:
+    def computed(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
         # Who times a graph runs it without keeping what comes out.
         self.find_inputs(may_overwrite=trace is None)
@@ -201,18 +201,18 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Return a result that lies in no block of its own."""
         return self.array(slot, shape, dtype)
 
-    def traced(self) -> list[Step]:
+    def traced(self) -> list[NodeStep]:
         """Return what each node took, by what each work took."""
         times = self.times or ()
         works = {work.node.id: at for at, work in enumerate(self.plan.works)}
-        steps: list[Step] = []
+        steps: list[NodeStep] = []
         for node in self.plan.nodes:
             at = works.get(node.id)
             size = 0
             for type in node.types:
                 shape, dtype = self.bound.shape_of(type)
                 size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            steps.append(Step(node, 0.0 if at is None else times[at], size))
+            steps.append(NodeStep(node, 0.0 if at is None else times[at], size))
         return steps
 
     # -- errors ------------------------------------------------------------------------------------

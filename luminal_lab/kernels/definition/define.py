@@ -22,7 +22,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLike, check_ir
 from luminal_lab.core.op import Elementwise, TensorType, View as ViewOp
 from luminal_lab.core.printer import print_node, unique
-from luminal_lab.core.views import View, row_major
+from luminal_lab.core.views import ComposedView, row_major
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.definition.canonical import INPUTS, LOCALS, OUTPUTS, canonical, fresh
 from luminal_lab.kernels.definition.definition import (
@@ -171,7 +171,7 @@ class _Definer:
                 args = tuple([self.term(source, index) for source in sources])
                 return Apply(op, args, node.dtype)
             case ViewOp():
-                view = View.identity(sources[0].shape).then(op)
+                view = ComposedView.identity(sources[0].shape).then(op)
                 values = {f"i{axis}": position for axis, position in enumerate(index)}
                 places = tuple(substitute(position, values) for position in view.index)
                 holds = substitute(view.valid, values)

@@ -205,7 +205,7 @@ class DefinitionReader(TypeReader):
         if self.depth > DEEPEST:
             self.fail(self.here, f"terms are nested more than {DEEPEST} deep")
         lets: list[str] = []
-        while match := self.found(LET):
+        while match := self.take_if(LET):
             lets.append(self.let(match))
         term = self.fold() or self.softmax() or self.comparison()
         for name in lets:
@@ -234,7 +234,7 @@ class DefinitionReader(TypeReader):
 
     def fold(self) -> Term | None:
         """Read a fold, if one begins here."""
-        match = self.found(FOLD)
+        match = self.take_if(FOLD)
         if match is None:
             return None
         kind: FoldKind = "sum" if match[1] == "sum" else "max"
@@ -263,7 +263,7 @@ class DefinitionReader(TypeReader):
         dtype = start[0].dtype
         self.parts = {**outer, **{name: State(own, dtype) for name, own in names.items()}}
         states = self.parts
-        while let := self.found(LET):
+        while let := self.take_if(LET):
             self.let(let)
         following = self.tuple()
         end, self.pos, self.parts = self.pos, begin, states
@@ -317,7 +317,7 @@ class DefinitionReader(TypeReader):
         term = self.fold()
         if term is not None:
             return term
-        match = self.found(NUMBER)
+        match = self.take_if(NUMBER)
         if match is not None:
             return self.numeral(match)
         if self.accept("("):
@@ -402,7 +402,7 @@ class DefinitionReader(TypeReader):
 
     def place(self, name: Piece) -> Dim | Term:
         """Read one index."""
-        if self.found(r"at\b(?!\s*[\],+*/%<>-])"):
+        if self.take_if(r"at\b(?!\s*[\],+*/%<>-])"):
             return self.term()
         piece = self.until_mark("[,]")
         if self.text.startswith("[", piece.at + len(piece.text)):

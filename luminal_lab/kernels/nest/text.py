@@ -128,15 +128,15 @@ class NestReader(DefinitionReader):
 
     def statement(self, width: int) -> Statement:
         """Read one statement, with its block."""
-        if match := self.found(HEAD):
+        if match := self.take_if(HEAD):
             return self.loop(cast(Kind, match[1]), width)
-        if self.found(IF):
+        if self.take_if(IF):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and a block")
             return When(holds, self.block(width))
-        if self.found(LOCAL):
+        if self.take_if(LOCAL):
             return self.local()
-        if self.found(FETCH):
+        if self.take_if(FETCH):
             return self.fetch()
         return self.set()
 

@@ -9,8 +9,8 @@ from luminal_lab.core.dims.expression import (
     Expr,
     Extremum,
     Negative,
-    made,
     products,
+    sum_of,
     terms_of,
 )
 from luminal_lab.core.dims.limits import interval
@@ -94,7 +94,7 @@ def _is_from_zero(dim: Dim) -> bool:
     for monomial, factor in terms_of(dim):
         match monomial:
             case (Extremum(which="min", args=args),) if factor > 0:
-                rest = dim - made([(monomial, factor)])
+                rest = dim - sum_of([(monomial, factor)])
                 return all(_is_from_zero(rest + factor * arg) for arg in args)
             case _:
                 pass
@@ -119,7 +119,7 @@ def condition_c(holds: Dim, uses: set[str] | None = None) -> str:
 def _less(dim: Dim, uses: set[str]) -> str:
     """Return `dim < 0` with what is taken away on the other side."""
     sides: list[Dim] = [
-        made((monomial, sign * factor) for monomial, factor in terms_of(dim) if factor * sign > 0)
+        sum_of((monomial, sign * factor) for monomial, factor in terms_of(dim) if factor * sign > 0)
         for sign in (1, -1)
     ]
     left, right = (index_c(side, SUM, uses) for side in sides)

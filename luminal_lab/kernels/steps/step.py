@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, cast
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
-from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, made, terms_of
+from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, sum_of, terms_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ParseError, ScheduleError, nearest
 from luminal_lab.kernels.definition.terms import axis_of
@@ -431,7 +431,7 @@ def _remainders(dim: Dim) -> Iterator[tuple[int, Dim]]:
     parts = [(abs(factor), monomial, factor) for monomial, factor in terms_of(dim) if monomial]
     for least in sorted({size for size, _, _ in parts}):
         large = [(monomial, factor) for size, monomial, factor in parts if size >= least]
-        yield gcd(*(factor for _, factor in large)), dim - made(large)
+        yield gcd(*(factor for _, factor in large)), dim - sum_of(large)
 
 
 def _is_within(dim: Dim, limit: int) -> bool:

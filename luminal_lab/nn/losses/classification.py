@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Losses are made of what the operations of tensors are made of.
+# Losses use the private building blocks of tensors.
 # pyright: reportPrivateUsage=false
 import math
 
@@ -42,7 +42,7 @@ def cross_entropy(
 
     The target is the number of a class for each row of logits (integers), or a probability for
     each class (floats of the shape of the logits). Classes lie along axis 1, or as `axis` says.
-    The mean of class numbers is over what is not ignored, weighed by the weights of the classes.
+    For class numbers, the mean is over the rows that are not ignored, weighted by class.
     A probability of 0 costs nothing, even where the logit is -inf.
 
     >>> import luminal_lab as ll
@@ -59,7 +59,7 @@ def cross_entropy(
     given = logits._tensor_of(target)
     dtype = logits._as_float().dtype
     x = widened(logits._as_float())
-    # The logarithm of the softmax is `below` less `total`, whatever is taken away from x.
+    # The logarithm of the softmax is `below` minus `total`, whatever is subtracted from x.
     below = x + -x._reduced(MaxReduce, (axis,)).detach()
     total = (below * LOG2E).exp2().sum(axis, keepdim=True).log()
     smoothing = number(what, "label_smoothing", label_smoothing)
@@ -78,9 +78,9 @@ def cross_entropy(
         logarithm = below - total
         losses = -weighed(share, logarithm if scale is None else logarithm * scale).sum(axis)
         return reduced(what, losses, reduction, dtype)
-    used, place = _classes(what, logits, given, axis, ignore_index)
-    losses = (total - below.gather(axis, place.unsqueeze(axis))).squeeze(axis)
-    factor = None if scale is None else scale.flatten()._take(0, place)
+    used, classes = _classes(what, logits, given, axis, ignore_index)
+    losses = (total - below.gather(axis, classes.unsqueeze(axis))).squeeze(axis)
+    factor = None if scale is None else scale.flatten()._take(0, classes)
     losses = losses if factor is None else losses * factor
     if smoothing:
         even = total - below
@@ -119,10 +119,10 @@ def nll_loss(
             "classes",
             hint='write target.cast("int64"), or cross_entropy for probabilities',
         )
-    used, place = _classes(what, log_probabilities, given, axis, ignore_index)
-    losses = -x.gather(axis, place.unsqueeze(axis)).squeeze(axis)
+    used, classes = _classes(what, log_probabilities, given, axis, ignore_index)
+    losses = -x.gather(axis, classes.unsqueeze(axis)).squeeze(axis)
     scale = None if weight is None else _class_weights(what, x, weight, axis)
-    factor = None if scale is None else scale.flatten()._take(0, place)
+    factor = None if scale is None else scale.flatten()._take(0, classes)
     losses = losses if factor is None else losses * factor
     return _reduced_classes(what, losses, used, factor, reduction).cast(dtype)
 
@@ -154,7 +154,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Operand | None = None,
 ) -> Tensor:
-    """Return -log of the probability of yes-or-no labels, whose sigmoid is still to be taken.
+    """Return -log of the probability of yes-or-no labels, from predictions before the sigmoid.
 
     It is log(1 + exp(-|x|)) + |x| · (the share of the label that is against the sign of x).
 
@@ -233,7 +233,7 @@ def _rows(logits: Tensor, axis: int) -> tuple[int | Expr, ...]:
 def _classes(
     what: str, logits: Tensor, target: Tensor, axis: int, ignored: int | None
 ) -> tuple[Tensor | None, Tensor]:
-    """Return where a target is not ignored (None for everywhere), and the class to look at."""
+    """Return where a target is not ignored (None for everywhere), and the class to look up."""
     if target.dtype is DType.bool_:
         raise DTypeError(
             f"{what}: the target {target.label} is bool, and must hold the numbers of classes",
@@ -270,7 +270,7 @@ def _classes(
 def _reduced_classes(
     what: str, losses: Tensor, used: Tensor | None, factor: Tensor | None, reduction: str
 ) -> Tensor:
-    """Return the losses reduced; those that are ignored count nothing, the others as weighed."""
+    """Return the reduced losses; ignored rows do not count, the others by their weights."""
     check_reduction(what, reduction)
     losses = losses if used is None else used.where(losses, 0.0)
     if reduction == "none":

@@ -1,4 +1,4 @@
-"""Losses of comparisons: what is to be near or far, above or below, by a margin."""
+"""Losses of comparisons: near or far, above or below, by a margin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from luminal_lab.tensor.functions import number
 def hinge_embedding_loss(
     prediction: Tensor, target: Operand, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return a distance where the target is 1, and what it lacks of the margin where it is -1."""
+    """Return a distance where the target is 1, and its shortfall from the margin where it is -1."""
     what = "hinge_embedding_loss"
     dtype, (x, y) = paired(what, prediction, target)
     lack = (-x + number(what, "margin", margin)).clip(min=0.0)
@@ -24,7 +24,7 @@ def hinge_embedding_loss(
 def margin_ranking_loss(
     first: Tensor, second: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return by how much the first is not above the second (below it where the target is -1)."""
+    """Return the first's shortfall above the second by the margin (below it for a target of -1)."""
     what = "margin_ranking_loss"
     dtype, (a, b, y) = paired(what, first, second, target)
     value = (number(what, "margin", margin) - y * (a - b)).clip(min=0.0)
@@ -43,7 +43,7 @@ def soft_margin_loss(prediction: Tensor, target: Operand, reduction: str = "mean
 def cosine_embedding_loss(
     first: Tensor, second: Operand, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
-    """Return 1 - cos of vectors where the target is 1, and cos less the margin where it is -1."""
+    """Return 1 - cos of vectors where the target is 1, and cos - margin where it is -1."""
     what = "cosine_embedding_loss"
     dtype, (a, b) = paired(what, first, second)
     dot, left, right = ((u * v).sum(-1) for u, v in ((a, b), (a, a), (b, b)))
@@ -65,9 +65,9 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return by how much less than the margin the negative is farther away than the positive.
+    """Return the shortfall from the margin of the negative's extra distance over the positive's.
 
-    With `swap` the negative's distance is the lesser of those to the anchor and to the positive.
+    With `swap` the negative's distance is the smaller one of those to the anchor and the positive.
     """
     what = "triplet_margin_loss"
     dtype, (a, near, far) = paired(what, anchor, positive, negative)

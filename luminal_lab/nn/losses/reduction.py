@@ -1,8 +1,8 @@
-"""What the losses share: operands of one shape and dtype, and the three reductions."""
+"""The common parts of losses: operands of one shape and dtype, and the three reductions."""
 
 from __future__ import annotations
 
-# Losses are made of what the operations of tensors are made of.
+# Losses use the private building blocks of tensors.
 # pyright: reportPrivateUsage=false
 import inspect
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 
 def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """Mark a function of a prediction as a loss: done as a whole, in a scope with its name."""
+    """Mark a function of a prediction as a loss: all or nothing, in a scope with its name."""
     name = function.__name__
     first = next(iter(inspect.signature(function).parameters))
 
@@ -33,7 +33,7 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         given = args[0] if args else kwargs.get(first, MISSING)
         if given is MISSING:
-            return function(*args, **kwargs)  # which cannot be called so
+            return function(*args, **kwargs)  # the arguments do not fit
         if not isinstance(given, Tensor):
             raise GraphError(
                 f"{name}: {first} is {given!r} and not a tensor",
@@ -43,7 +43,7 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         try:
             with given.graph.scope(name), given.graph.whole():
                 return function(*args, **kwargs)
-        except LabError as error:  # an argument that is no operand is one of this loss
+        except LabError as error:  # an argument that is not an operand is the loss's own
             error.message = error.message.replace("operand: ", f"{name}: ", 1)
             error.args = (error.message,)
             raise
@@ -52,7 +52,7 @@ def loss(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
 
 def paired(what: str, first: Tensor, *others: Operand) -> tuple[DType, list[Tensor]]:
-    """Return the dtype of the loss, and operands of one shape in the dtype to compute in."""
+    """Return the dtype of the loss, and operands of one shape in the dtype for computation."""
     tensors = [first, *[first._tensor_of(other) for other in others]]
     for tensor in tensors[1:]:
         if tensor.shape != first.shape:
@@ -73,7 +73,7 @@ def _reshaping(first: Tensor, other: Tensor) -> str:
 
 
 def reduced(what: str, values: Tensor, reduction: str, dtype: DType, *more: str) -> Tensor:
-    """Return the mean or the sum of the losses of all elements, or them all."""
+    """Return the mean or the sum of the losses of all elements, or all losses."""
     check_reduction(what, reduction, *more)
     result = values
     if reduction == "mean":
@@ -95,12 +95,12 @@ def check_reduction(what: str, reduction: str, *more: str) -> None:
 
 
 def weighed(share: Tensor, values: Tensor) -> Tensor:
-    """Return share · value, which is 0 where the share is 0, even of an infinite value."""
+    """Return share · value, with 0 where the share is 0, even for an infinite value."""
     return (is_zero(share) & values.isinf()).where(0.0, values) * share
 
 
 def weights_for(what: str, values: Tensor, weight: Operand) -> Tensor:
-    """Return factors for the losses of elements, which may be repeated to their shape."""
+    """Return factors for the losses of elements, broadcast to their shape."""
     given = widened(values._tensor_of(weight)._as_float()).cast(values.dtype)
     fits = len(given.shape) <= len(values.shape) and all(
         a in (1, b) for a, b in zip(given.shape[::-1], values.shape[::-1], strict=False)

@@ -1,4 +1,4 @@
-"""Losses of numbers: how far a prediction is from its target, element by element."""
+"""Losses of numbers: the distance of a prediction from its target, element by element."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ mae_loss = l1_loss
 def huber_loss(
     prediction: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
-    """Return half the squared error, and where the error is above delta a line with its slope."""
+    """Return half the squared error, continued by a line where the error is above delta."""
     dtype, (x, y) = paired("huber_loss", prediction, target)
     limit = positive("huber_loss", "delta", delta)
     return reduced("huber_loss", _bent(x - y, limit), reduction, dtype)
@@ -61,7 +61,7 @@ def huber_loss(
 def smooth_l1_loss(
     prediction: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
-    """Return the absolute error less beta / 2, and where it is below beta a parabola."""
+    """Return the absolute error minus beta / 2, with a parabola where the error is below beta."""
     what = "smooth_l1_loss"
     dtype, (x, y) = paired(what, prediction, target)
     if beta == 0:
@@ -71,7 +71,7 @@ def smooth_l1_loss(
 
 
 def _bent(error: Tensor, limit: float) -> Tensor:
-    """Return error² / 2, and beyond a limit the line that goes on from there."""
+    """Return error² / 2, continued by a line beyond a limit."""
     inner = error.clip(-limit, limit)
     return inner * (error - inner * 0.5)
 
@@ -85,7 +85,7 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return what a count costs if the prediction is the (logarithm of the) expected count.
+    """Return the Poisson loss of a count, predicted by the (logarithm of the) expected count.
 
     With `full` the logarithm of the factorial is added, by Stirling's formula.
     """
@@ -110,9 +110,9 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return what a number costs if mean and variance of it are predicted.
+    """Return the Gaussian loss of a number from its predicted mean and variance.
 
-    The variance counts as eps where it is less; with `full` half the logarithm of 2π is added.
+    A variance below eps counts as eps; with `full` half the logarithm of 2π is added.
     """
     what = "gaussian_nll_loss"
     dtype, (x, y, spread) = paired(what, prediction, target, var)
@@ -128,8 +128,8 @@ def kl_div(
 ) -> Tensor:
     """Return target · (log(target) - prediction), where the prediction is a log-probability.
 
-    Logits become that by `log_softmax`. The divergence of whole distributions is what
-    `reduction="batchmean"` gives: the sum over the size of the first axis. Where the target is 0
+    `log_softmax` converts logits. For the divergence of whole distributions use
+    `reduction="batchmean"`: the sum over the size of the first axis. Where the target is 0
     the loss is 0.
     """
     dtype, (x, y) = paired("kl_div", prediction, target)
@@ -144,8 +144,8 @@ def kl_div(
 
 
 def positive(what: str, name: str, value: float) -> float:
-    """Return an argument that must be a number above 0."""
-    found = number(what, name, value)
-    if not found > 0:
+    """Return an argument as a number above 0, or raise."""
+    amount = number(what, name, value)
+    if not amount > 0:
         raise RangeError(f"{what}: {name} is {value}, and must be above 0", hint=f"try {name}=1.0")
-    return found
+    return amount

@@ -54,7 +54,7 @@ PUBLISHED = {
 class GPT2(Module):
     """GPT-2: int64 tokens [batch, seq] become logits [batch, seq, vocab].
 
-    What is not given is as in the published model of that name.
+    Missing settings are those of the published model of that name.
 
     >>> from luminal_lab.session import Graph
     >>> tokens = Graph().tensor(("batch", "seq"), "int64")
@@ -92,8 +92,8 @@ class GPT2(Module):
         past = 0 if cache is None else cache.past
         end = past + tokens.shape[-1]
         self._check_context(end, cache)
-        places = tokens.other("gpt2", self.wpe.weight).slice_along(0, past, end)
-        x = self.drop(self.wte(tokens) + places)
+        positions = tokens.other("gpt2", self.wpe.weight).slice_along(0, past, end)
+        x = self.drop(self.wte(tokens) + positions)
         for block in self.h:
             x = block(x, cache)
         return self.wte.head(self.ln_f(x))
@@ -112,7 +112,7 @@ class GPT2(Module):
 
 
 class GPT2Block(Module):
-    """Attention and a feed-forward part, each behind a norm and beside a residual."""
+    """Attention and a feed-forward part, each after a norm and with a residual."""
 
     def __init__(self, width: int, heads: int, dropout: float, dtype: DTypeLike) -> None:
         self.ln_1 = LayerNorm(width, dtype=dtype)

@@ -1,4 +1,4 @@
-"""What language models share: the sizes of published ones by name, and their first weights."""
+"""The common parts of language models: published sizes by name, and first weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ C = TypeVar("C", bound="DataclassInstance")
 
 
 def config_of(kind: str, name: str, published: Mapping[str, C], changes: Mapping[str, object]) -> C:
-    """Return the published configuration with a name, with those changes that are not None."""
+    """Return the published configuration with a name, with all changes that are not None."""
     if name not in published:
         near = nearest(str(name).lower(), published)
         raise at_user(
@@ -38,9 +38,9 @@ def config_of(kind: str, name: str, published: Mapping[str, C], changes: Mapping
 
 
 def draw_as_published(model: Module, layers: int, residual: str | None = None) -> None:
-    """Have the matrices of a new model be drawn with the small variance of GPT-2, biases be 0.
+    """Draw the matrices of a new model with GPT-2's small variance, and set biases to 0.
 
-    What ends in `residual` is added to the stream twice a layer, and is the smaller for it.
+    Weights that end in `residual` add to the stream twice per layer, so they are scaled down.
     """
     for path, module in model.named_modules().items():
         if not isinstance(module, (Linear, Embedding)):

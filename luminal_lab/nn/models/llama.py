@@ -75,7 +75,7 @@ PUBLISHED = {
 class Llama(Module):
     """Llama: int64 tokens [batch, seq] become logits [batch, seq, vocab].
 
-    What is not given is as in the published model of that name.
+    Missing settings are those of the published model of that name.
 
     >>> from luminal_lab.session import Graph
     >>> tokens = Graph().tensor(("batch", "seq"), "int64")
@@ -119,7 +119,7 @@ class Llama(Module):
 
 
 class LlamaDecoder(Module):
-    """All of a Llama but the head."""
+    """A Llama without its head."""
 
     def __init__(self, config: LlamaConfig, dtype: DTypeLike) -> None:
         size = config.width // config.heads
@@ -139,7 +139,7 @@ class LlamaDecoder(Module):
 
 
 class LlamaLayer(Module):
-    """Attention and a feed-forward part, each behind a norm and beside a residual."""
+    """Attention and a feed-forward part, each after a norm and with a residual."""
 
     def __init__(self, config: LlamaConfig, dtype: DTypeLike) -> None:
         self.input_layernorm = RMSNorm(config.width, config.eps, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Adam and AdamW: steps of like size for all weights, from averages of gradients."""
+"""Adam and AdamW: steps of similar size for all weights, from averages of gradients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from luminal_lab.tensor import Tensor
 
 
 class Adam(Optimiser):
-    """Adam as PyTorch's: weight - lr · (mean / c1) / (√(square / c2) + eps).
+    """Adam as in PyTorch: weight - lr · (mean / c1) / (√(square / c2) + eps).
 
     mean   = old mean · β1 + gradient · (1 - β1)      c1 = 1 - β1 ** step
     square = old square · β2 + gradient² · (1 - β2)   c2 = 1 - β2 ** step
 
-    The decay times the weight is added to the gradient before. The averages begin at 0; c1 and c2,
-    the same averages of ones, say which share of them is gradients. They are kept as such, which is
-    exact from the first step on.
+    The decay times the weight is first added to the gradient. The averages begin at 0; c1 and c2,
+    the same averages of ones, give the share of gradients in them. They are stored directly, as
+    this is exact from the first step on.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -62,7 +62,7 @@ class Adam(Optimiser):
         for name, beta in zip(("mean_share", "square_share"), self.betas, strict=True):
             shared[name] = share = shared[name] * beta + (1 - beta)
             shares.append(share)
-        # √c2 is taken out of the root and of eps, so that no weight has to be divided by it.
+        # √c2 is factored out of the root and eps, so that no weight has to be divided by it.
         root = shares[1].sqrt()
         return {"lr": lr, "rate": root * shares[0].recip() * -lr, "eps": root * self.eps}
 
@@ -85,7 +85,7 @@ class Adam(Optimiser):
 
 
 class AdamW(Adam):
-    """Adam whose decay is not part of the gradient: the weight is first times 1 - lr · decay."""
+    """Adam with decoupled decay: the weight is first multiplied by 1 - lr · decay."""
 
     decoupled = True
 

@@ -1,8 +1,8 @@
-"""What all optimisers are: gradients in, the next values of the weights out, state in between.
+"""The base of optimisers: gradients in, the next values of the weights out, state in between.
 
-An optimiser belongs to no graph, as a module does. In a graph it makes of each weight's gradient
-the weight's next value, and carries that to the weight and what it remembers to its own state:
-after each run both are what the next run, of this graph or another, starts from.
+An optimiser belongs to no graph, like a module. In a graph it turns each weight's gradient into
+the weight's next value, and carries this to the weight and its own state to itself:
+the next run, of this graph or another, starts from both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from luminal_lab.nn.optim.state import Number, Session, State, said
 from luminal_lab.nn.schedules import Schedule
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.derived import as_one
+from luminal_lab.tensor.derived import as_whole
 from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.lazy import Workspace
 from luminal_lab.tensor.parameter import Parameter
@@ -45,8 +45,8 @@ ONCE = (
 class Optimiser(Module):
     """The base of optimisers; a subclass defines `update`, for one weight.
 
-    Its state is a module's: `state_dict`, `save` and `load` are those of a module, and
-    `initialise` sets it back to 0. It is there from the first `minimise` or `step` on.
+    Its state works like a module's: `state_dict`, `save` and `load` are those of a module, and
+    `initialise` resets it to 0. It exists from the first `minimise` or `step` on.
 
     >>> import luminal_lab as ll
     >>> from luminal_lab import nn
@@ -70,15 +70,15 @@ class Optimiser(Module):
         self.lr = lr
         self.weight_decay = weight_decay
         self.shared: dict[str, Parameter] = {}
-        """What is remembered once for all weights, by name."""
+        """The state shared by all weights, by name."""
         self.state: dict[str, dict[str, Parameter]] = {}
-        """What is remembered of each weight, by its path and by name."""
+        """The state of each weight, by its path and by name."""
         self._paths_of: dict[object, str] = {}
 
     # -- what a subclass says ----------------------------------------------------------------------
 
     def update(self, weight: Tensor, gradient: Tensor, state: State) -> Tensor:
-        """Return the next value of a weight; halves are given and taken as float32."""
+        """Return the next value of a weight; halves are passed as float32 both ways."""
         raise at_user(
             DefinitionError(
                 f"{type(self).__name__}: the class has no update",
@@ -87,7 +87,7 @@ class Optimiser(Module):
         )
 
     def begin(self, shared: State, lr: Number) -> Mapping[str, Number]:
-        """Return the numbers that `update` finds in `state.numbers`, made once for all weights."""
+        """Return the values of `state.numbers` for `update`, computed once for all weights."""
         return {"lr": lr}
 
     # -- what a user calls -------------------------------------------------------------------------
@@ -100,35 +100,35 @@ class Optimiser(Module):
         clip_norm: float | None = None,
         clip_value: float | None = None,
     ) -> dict[str, Tensor]:
-        """Make each run of the loss's graph a step that lessens it; return the next weights.
+        """Make each run of the loss's graph a step that reduces it; return the next weights.
 
-        The loss is retrieved: after a run it is that of the weights that the step began with.
-        The weights are by default all parameters that are trained and that the loss is computed
-        from. Gradients are clipped first by value and then by their norm, where that is asked for.
+        The loss is retrieved: after a run it is the loss of the weights before the step.
+        By default the weights are all trainable parameters that the loss depends
+        on. Gradients are clipped first by value and then by their norm, on request.
         """
-        if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+        if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
             self._refuse(f"the loss is {loss!r} and not a tensor", "give what a loss returned")
-        found = self._behind(loss, weights)
+        trained = self._behind(loss, weights)
 
         def write() -> dict[str, Tensor]:
-            gradients = grad(loss, found)
+            gradients = grad(loss, trained)
             if clip_value is not None:
                 gradients = clip_grad_value(gradients, clip_value)
             if clip_norm is not None:
                 gradients, _ = clip_grad_norm(gradients, clip_norm)
-            updates = self.step(found, gradients)
+            updates = self.step(trained, gradients)
             loss.retrieve()
             return updates
 
-        return as_one(loss.graph, write)
+        return as_whole(loss.graph, write)
 
     def step(self, weights: Weights, gradients: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Make each run of the gradients' graph a step; return the next weights by name.
 
         The gradients are a dict with the names of the weights, as `ll.grad` makes it.
         """
-        found = self._weights(weights)
-        graph = self._check_gradients(found, gradients)
+        named = self._weights(weights)
+        graph = self._check_gradients(named, gradients)
         session, scope = cast("Session", graph), kind_of(self)
         updates: dict[str, Tensor] = {}
 
@@ -136,7 +136,7 @@ class Optimiser(Module):
             with graph.scope(scope):
                 shared = State(session, self.shared, scope, TensorType(DType.float32, ()))
                 numbers = self.begin(shared, self._rate(shared))
-            for name, weight in found.items():
+            for name, weight in named.items():
                 old = weight if isinstance(weight, Tensor) else session.parameter(weight)
                 state = self._state_of(session, weight, name)
                 state.decay, state.numbers = self._decay_of(weight), numbers
@@ -146,7 +146,7 @@ class Optimiser(Module):
                     updates[name] = session.carry(new.cast(old.dtype), old)
             return updates
 
-        return as_one(graph, write)
+        return as_whole(graph, write)
 
     # -- the parts of a step -----------------------------------------------------------------------
 
@@ -199,28 +199,28 @@ class Optimiser(Module):
             self.state[path] = {}
         path = self._paths_of[key]
         wide = DType.float32 if weight.dtype.is_half else weight.dtype
-        # In a graph's text a name does not begin with a number.
+        # In a graph's text a name must not begin with a digit.
         shown = f"{kind_of(self)}.{path}" if path[0].isdigit() else path
         return State(session, self.state[path], shown, TensorType(wide, weight.shape))
 
     def _behind(self, loss: Tensor, weights: Weights | None) -> dict[str, Weight]:
-        """Return those of the weights that the loss is computed from."""
+        """Return those of the weights that the loss depends on."""
         session = cast("Session", loss.graph)
         behind = session.ir.ancestors([loss.id])
         known = session.parameters
         ids = {p: session.parameter(p).id for p in known.values()}
-        found: dict[str, Weight] = (
+        candidates: dict[str, Weight] = (
             {name: p for name, p in known.items() if p.trainable}
             if weights is None
             else self._weights(weights)
         )
         reached = {
             name: weight
-            for name, weight in found.items()
+            for name, weight in candidates.items()
             if (weight.id if isinstance(weight, Tensor) else ids.get(weight)) in behind
         }
         if not reached:
-            what = "no trained parameter" if weights is None else f"none of {', '.join(found)}"
+            what = "no trained parameter" if weights is None else f"none of {', '.join(candidates)}"
             self._refuse(
                 f"the loss {loss.label} is computed from {what}",
                 "make the loss of what the model returns in this graph",
@@ -228,27 +228,27 @@ class Optimiser(Module):
         return reached
 
     def _weights(self, weights: Weights) -> dict[str, Weight]:
-        """Return weights by name, however they are given."""
+        """Return weights by name, from any accepted form."""
         if isinstance(weights, Module):
-            found: dict[str, Any] = dict(weights.parameters())
+            named: dict[str, Any] = dict(weights.parameters())
         elif isinstance(weights, (Parameter, Tensor)):
-            found = {weights.name or "0": weights}
+            named = {weights.name or "0": weights}
         elif isinstance(weights, Mapping):
-            found = dict(cast("Mapping[str, Any]", weights))
+            named = dict(cast("Mapping[str, Any]", weights))
         elif isinstance(weights, str) or not hasattr(weights, "__iter__"):
             self._refuse(f"{weights!r} is not a weight", "give a module, or its parameters()")
         else:
-            found = {}
+            named = {}
             for k, weight in enumerate(weights):
                 name = getattr(weight, "name", None) or str(k)
-                found[name if name not in found else f"{name}_{k}"] = weight
-        for name, weight in found.items():
+                named[name if name not in named else f"{name}_{k}"] = weight
+        for name, weight in named.items():
             self._check_weight(name, weight)
-        if not found:
+        if not named:
             self._refuse(
                 "there are no weights to train", "give a module with parameters that are trained"
             )
-        return found
+        return named
 
     def _check_weight(self, name: str, weight: object) -> None:
         if not isinstance(weight, (Parameter, Tensor)):
@@ -281,7 +281,7 @@ class Optimiser(Module):
     def _check_gradients(
         self, weights: Mapping[str, Weight], gradients: Mapping[str, Tensor]
     ) -> Workspace:
-        """Return the graph of gradients that fit the weights, which has no step of theirs yet."""
+        """Return the graph of gradients that fit the weights, or raise if it has their step."""
         names = gradients.keys() if isinstance(gradients, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         if names != weights.keys():
             given = repr(gradients) if names is None else ", ".join(names)

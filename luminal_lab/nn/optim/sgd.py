@@ -14,12 +14,12 @@ from luminal_lab.tensor import Tensor
 
 
 class SGD(Optimiser):
-    """Gradient descent as PyTorch's SGD: weight - lr · momentum.
+    """Gradient descent as in PyTorch's SGD: weight - lr · momentum.
 
-    momentum = old momentum · μ + gradient · (1 - dampening), and at first the gradient.
+    momentum = old momentum · μ + gradient · (1 - dampening), and the gradient in the first step.
 
-    The decay times the weight is added to the gradient before. With `nesterov` the gradient plus
-    μ times the new momentum takes the momentum's place.
+    The decay times the weight is first added to the gradient. With `nesterov` the gradient plus
+    μ times the new momentum replaces the momentum.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()

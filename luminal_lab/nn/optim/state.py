@@ -1,4 +1,4 @@
-"""What an optimiser remembers of weights, seen from a graph, and what it asks of that graph."""
+"""An optimiser's state of weights in a graph, and the services that it needs from the graph."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Number: TypeAlias = float | Tensor
 
 
 class Session(Protocol):
-    """What an optimiser asks of the graph that it writes."""
+    """The services that an optimiser needs from its graph."""
 
     @property
     def ir(self) -> IR:
-        """What was written."""
+        """The graph as written."""
         ...
 
     @property
@@ -35,14 +35,14 @@ class Session(Protocol):
         ...
 
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
-        """Make an output the value of an input in the next run."""
+        """Carry an output to an input for the next run."""
         ...
 
 
 class State:
-    """What an optimiser remembers, as tensors of a graph: reading gives the old, setting the new.
+    """An optimiser's state as tensors of a graph: reading gives the old, setting the new value.
 
-    What was never set before is 0.
+    Values that were never set are 0.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class State:
         self._path = path
         self._type = type
         self.decay = 0.0
-        """The weight decay of the weight that it is about."""
+        """The decay of the state's weight."""
         self.numbers: Mapping[str, Number] = {}
-        """What `begin` returned: numbers that are the same for all weights."""
+        """The result of `begin`: numbers shared by all weights."""
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._kept:
@@ -84,5 +84,5 @@ class State:
 
 
 def said(value: object) -> str:
-    """Return what an error calls a value."""
+    """Return a value's name in errors."""
     return f"{value.label} of {value.type}" if isinstance(value, Tensor) else repr(value)

@@ -1,8 +1,8 @@
-"""Gradients: derivatives of what was written, as more of it.
+"""Gradients: the derivatives of a graph, appended to the same graph.
 
-derive.py is what users call, sweep.py goes backwards through the nodes, rule.py is the table of the
+derive.py is the entry point, sweep.py goes backwards through the nodes, rule.py is the table of the
 rules in primitive.py, select.py, view.py and structure.py (and of users' own), slope.py keeps what
-is 0 at 0, frames.py finds forward values or writes them again, custom.py has what users say.
+is 0 at 0, frames.py finds forward values or recomputes them, custom.py has users' own gradients.
 """
 
 # Importing the files of rules fills the table.

@@ -1,4 +1,4 @@
-"""Where gradients end, and where a user says what they are."""
+"""Stopped gradients, and gradients that a user defines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.passes.gradients.rule import emit, function_of, said
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
-from luminal_lab.tensor.derived import as_one
+from luminal_lab.tensor.derived import as_whole
 from luminal_lab.tensor.lazy import Workspace
 from luminal_lab.tensor.parameter import Parameter
 
@@ -23,13 +23,13 @@ Backward = Callable[[Tensor], Any]
 
 @told
 def stop_gradient(x: Tensor) -> Tensor:
-    """Return the same value, through which no gradient goes.
+    """Return the same value, which passes no gradient on.
 
     >>> from luminal_lab.session import Graph
     >>> print(stop_gradient(Graph().tensor((2,), name="x")).lowering())
     %1 = stop_gradient %x : f32[2]
     """
-    if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+    if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
         raise GraphError(
             f"stop_gradient: {said(x)} is not a tensor",
             where=str(here() or "") or None,
@@ -40,10 +40,10 @@ def stop_gradient(x: Tensor) -> Tensor:
 
 @told
 def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[P, Tensor]:
-    """Have a function say its gradient itself: it returns its result, and a function for it.
+    """Mark a function that defines its own gradient: it returns its result and a backward function.
 
-    That function is given the gradient of the result, and returns one for each tensor or parameter
-    among the arguments (None for none). What the result was computed by has no part in it.
+    The backward function takes the gradient of the result and returns one for each tensor or
+    parameter among the arguments, or None. The steps behind the result play no part in it.
 
     >>> from luminal_lab.session import Graph
     >>> @custom_gradient
@@ -60,7 +60,9 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         arguments: list[object] = [*args, *kwargs.values()]
-        graph = next((one.graph for one in arguments if isinstance(one, Tensor)), None)
+        graph = next(
+            (argument.graph for argument in arguments if isinstance(argument, Tensor)), None
+        )
         if graph is None:
             raise GraphError(
                 f"custom_gradient {name!r}: there is no tensor among its arguments",
@@ -69,8 +71,8 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
             )
 
         def write() -> Tensor:
-            borrowed = [borrow(graph, one) for one in arguments]
-            tensors = [one for one in borrowed if isinstance(one, Tensor)]
+            borrowed = [borrow(graph, argument) for argument in arguments]
+            tensors = [argument for argument in borrowed if isinstance(argument, Tensor)]
             if any(tensor.graph is not graph for tensor in tensors):
                 raise apart(name)
             call_ = cast("Callable[..., object]", function)
@@ -80,22 +82,22 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
                 raise apart(name)
             with graph.whole():
                 key = unique(name, graph.backwards)
-                made = emit(CustomGradient(key), result, *tensors)
+                gradient = emit(CustomGradient(key), result, *tensors)
             graph.backwards[key] = backward
-            return made
+            return gradient
 
-        return as_one(graph, write)
+        return as_whole(graph, write)
 
     return call
 
 
 def borrow(graph: Workspace, argument: object) -> object:
-    """Return an argument, and for a parameter the tensor that stands for it in a graph."""
+    """Return an argument, or a parameter's tensor in a graph."""
     return graph.parameter(argument) if isinstance(argument, Parameter) else argument
 
 
 def apart(name: str) -> GraphError:
-    """Return the error for tensors that are not all of one graph."""
+    """Return the error for tensors of different graphs."""
     return GraphError(
         f"custom_gradient {name!r}: its tensors belong to different graphs",
         hint="give it tensors of one graph, and return one of that",
@@ -103,7 +105,7 @@ def apart(name: str) -> GraphError:
 
 
 def pair(name: str, given: object) -> tuple[Tensor, Backward]:
-    """Return the result and the function of its gradient that a user's function returned."""
+    """Return the result and the backward function from a user's function."""
     parts = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(parts) == 2 and isinstance(parts[0], Tensor) and callable(parts[1]):
         return parts[0], parts[1]

@@ -1,4 +1,4 @@
-"""`grad`: append to what was written the derivative of a loss, and return it as tensors.
+"""`grad`: append the derivative of a loss to the graph, and return it as tensors.
 
 graph main(%x: f32[2]) -> () {               graph main(%x: f32[2]) -> () {
   %y = mul %x, %x : f32[2]                     %y = mul %x, %x : f32[2]
@@ -52,10 +52,10 @@ def grad(
     *,
     checkpoint: Sequence[str] = (),
 ) -> Tensor | dict[Any, Tensor] | list[Tensor]:
-    """Return the derivatives of a loss, in the form in which `wrt` names what it is derived by.
+    """Return the derivatives of a loss, in the same structure as `wrt`.
 
-    What does not reach the loss has zeros. The values of the scopes named by `checkpoint` are
-    not kept for the way back, but computed once more.
+    Tensors that do not reach the loss get zeros. The values of the scopes named by `checkpoint` are
+    not kept for the backward pass, but recomputed.
 
     >>> from luminal_lab.session import Graph
     >>> cx = Graph()
@@ -65,7 +65,7 @@ def grad(
     >>> slope.numpy()
     array([2., 4.], dtype=float32)
     """
-    if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+    if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
         raise GraphError(
             f"grad: the loss {said(loss)} is not a tensor",
             where=str(here() or "") or None,
@@ -86,7 +86,7 @@ def grad(
 
 
 def by_inputs(loss: object, checkpoint: Sequence[str]) -> dict[int, Tensor]:
-    """Return the derivatives of a loss by all float inputs that it is computed from."""
+    """Return the derivatives of a loss by all float inputs that it depends on."""
     if not isinstance(loss, Tensor):
         raise not_a_tensor(loss)
     check_loss(loss)
@@ -98,32 +98,32 @@ def by_inputs(loss: object, checkpoint: Sequence[str]) -> dict[int, Tensor]:
             hint="what cx.tensor(...) and parameters give has gradients",
         )
     tensors = [Tensor(loss.graph, node.id, node.type) for node in inputs]
-    found = derive(loss, tensors, checkpoint)
-    return {node.id: slope for node, slope in zip(inputs, found, strict=True)}
+    slopes = derive(loss, tensors, checkpoint)
+    return {node.id: slope for node, slope in zip(inputs, slopes, strict=True)}
 
 
 def derive(loss: Tensor, wrt: Sequence[Wanted], checkpoint: Sequence[str]) -> list[Tensor]:
-    """Append the derivatives by each of some tensors, and the record of it."""
+    """Append the derivatives by each of some tensors, and record them."""
     graph = loss.graph
-    targets = [target(graph, one) for one in wrt]
+    targets = [target(graph, tensor) for tensor in wrt]
     before, first = graph.ir, graph.next_id
     nodes = behind(graph, loss.id)
     scopes = named_scopes(checkpoint)
     frame = Checkpointed(graph, nodes, scopes) if scopes else Frame(graph)
     with graph.deriving("grad-loss", loss.node):
         seed = loss.full_like(1.0)
-    found = sweep(frame, nodes, {(loss.id, 0): [Slope(seed)]}, {one.id for one in targets})
-    for one in targets:
-        if one.id not in found:
-            with graph.deriving("grad-zero", one.node):
-                found[one.id] = one.full_like(0.0)
-    made = [graph.node(id) for id in range(first, graph.next_id)]
-    graph.derived.append(Derived("grad", before, graph.ir, log_of(made, before.signature)))
-    return [found[one.id] for one in targets]
+    slopes = sweep(frame, nodes, {(loss.id, 0): [Slope(seed)]}, {wanted.id for wanted in targets})
+    for wanted in targets:
+        if wanted.id not in slopes:
+            with graph.deriving("grad-zero", wanted.node):
+                slopes[wanted.id] = wanted.full_like(0.0)
+    appended = [graph.node(id) for id in range(first, graph.next_id)]
+    graph.derived.append(Derived("grad", before, graph.ir, log_of(appended, before.signature)))
+    return [slopes[wanted.id] for wanted in targets]
 
 
 def named_scopes(checkpoint: object) -> list[str]:
-    """Return the names of the scopes that are to be computed again."""
+    """Return the names of the scopes to recompute, or raise."""
     given: object = [checkpoint] if isinstance(checkpoint, str) else checkpoint
     scopes = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     if scopes is None or not all(isinstance(scope, str) for scope in scopes):
@@ -134,33 +134,33 @@ def named_scopes(checkpoint: object) -> list[str]:
     return cast("list[str]", scopes)
 
 
-def log_of(made: Sequence[Node], signature: Signature) -> tuple[Change, ...]:
-    """Return the log of what was appended: a firing for each forward node, and each rule there."""
+def log_of(appended: Sequence[Node], signature: Signature) -> tuple[Change, ...]:
+    """Return the log of the appended nodes: a firing for each forward node and rule."""
     log: list[Change] = []
-    for firing, (_, nodes) in enumerate(groupby(made, key=lambda node: node.meta.made)):
+    for firing, (_, nodes) in enumerate(groupby(appended, key=lambda node: node.meta.derivation)):
         for node in nodes:
-            assert node.meta.made is not None
+            assert node.meta.derivation is not None
             both = signature, signature
-            rule = node.meta.made.rule
+            rule = node.meta.derivation.rule
             log.append(Change("insert", rule, node.id, None, (), (node,), both, firing))
     return tuple(log)
 
 
 def behind(graph: Workspace, id: int) -> list[Node]:
-    """Return a node and all that it is computed from, sources before users."""
-    found: dict[int, Node] = {}
+    """Return a node and all its ancestors, sources before users."""
+    reached: dict[int, Node] = {}
     todo = [id]
     while todo:
         id = todo.pop()
-        if id not in found:
-            found[id] = graph.node(id)
-            todo.extend(found[id].sources)
+        if id not in reached:
+            reached[id] = graph.node(id)
+            todo.extend(reached[id].sources)
     # In a graph that grows, ids are in the order in which nodes were written.
-    return [found[id] for id in sorted(found)]
+    return [reached[id] for id in sorted(reached)]
 
 
 def check_loss(loss: Tensor) -> None:
-    """Raise unless a derivative of this can be meant."""
+    """Raise unless the loss is a single float."""
     if not loss.dtype.is_float:
         raise DTypeError(
             f"grad: the loss {loss.label} is {loss.dtype}, and only floats have gradients",
@@ -174,11 +174,11 @@ def check_loss(loss: Tensor) -> None:
 
 
 def target(graph: Workspace, wanted: object) -> Tensor:
-    """Return the tensor that something stands for, by which a derivative is wanted."""
+    """Return the tensor for an entry of `wrt`, or raise."""
     first = graph.next_id
     if isinstance(wanted, Parameter):
         tensor = cast("Tensor", graph.parameter(wanted))
-        if tensor.id >= first:  # the call fails, and so what was borrowed just now is given back
+        if tensor.id >= first:  # the call fails, so parameters borrowed by it are given back
             raise GraphError(
                 f"grad: the graph {graph.name!r} does not borrow {wanted}",
                 hint="a parameter is borrowed when it is used, or by cx.parameter(p)",
@@ -203,7 +203,7 @@ def target(graph: Workspace, wanted: object) -> Tensor:
 
 
 def not_a_tensor(wanted: object) -> GraphError:
-    """Return the error for what no derivative can be by."""
+    """Return the error for an entry of `wrt` that is not a tensor or parameter."""
     hint = "give a tensor, a parameter, a list or a dict of them: ll.grad(loss, [w, b])"
     if callable(getattr(wanted, "parameters", None)):
         hint = "a module's are ll.grad(loss, module.parameters())"

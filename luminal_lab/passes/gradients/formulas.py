@@ -1,14 +1,14 @@
-"""Functions that are spelled by a formula, and derived as what they are.
+"""Functions written as formulas, with derivatives of their own.
 
-exp(x) is a product of four powers of 2, for accuracy; its gradient is g · exp(x) all the same, and
-not what the product rule makes of the four. At the ends of its range a formula is right where its
-parts are infinite, but the chain rule multiplies those: each function here has the derivative that
-PyTorch gives it, at zeros, infinities and NaN too.
+exp(x) is a product of four powers of 2, for accuracy; its gradient is g · exp(x) all the same,
+not the product rule's result. At the ends of its range a formula is right although its
+parts are infinite, but the chain rule multiplies these: each function here has the derivative that
+PyTorch gives it, also at zeros, infinities and NaN.
 """
 
 from __future__ import annotations
 
-# The derivatives of a file's functions take the same steps that these do.
+# The derivatives in a file share these helper steps.
 # pyright: reportPrivateUsage=false
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from luminal_lab.tensor.functions import beside, widened
 
 Derivative: TypeAlias = Callable[..., Given]
 DERIVATIVES: dict[str, Derivative] = {}
-"""What arrives at the sources of a function, by its name; settings come as further arguments."""
+"""The gradients for a function's sources, by its name; settings follow as further arguments."""
 
 
 def derivative(function: Derivative) -> Derivative:
@@ -77,7 +77,7 @@ def logit(node: Forward[Any], g: Tensor, low: float, high: float) -> Given:
 
 @derivative
 def logaddexp(node: Forward[Any], g: Tensor) -> Given:
-    """Return g in the parts that both powers have in their sum."""
+    """Return g times each power's share of their sum."""
     x, y = node[0], node[1]
     return lambda: g * (x - y).sigmoid(), lambda: g * (y - x).sigmoid()
 
@@ -186,7 +186,7 @@ def atan2(node: Forward[Any], g: Tensor) -> Given:
 
 @derivative
 def rounded(node: Forward[Any], g: Tensor) -> Given:
-    """Return nothing: what is rounded has no slope."""
+    """Return None: rounding has no slope."""
     return (None,) * len(node.types)
 
 
@@ -196,7 +196,7 @@ def fmod(node: Forward[Any], g: Tensor) -> Given:
 
     def divisor() -> Tensor:
         x, inverse, rest = node[0], node[1].recip(), node.result
-        # Of an infinity, and by 0, the remainder is NaN, and the quotient is not.
+        # For an infinite x, or a divisor of 0, the remainder is NaN, but the quotient is not.
         quotient = (rest * 0 < 1).where(((x - rest) * inverse).round(), x * inverse)
         return g * -quotient.trunc()
 
@@ -208,7 +208,7 @@ def copysign(node: Forward[Any], g: Tensor) -> Given:
     """Return g or -g, and 0 at 0."""
     x, sign = node[0], node[1]
     same = sign.signbit().eq(x.signbit()).where(x.full_like(1.0), -1.0)
-    # At an infinity it is NaN, as PyTorch has it.
+    # At an infinity it is NaN, as in PyTorch.
     return is_zero(x).where(0.0, g * (same + x * 0.0)), None
 
 
@@ -225,7 +225,7 @@ def minimum(node: Forward[Any], g: Tensor) -> Given:
 
 
 def larger(x: Tensor, y: Tensor, g: Tensor) -> Callable[[], Tensor]:
-    """Return what writes g where x is above y, half of it where both are equal, 0 where below."""
+    """Return a function that writes g where x > y, g / 2 where both are equal, else 0."""
     return lambda: (x < y).where(0.0, x.eq(y).where(g * 0.5, g))
 
 
@@ -233,7 +233,7 @@ def larger(x: Tensor, y: Tensor, g: Tensor) -> Callable[[], Tensor]:
 def clip(node: Forward[Any], g: Tensor, low: float | None, high: float | None) -> Given:
     """Return g within the bounds."""
     x = node[0]
-    # Beyond an infinity there is no number to compare with.
+    # No number lies beyond an infinity.
     if low is not None:
         above = x.ge(low) if low == -math.inf else x > beside(x.dtype, low, -math.inf)
         g = above.where(g, 0.0)
@@ -245,21 +245,21 @@ def clip(node: Forward[Any], g: Tensor, low: float | None, high: float | None) -
 
 @derivative
 def clamp_min(node: Forward[Any], g: Tensor) -> Given:
-    """Return g for x from the bound on, else for the bound."""
+    """Return g for x where it is at or above the bound, else g for the bound."""
     x, low = node[0], node[1]
     return lambda: x.ge(low).where(g, 0.0), lambda: (x < low).where(g, 0.0)
 
 
 @derivative
 def clamp_max(node: Forward[Any], g: Tensor) -> Given:
-    """Return g for x up to the bound, else for the bound."""
+    """Return g for x where it is at or below the bound, else g for the bound."""
     x, high = node[0], node[1]
     return lambda: x.le(high).where(g, 0.0), lambda: (x > high).where(g, 0.0)
 
 
 @derivative
 def clamp(node: Forward[Any], g: Tensor) -> Given:
-    """Return g for x within the bounds, else for the bound that is reached."""
+    """Return g for x within the bounds, else g for the bound that applies."""
     x, low, high = node[0], node[1], node[2]
     return (
         lambda: (x.ge(low) & x.le(high)).where(g, 0.0),
@@ -328,7 +328,7 @@ def var(node: Forward[Any], g: Tensor, axes: tuple[int, ...], less: float) -> Gi
 
 @derivative
 def std(node: Forward[Any], g: Tensor, axes: tuple[int, ...], less: float) -> Given:
-    """Return what `var` does of g / 2y, and 0 where y is 0."""
+    """Return the gradient of `var` for g / 2y, and 0 where y is 0."""
     total = node.result
     return var(node, is_zero(total).where(0.0, g * (total * 2.0).recip()), axes, less)
 
@@ -342,13 +342,13 @@ def extreme(node: Forward[Any], g: Tensor, axes: tuple[int, ...], whole: bool) -
 
 
 def alike(x: Tensor, y: Tensor) -> Tensor:
-    """Return where both are equal, or NaN."""
+    """Return where both are equal, or both NaN."""
     return x.eq(y) | (x.isnan() & y.isnan())
 
 
 @derivative
 def scattered(node: Forward[Any], g: Tensor) -> Given:
-    """Return g in equal parts where x is the extreme of its row, among what belongs there."""
+    """Return g in equal parts where x is the extreme of its row."""
     x, belongs = node[0], node[1]
     return parts(alike(x, node.result) & belongs, x, (x.ndim - 1,), g), None
 
@@ -359,17 +359,17 @@ def shared(x: Tensor, total: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor
 
 
 def parts(there: Tensor, x: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor:
-    """Return g in equal parts at some places of x, and 0 elsewhere."""
+    """Return g in equal parts where a condition holds, and 0 elsewhere."""
     count = widened(there.cast(x.dtype)).sum(axes, True)
     return there.where((g * count.recip()).cast(g.dtype), 0.0)
 
 
 @derivative
 def cummax(node: Forward[Any], g: Tensor, axis: int) -> Given:
-    """Return g added up where the extreme of each position stands, of equals the last one."""
+    """Return the sums of g at the positions of running extremes; of equal ones, the last."""
     x, top = node[0], node.result
-    place = x._iota(x.shape[axis], DType.int32).reshape(-1, *[1] * (x.ndim - 1 - axis))
-    last = alike(x, top).where(place, 0).cummax(axis)
+    position = x._iota(x.shape[axis], DType.int32).reshape(-1, *[1] * (x.ndim - 1 - axis))
+    last = alike(x, top).where(position, 0).cummax(axis)
     return x.full_like(0.0).scatter_add(axis, last, g)
 
 

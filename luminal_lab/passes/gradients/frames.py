@@ -1,7 +1,7 @@
-"""Where the sweep finds the values of forward nodes: in the graph, or computed once more.
+"""Sources of forward values for the sweep: the graph itself, or recomputed copies.
 
-What was written is there. What is in a checkpointed scope, or in the body of a call, is written
-again where a gradient asks for it, node by node, and only that far.
+Values of ordinary nodes are in the graph. Those in a checkpointed scope, or in the body of a call,
+are recomputed on demand, node by node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AFTER = After()
 
 
 class Frame:
-    """The graph that a sweep goes through, as far as it is what was written."""
+    """The graph that a sweep traverses, without recomputation."""
 
     def __init__(self, graph: Workspace) -> None:
         self.graph = graph
@@ -32,27 +32,27 @@ class Frame:
         return self.graph.node(id)
 
     def home(self, node: Node) -> Node:
-        """Return the node of what was written that a node belongs to."""
+        """Return the node of the user's graph that a node belongs to."""
         return node
 
     def values(self, reader: Node) -> Callable[[int], Tensor]:
-        """Return what gives the values that the gradient of a node may read."""
+        """Return a function that gives the forward values for a node's gradient."""
         return self.original
 
     def arrive(self, node: Node, g: Tensor) -> None:
-        """Be told of the gradient that arrived at a node."""
+        """Take note of the gradient that arrived at a node."""
 
     def original(self, id: int) -> Tensor:
-        """Return a tensor as it was written."""
+        """Return the tensor of a node in the graph."""
         return Tensor(self.graph, id, self.record(id).type)
 
 
 class Checkpointed(Frame):
-    """What was written, where the values of some scopes are computed again."""
+    """The user's graph, with some scopes recomputed."""
 
     def __init__(self, graph: Workspace, nodes: Sequence[Node], scopes: Sequence[str]) -> None:
         super().__init__(graph)
-        self._regions: dict[int, Region] = {}
+        self._regions: dict[int, CheckpointRegion] = {}
         known = {node.meta.scope: list(outward(node.meta.scope)) for node in nodes}
         there = {outer for scopes in known.values() for outer in scopes}
         for scope in scopes:
@@ -61,10 +61,10 @@ class Checkpointed(Frame):
                     f"grad: the loss is computed by no node in the scope {scope!r}",
                     hint=nearest(scope, there) or "scopes are named by cx.scope(...) and modules",
                 )
-        # A node in several of the scopes belongs to the one that is named first.
-        place = {scope: k for k, scope in reversed(list(enumerate(scopes)))}
+        # A node in several of the scopes belongs to the first one named.
+        order = {scope: k for k, scope in reversed(list(enumerate(scopes)))}
         first = {
-            scope: min([place[one] for one in outer if one in place], default=None)
+            scope: min([order[name] for name in outer if name in order], default=None)
             for scope, outer in known.items()
         }
         inside: dict[int, set[int]] = {}
@@ -73,7 +73,7 @@ class Checkpointed(Frame):
             if k is not None:
                 inside.setdefault(k, set()).add(node.id)
         for ids in inside.values():
-            self._regions.update(dict.fromkeys(ids, Region(self, ids)))
+            self._regions.update(dict.fromkeys(ids, CheckpointRegion(self, ids)))
 
     @override
     def values(self, reader: Node) -> Callable[[int], Tensor]:
@@ -88,17 +88,17 @@ class Checkpointed(Frame):
 
 
 def outward(scope: str) -> Iterator[str]:
-    """Yield a scope and those that it is in: "a.b" and "a"."""
+    """Yield a scope and its enclosing scopes: "a.b" and "a"."""
     while scope:
         yield scope
         scope = scope.rpartition(".")[0]
 
 
-class Region:
+class CheckpointRegion:
     """The nodes of a checkpointed scope, and their copies.
 
-    The copies read what the scope reads by way of an `After` on the gradient that arrives first.
-    So no pass can merge them with the originals, and none can run them early.
+    The copies read the scope's sources through an `After` on the first gradient to arrive.
+    So no pass can merge them with the originals or run them early.
     """
 
     def __init__(self, frame: Checkpointed, inside: set[int]) -> None:
@@ -110,7 +110,7 @@ class Region:
         self._ties: dict[int, Tensor] = {}
 
     def value(self, id: int) -> Tensor:
-        """Return what a gradient in this scope is to read for a node."""
+        """Return the tensor that gradients in this scope read for a node."""
         if id not in self._inside:
             return self._frame.original(id)
         for node in unwritten(id, self._frame.record, self._reads, self._copies):
@@ -124,7 +124,7 @@ class Region:
         original = self._frame.original
         waits = not self._tied.isdisjoint(node.sources)
         if isinstance(node.op, (Input, Constant, Iota, HostCall)):
-            return original(node.id)  # nothing to save, or not ours to call twice
+            return original(node.id)  # nothing to save, or not safe to call twice
         if isinstance(node.op, View) and not waits:
             return original(node.id)  # costs nothing
         copies = self._copies
@@ -134,10 +134,10 @@ class Region:
                 numbers = [isinstance(x.node.op, Constant) for x in sources]
                 first = numbers.index(False) if False in numbers else 0
                 sources[first] = self._tie(sources[first])
-            made = copied(self._frame.graph, node, sources)
-            made = made if sources else self._tie(made)  # random numbers
+            copy = copied(self._frame.graph, node, sources)
+            copy = copy if sources else self._tie(copy)  # random numbers
         self._tied.add(node.id)
-        return made
+        return copy
 
     def _tie(self, x: Tensor) -> Tensor:
         assert self.anchor is not None, "a value is asked for where no gradient has arrived"
@@ -198,7 +198,7 @@ def unwritten(
     reads: Callable[[Node], list[int]],
     copies: Mapping[int, Tensor],
 ) -> Iterator[Node]:
-    """Yield the nodes whose copies a copy of one needs, and it, sources before users."""
+    """Yield a node and the nodes whose copies its copy needs, sources before users."""
     todo = [id]
     while todo:
         node = record(todo[-1])
@@ -212,7 +212,7 @@ def unwritten(
 
 
 def copied(graph: Workspace, node: Node, sources: Sequence[Tensor]) -> Tensor:
-    """Add a node like another one, on other sources."""
+    """Add a copy of a node, on other sources."""
     id = graph.append(node.op, tuple([source.id for source in sources]), node.type)
     if node.extra:
         graph.put(graph.node(id)._replace(extra=node.extra))

@@ -1,4 +1,4 @@
-"""Gradients of the twelve primitive ops, where PyTorch has them as it has them."""
+"""Gradients of the twelve primitive ops, as in PyTorch where it has them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def sum_reduce(node: Forward[SumReduce], g: Tensor) -> Given:
 
 @gradient(MaxReduce, wide=True)
 def max_reduce(node: Forward[MaxReduce], g: Tensor) -> Given:
-    """Return g where the largest value is, in equal parts if it is in several places."""
+    """Return g at the largest value, in equal parts if it occurs several times."""
     axis, x = node.op.axis, node[0]
     if node.types[0].shape[axis] == 1:
         return g
@@ -108,6 +108,6 @@ def contiguous(_: Forward[Contiguous], g: Tensor) -> Given:
 
 
 def spread(g: Tensor, node: Forward[SumReduce | MaxReduce], axis: int) -> Tensor:
-    """Return what was reduced over an axis, in every place of that axis."""
+    """Return a reduced value, expanded along the reduced axis."""
     shape = node.types[0].shape
     return g if shape[axis] == 1 else emit(Expand(shape), g)

@@ -1,9 +1,9 @@
-"""The table of gradients: for each op, what arrives at its sources when `g` arrives at its result.
+"""The table of gradients: for each op, the gradients of its sources from `g`, that of its result.
 
-A rule is one function. It is given the forward node, whose sources are `node[0]`, `node[1]`, …,
-and `g`, the gradient of its result; it returns a gradient for each source (just it, if there is
-one source), None for a source that has none, and a function without arguments for what should
-be written only if it is wanted:
+A rule is a function. It takes the forward node, whose sources are `node[0]`, `node[1]`, …,
+and `g`, the gradient of its result; it returns a gradient for each source (a single one if there is
+one source), None for a source without gradient, and a function without arguments for a gradient to
+be written only on demand:
 
     @gradient(Mul)
     def mul(node, g):
@@ -33,7 +33,7 @@ MUL = Mul()
 
 
 class Forward(Generic[O_co]):
-    """The node whose gradient is written; its values are asked for only where they are used."""
+    """The node whose gradient is written; its values are computed only where they are used."""
 
     __slots__ = ("_value", "node", "op", "types")
 
@@ -72,20 +72,20 @@ class Forward(Generic[O_co]):
         return self.node.sources
 
 
-class Rule(NamedTuple):
-    """How the gradient of an op is written."""
+class GradientRule(NamedTuple):
+    """The rule that writes the gradient of an op."""
 
     write: Callable[..., Given]
     wide: bool
     """Whether 16-bit floats are computed in float32, as several steps would round too often."""
 
     def parts(self, node: Forward[Any], g: Tensor, *settings: object) -> list[Part]:
-        """Return what the rule returns, as a list."""
+        """Return the result of the rule as a list."""
         given: Any = self.write(node, g, *settings)
         return [*given] if isinstance(given, (tuple, list)) else [given]
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, GradientRule] = {}
 """The rule of each op, by the name of the op."""
 
 
@@ -94,7 +94,7 @@ def gradient(
 ) -> Callable[[Callable[[Forward[O], Tensor], Given]], Callable[[Forward[O], Tensor], Given]]:
     """Mark a function as the gradient of an op, which may be the user's own.
 
-    With `wide`, 16-bit floats come to the function as float32, and go back as what they were.
+    With `wide`, the function gets 16-bit floats as float32; its results are converted back.
 
     >>> import luminal_lab as ll
     >>> from luminal_lab.core.ops import Recip
@@ -103,7 +103,7 @@ def gradient(
     ...     return -g * node.result * node.result
     """
     name = getattr(op, "name", None)
-    if not (isinstance(op, type) and issubclass(op, Op) and isinstance(name, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+    if not (isinstance(op, type) and issubclass(op, Op) and isinstance(name, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
         raise DefinitionError(
             f"gradient: {said(op)} is not an op class",
             where=str(here() or "") or None,
@@ -111,14 +111,14 @@ def gradient(
         )
 
     def register(write: Callable[[Forward[O], Tensor], Given]) -> Callable[..., Given]:
-        RULES[name] = Rule(function_of(f"gradient of {name}", write), wide)
+        RULES[name] = GradientRule(function_of(f"gradient of {name}", write), wide)
         return write
 
     return register
 
 
 def function_of(what: str, given: C) -> C:
-    """Return what a decorator was given, which must be a function."""
+    """Return a decorator's argument, or raise if it is not a function."""
     if callable(given):
         return given
     raise DefinitionError(
@@ -129,7 +129,7 @@ def function_of(what: str, given: C) -> C:
 
 
 def said(value: object) -> str:
-    """Return what an error says of a value that is not what it should be: one line of it."""
+    """Return one line of text that describes a wrong value in an error."""
     if isinstance(value, Tensor):
         return value.label
     lines = repr(value).splitlines() or [""]

@@ -23,13 +23,13 @@ LESS, WHERE = LessThan(), Where()
 
 @gradient(Cast)
 def cast(node: Forward[Cast], g: Tensor) -> Given:
-    """Return g in the dtype that it was in."""
+    """Return g in the source's dtype."""
     return g.cast(node.types[0].dtype)
 
 
 @gradient(Where)
 def where(node: Forward[Where], g: Tensor) -> Given:
-    """Return g where the choice fell, and 0 elsewhere."""
+    """Return g for the chosen branch, and 0 for the other."""
     return (
         None,
         lambda: emit(WHERE, node[0], g, g.full_like(0.0)),
@@ -39,7 +39,7 @@ def where(node: Forward[Where], g: Tensor) -> Given:
 
 @gradient(Gather)
 def gather(node: Forward[Gather], g: Tensor) -> Given:
-    """Return what was read from each place, added up."""
+    """Return the sum of g over all reads of each position."""
     x = node.types[0]
     zeros = g.constant(0.0, x.dtype, x.shape)
     return emit(Scatter(node.op.axis, "add"), zeros, node[1], g), None
@@ -47,7 +47,7 @@ def gather(node: Forward[Gather], g: Tensor) -> Given:
 
 @gradient(Scatter)
 def scatter(node: Forward[Scatter], g: Tensor) -> Given:
-    """Return for the values what stands where they were put, if it is they that stand there."""
+    """Return g at the positions of the values that were not overwritten."""
     axis = node.op.axis
     if node.op.mode == "add":
         return g, None, lambda: emit(Gather(axis), g, node[1])
@@ -56,7 +56,7 @@ def scatter(node: Forward[Scatter], g: Tensor) -> Given:
         return emit(Scatter(axis, "set"), g, node[1], nothing(node, g))
 
     def put() -> Tensor:
-        # Where an index comes twice, the last one's value is what stands there in the end.
+        # For a repeated index, the last value remains.
         index, zeros = node[1], nothing(node, g)
         number = _numbered(index, axis)
         none = index.constant(0, DType.int32, node.types[0].shape)
@@ -68,7 +68,7 @@ def scatter(node: Forward[Scatter], g: Tensor) -> Given:
 
 
 def nothing(node: Forward[Scatter], g: Tensor) -> Tensor:
-    """Return zeros in the place of the values."""
+    """Return g with zeros at the positions of the values."""
     return g.constant(0.0, g.dtype, node.types[1].shape)
 
 
@@ -83,7 +83,7 @@ def _numbered(index: Tensor, axis: int) -> Tensor:
 
 @gradient(Update)
 def update(node: Forward[Update], g: Tensor) -> Given:
-    """Return g but 0 where the rows stand, and for the rows what stands there."""
+    """Return g with 0 at the rows for the buffer, and g at the rows for the rows."""
     op, rows = node.op, node.types[1]
 
     def kept() -> Tensor:

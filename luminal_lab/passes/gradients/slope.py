@@ -1,8 +1,8 @@
-"""What arrives at a node, and where it is 0 whatever it is multiplied by.
+"""Gradients on their way, with the conditions under which they stay 0.
 
-Where a `where` chose the other branch, the gradient is 0, and must stay 0 though the branch that
-was not taken has an infinite derivative there (0 · inf is NaN). So a gradient knows under which
-condition it counts. When it has been multiplied by what may be infinite, it is chosen once more
+Where a `where` chose the other branch, the gradient is 0 and must stay 0, even if the branch
+not taken has an infinite derivative there (0 · inf is NaN). So a gradient carries the
+condition under which it counts. Once multiplied by a possible infinity, it is masked again
 before it leaves the elementwise chain: `where(x > 0, log(x), 0)` has a finite gradient.
 """
 
@@ -25,57 +25,59 @@ from luminal_lab.core.ops import (
     Reshape,
     Where,
 )
-from luminal_lab.passes.gradients.rule import Forward, Rule, emit
+from luminal_lab.passes.gradients.rule import Forward, GradientRule, emit
 from luminal_lab.tensor import Tensor
 
 AND, OR, LESS, WHERE = Mul(), Add(), LessThan(), Where()
 MOVING: tuple[type[Op], ...] = (Permute, Reshape, Flip, Pad)
 """Ops whose gradient only moves g; a condition on it can be moved along.
 
-Not a sum, whose gradient makes g larger: choosing before that keeps the product behind it a plain
-matrix product.
+Sums are excluded: their gradient makes g larger, and masking before it leaves a plain
+matrix product behind it.
 """
 Condition = tuple[Tensor, bool]
-"""A tensor of bools, and which of both they are where a gradient counts."""
+"""A tensor of bools, and the bool that marks where a gradient counts."""
 
 
-class Mask:
-    """The condition under which a gradient counts; its nodes are written when it is asked for."""
+class GradientMask:
+    """The condition under which a gradient counts; its nodes are written on demand."""
 
-    __slots__ = ("_made", "_make", "outer")
+    __slots__ = ("_condition", "_make", "outer")
 
-    def __init__(self, outer: Mask | None, make: Callable[[Condition | None], Condition]) -> None:
+    def __init__(
+        self, outer: GradientMask | None, make: Callable[[Condition | None], Condition]
+    ) -> None:
         self.outer = outer
         self._make = make
-        self._made: Condition | None = None
+        self._condition: Condition | None = None
 
     def condition(self) -> Condition:
-        """Return the condition, with all that it is made of."""
-        unmade: list[Mask] = []
-        mask: Mask | None = self
-        while mask is not None and mask._made is None:
+        """Return the condition, writing its nodes if needed."""
+        unmade: list[GradientMask] = []
+        mask: GradientMask | None = self
+        while mask is not None and mask._condition is None:
             unmade.append(mask)
             mask = mask.outer
-        made = None if mask is None else mask._made
+        condition = None if mask is None else mask._condition
         for mask in reversed(unmade):
-            made = mask._made = mask._make(made)
-        assert made is not None
-        return made
+            condition = mask._condition = mask._make(condition)
+        assert condition is not None
+        return condition
 
-    def and_outer(self) -> Iterator[Mask]:
-        """Yield this mask and those that it is a part of."""
-        mask: Mask | None = self
+    def and_outer(self) -> Iterator[GradientMask]:
+        """Yield this mask and its outer masks."""
+        mask: GradientMask | None = self
         while mask is not None:
             yield mask
             mask = mask.outer if isinstance(mask, Chosen) else None
 
 
-class Chosen(Mask):
-    """Where a `where` took a branch, within another mask if there is one."""
+class Chosen(GradientMask):
+    """The mask of a branch of `where`, within an outer mask if there is one."""
 
     __slots__ = ()
 
-    def __init__(self, outer: Mask | None, forward: Forward[Op], *, holds: bool) -> None:
+    def __init__(self, outer: GradientMask | None, forward: Forward[Op], *, holds: bool) -> None:
         def make(around: Condition | None) -> Condition:
             inner = forward[0]
             if around is None:
@@ -91,12 +93,12 @@ class Chosen(Mask):
         super().__init__(outer, make)
 
 
-class Moved(Mask):
-    """A mask moved as a gradient was."""
+class Moved(GradientMask):
+    """A mask moved along with its gradient."""
 
     __slots__ = ()
 
-    def __init__(self, outer: Mask, forward: Forward[Op], rule: Rule) -> None:
+    def __init__(self, outer: GradientMask, forward: Forward[Op], rule: GradientRule) -> None:
         def make(around: Condition | None) -> Condition:
             assert around is not None
             (moved,) = rule.parts(forward, around[0])
@@ -110,20 +112,22 @@ class Slope(NamedTuple):
     """A gradient on its way."""
 
     value: Tensor
-    mask: Mask | None = None
+    mask: GradientMask | None = None
     is_wild: bool = False
-    """Whether it may be NaN where the mask says that it is 0."""
+    """Whether it may be NaN where the mask makes it 0."""
 
     def tame(self) -> Tensor:
-        """Return the value, made 0 where it is."""
+        """Return the value, with zeros where its mask says so."""
         if self.mask is None or not self.is_wild:
             return self.value
         condition, holds = self.mask.condition()
         branches = [self.value, self.value.full_like(0.0)]
         return emit(WHERE, condition, *(branches if holds else reversed(branches)))
 
-    def onwards(self, value: Tensor, forward: Forward[Op], rule: Rule, source: int) -> Slope:
-        """Return what arrives at a source, for what the rule has made of this."""
+    def onwards(
+        self, value: Tensor, forward: Forward[Op], rule: GradientRule, source: int
+    ) -> Slope:
+        """Return the slope at a source, from the rule's result for this slope."""
         op, mask = forward.op, self.mask
         if isinstance(op, Where):
             mask = Chosen(mask, forward, holds=source == 1)
@@ -134,8 +138,8 @@ class Slope(NamedTuple):
         return Slope(value, mask, self.is_wild or not keeps_zero(value, self.value))
 
 
-def shared(slopes: list[Slope]) -> Mask | None:
-    """Return the innermost mask that all slopes are under."""
+def shared(slopes: list[Slope]) -> GradientMask | None:
+    """Return the innermost common mask of all slopes."""
     first, *rest = [
         {} if slope.mask is None else dict.fromkeys(slope.mask.and_outer()) for slope in slopes
     ]
@@ -143,7 +147,7 @@ def shared(slopes: list[Slope]) -> Mask | None:
 
 
 def keeps_zero(value: Tensor, of: Tensor) -> bool:
-    """Return whether a value is 0 wherever the gradient is that it was made of."""
+    """Return whether a value is 0 wherever its source gradient is 0."""
     if value.id == of.id:
         return True
     node = value.node

@@ -1,4 +1,4 @@
-"""Gradients of ops about structure; those of calls are their bodies' (in sweep.py)."""
+"""Gradients of structural ops; sweep.py derives calls through their bodies."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from luminal_lab.tensor import Tensor
 
 @gradient(GraphBreak)
 def graph_break(node: Forward[GraphBreak], g: Tensor) -> Given:
-    """Return g, behind a break of its own."""
+    """Return g after a break of its own."""
     return emit(node.op, g)
 
 
 @gradient(After)
 def after(node: Forward[After], g: Tensor) -> Given:
-    """Return g for the value; what it only waits for has no gradient."""
+    """Return g for the value, and None for the sources it only waits for."""
     return (g, *[None] * (len(node.types) - 1))
 
 
 @gradient(CustomGradient)
 def custom_gradient(node: Forward[CustomGradient], g: Tensor) -> Given:
-    """Return what the user's function makes of g."""
+    """Return the results of the user's backward function."""
     name = node.op.function
     backward = g.graph.backwards.get(name)
     if backward is None:

@@ -1,4 +1,4 @@
-"""The sweep: backwards through the nodes, each by its rule, adding up what arrives at one."""
+"""The sweep: backwards through the nodes, each by its rule, adding up the arriving gradients."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import DefinitionError, GraphError, LabError
 from luminal_lab.passes.gradients.formulas import DERIVATIVES
 from luminal_lab.passes.gradients.frames import Body, Frame
-from luminal_lab.passes.gradients.rule import RULES, Forward, Rule, emit, narrowed, said
+from luminal_lab.passes.gradients.rule import RULES, Forward, GradientRule, emit, narrowed, said
 from luminal_lab.passes.gradients.slope import MOVING, Slope, shared
 from luminal_lab.tensor import Tensor
 
 ADD = Add()
 Key: TypeAlias = tuple[int, int]
-"""A node, and which of its results."""
+"""A node's id, and the index of its result."""
 Arrived: TypeAlias = dict[Key, list[Slope]]
 
 
 def active(nodes: Sequence[Node], starts: Collection[int]) -> set[int]:
-    """Return the nodes through which gradients reach the given ones."""
-    found = set(starts)
+    """Return the nodes on paths of gradients to the given ones."""
+    reached = set(starts)
     for node in nodes:
         carries = (node.dtype.is_float or node.extra) and not isinstance(node.op, StopGradient)
-        if carries and not found.isdisjoint(node.sources):
-            found.add(node.id)
-    return found
+        if carries and not reached.isdisjoint(node.sources):
+            reached.add(node.id)
+    return reached
 
 
 def sweep(
@@ -47,9 +47,9 @@ def sweep(
     arrived: Arrived,
     wanted: Set[int],
 ) -> dict[int, Tensor]:
-    """Return the gradients of the wanted nodes, as far as any arrive."""
+    """Return the gradients of the wanted nodes that the loss depends on."""
     on_the_way = active(nodes, wanted)
-    found: dict[int, Tensor] = {}
+    gradients: dict[int, Tensor] = {}
     graph = frame.graph
     for node in reversed(nodes):
         if node.id not in on_the_way:
@@ -61,7 +61,7 @@ def sweep(
         totals = [summed(frame, home, slopes) for slopes in results]
         if node.id in wanted and totals[0] is not None:
             with graph.deriving("grad-sum", home):
-                found[node.id] = totals[0].tame()
+                gradients[node.id] = totals[0].tame()
         whole = whole_at(frame, node, wanted)
         sources = node.sources if whole is None else whole.sources
         reached = [id in on_the_way for id in sources]
@@ -81,11 +81,11 @@ def sweep(
         for id, part in zip(sources, parts, strict=True):
             if part is not None:
                 arrived.setdefault((id, 0), []).append(part)
-    return found
+    return gradients
 
 
 def summed(frame: Frame, home: Node, slopes: Sequence[Slope]) -> Slope | None:
-    """Return the sum of what arrived at one result, in one chain of additions."""
+    """Return the sum of the gradients of one result, in one chain of additions."""
     if len(slopes) < 2:
         return slopes[0] if slopes else None
     mask = shared(list(slopes))
@@ -99,9 +99,9 @@ def summed(frame: Frame, home: Node, slopes: Sequence[Slope]) -> Slope | None:
 
 
 def whole_at(frame: Frame, node: Node, wanted: Set[int]) -> Spelling | None:
-    """Return the function whose formula ends at a node, if it has a derivative of its own."""
+    """Return the function whose formula ends at a node, if it has its own derivative."""
     whole = node.meta.spells
-    # Somebody may ask for what is inside of it; then it is derived step by step.
+    # If an inner node is wanted, the formula is derived step by step.
     if whole is None or not wanted.isdisjoint(inside(frame, node, whole)):
         return None
     return whole
@@ -109,40 +109,40 @@ def whole_at(frame: Frame, node: Node, wanted: Set[int]) -> Spelling | None:
 
 def inside(frame: Frame, node: Node, whole: Spelling) -> set[int]:
     """Return the nodes between a function's sources and the end of its formula."""
-    found: set[int] = set()
+    reached: set[int] = set()
     todo = list(node.sources)
     while todo:
         id = todo.pop()
-        if id not in found and id not in whole.sources:
-            found.add(id)
+        if id not in reached and id not in whole.sources:
+            reached.add(id)
             todo += frame.record(id).sources
-    return found
+    return reached
 
 
 def through_formula(
     frame: Frame, node: Node, whole: Spelling, slope: Slope, reached: Sequence[bool]
 ) -> list[Slope | None]:
-    """Return what arrives at the sources of a function that a formula spells."""
+    """Return the gradients for the sources of a function written as a formula."""
     types = tuple([frame.record(id).type for id in whole.sources])
     if any(type.shape != node.shape for type in types):
         slope = Slope(slope.tame())
     frame.arrive(node, slope.value)
     forward = Forward(node.op, node._replace(sources=whole.sources), types, frame.values(node))
-    rule = Rule(DERIVATIVES[whole.function], wide=False)
-    found: list[Slope | None] = []
+    rule = GradientRule(DERIVATIVES[whole.function], wide=False)
+    slopes: list[Slope | None] = []
     for part, is_reached in zip(
         rule.parts(forward, slope.value, *whole.settings), reached, strict=True
     ):
         value = (part() if callable(part) else part) if is_reached else None
         wild = slope.mask is not None
-        found.append(None if value is None else Slope(value, slope.mask, wild))
-    return found
+        slopes.append(None if value is None else Slope(value, slope.mask, wild))
+    return slopes
 
 
 def through(
     frame: Frame, node: Node, totals: Sequence[Slope | None], reached: Sequence[bool]
 ) -> list[Slope | None]:
-    """Return what arrives at the sources of a node."""
+    """Return the gradients for the sources of a node."""
     op = node.op
     if isinstance(op, Region):
         return through_call(frame, node, op, totals, reached)
@@ -164,22 +164,22 @@ def through(
             f"{len(reached)} sources here",
             hint="return one for each source: a tensor, a function that makes one, or None",
         )
-    found: list[Slope | None] = []
+    slopes: list[Slope | None] = []
     for k, (part, wanted) in enumerate(zip(parts, reached, strict=True)):
         value = (part() if callable(part) else part) if wanted else None
         if value is None:
-            found.append(None)
+            slopes.append(None)
             continue
         check_part(frame, op, k, value)
         if rule.wide:
             value = narrowed(value, slope.value.dtype)
         check_type(op, k, value, forward.types[k])
-        found.append(slope.onwards(value, forward, rule, k))
-    return found
+        slopes.append(slope.onwards(value, forward, rule, k))
+    return slopes
 
 
-def forward_of(frame: Frame, node: Node, rule: Rule) -> Forward[Op]:
-    """Return a node as its rule sees it."""
+def forward_of(frame: Frame, node: Node, rule: GradientRule) -> Forward[Op]:
+    """Return a node in the form that its rule takes."""
     values = frame.values(node)
 
     def widened(id: int) -> Tensor:
@@ -197,7 +197,7 @@ def through_call(
     totals: Sequence[Slope | None],
     reached: Sequence[bool],
 ) -> list[Slope | None]:
-    """Return what arrives at the sources of a call: the gradient of its body."""
+    """Return the gradients for the sources of a call, from its body."""
     body = op.body
     arrived: Arrived = {}
     for id, slope in zip(body.output_ids, totals, strict=True):
@@ -208,14 +208,14 @@ def through_call(
     behind = body.ancestors(id for id, _ in arrived)
     nodes = [inner for inner in body.nodes if inner.id in behind]
     wanted = {id for id, is_reached in zip(body.input_ids, reached, strict=True) if is_reached}
-    found = sweep(Body(frame, node, body), nodes, arrived, wanted)
-    values = [found.get(id) for id in body.input_ids]
+    slopes = sweep(Body(frame, node, body), nodes, arrived, wanted)
+    values = [slopes.get(id) for id in body.input_ids]
     return [None if value is None else Slope(value) for value in values]
 
 
 @contextmanager
 def told(op: Op) -> Generator[None, None, None]:
-    """Have an error of a user's function say which gradient it was to be."""
+    """Add the name of the gradient to an error from a user's function."""
     try:
         yield
     except LabError:
@@ -226,20 +226,20 @@ def told(op: Op) -> Generator[None, None, None]:
 
 
 def named(op: Op) -> str:
-    """Return what a user calls an op whose gradient they say."""
+    """Return the user's name for an op with a gradient of their own."""
     return f"custom_gradient {op.function!r}" if isinstance(op, CustomGradient) else op.name
 
 
 def subject(op: Op, source: int) -> str:
-    """Return what an error is about: the gradient for a source, or for a function's argument."""
-    if isinstance(op, CustomGradient):  # whose first source is what the function returned
+    """Return an error's subject: the gradient for a source or a function's argument."""
+    if isinstance(op, CustomGradient):  # its first source is the function's result
         return f"custom_gradient {op.function!r}: the gradient for its tensor {source - 1}"
     return f"grad: the gradient of {op.name} for its source {source}"
 
 
 def check_part(frame: Frame, op: Op, source: int, value: Tensor) -> None:
     """Raise unless a rule returned a tensor of the graph."""
-    if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+    if not isinstance(value, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
         raise DefinitionError(
             f"{subject(op, source)} is {said(value)}",
             hint="return a tensor, or None for a source that has no gradient",
@@ -253,7 +253,7 @@ def check_part(frame: Frame, op: Op, source: int, value: Tensor) -> None:
 
 
 def check_type(op: Op, source: int, value: Tensor, wanted: TensorType) -> None:
-    """Raise unless what a rule returned has the type of its source."""
+    """Raise unless a gradient has the type of its source."""
     if value.type != wanted:
         raise DefinitionError(
             f"{subject(op, source)} is {value.type}, and "

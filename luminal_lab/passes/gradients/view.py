@@ -1,4 +1,4 @@
-"""Gradients of the seven views: what moves no data forwards moves none back, but where it adds up.
+"""Gradients of the seven views, which move data only where elements are added up.
 
 forwards                            backwards
 permute, reshape, flip              the same, undone
@@ -17,19 +17,19 @@ from luminal_lab.passes.gradients.rule import Forward, Given, emit, gradient, na
 from luminal_lab.tensor import Tensor
 
 MOST_AXES = 64
-"""NumPy has no more."""
+"""The most axes of a NumPy array."""
 
 
 @gradient(Permute)
 def permute(node: Forward[Permute], g: Tensor) -> Given:
-    """Return g with the axes back in their order."""
+    """Return g with its axes in the source's order."""
     axes = node.op.axes
     return emit(Permute(tuple(axes.index(k) for k in range(len(axes)))), g)
 
 
 @gradient(Reshape)
 def reshape(node: Forward[Reshape], g: Tensor) -> Given:
-    """Return g in the shape that it was in."""
+    """Return g in the source's shape."""
     return emit(Reshape(node.types[0].shape), g)
 
 
@@ -47,10 +47,10 @@ def pad(node: Forward[Pad], g: Tensor) -> Given:
 
 @gradient(Expand)
 def expand(node: Forward[Expand], g: Tensor) -> Given:
-    """Return the sum over what one element was repeated to."""
+    """Return the sum of g over all copies of each element."""
     x = node.types[0]
     axes = [k for k, (a, b) in enumerate(zip(x.shape, g.shape, strict=True)) if a != b]
-    # One sum of 16-bit floats is made in float32 by itself.
+    # A single sum of 16-bit floats is computed in float32 anyway.
     total = g.cast(DType.float32) if len(axes) > 1 and g.dtype.is_half else g
     for axis in reversed(axes):
         total = emit(SumReduce(axis), total)
@@ -59,7 +59,7 @@ def expand(node: Forward[Expand], g: Tensor) -> Given:
 
 @gradient(Slice)
 def slice_(node: Forward[Slice], g: Tensor) -> Given:
-    """Return g with zeros where nothing was read."""
+    """Return g with zeros at positions that the slice skipped."""
     op, shape = node.op, node.types[0].shape
     for axis, step in enumerate(op.step):
         if step > 1:
@@ -72,7 +72,7 @@ def slice_(node: Forward[Slice], g: Tensor) -> Given:
 
 @gradient(Window)
 def window(node: Forward[Window], g: Tensor) -> Given:
-    """Return for each position the sum over all windows that it is in."""
+    """Return for each position the sum over all windows that contain it."""
     op, length = node.op, node.types[0].shape[node.op.axis]
     axis, last = op.axis, g.ndim - 1
     count, size = g.shape[axis], g.shape[last]
@@ -86,7 +86,7 @@ def window(node: Forward[Window], g: Tensor) -> Given:
     g = moved(g, order)  # [..., size, count, ...]
     if op.stride > 1:
         g = spaced(g, axis + 1, op.stride, count * op.stride)
-    # Rows written with one length and read with a shorter one are shifted against each other.
+    # Rows written with one length and read with a shorter one become shifted.
     row = maximum(g.shape[axis + 1] + (size - 1) * op.dilation, length)
     g = merged(margin(g, axis + 1, row + op.dilation - g.shape[axis + 1]), axis)
     g = fitted(g, axis, size * row)
@@ -104,13 +104,13 @@ def moved(g: Tensor, order: list[int]) -> Tensor:
 
 
 def merged(g: Tensor, axis: int) -> Tensor:
-    """Return g with an axis and the next one as one axis."""
+    """Return g with an axis and the next one merged."""
     both = g.shape[axis] * g.shape[axis + 1]
     return emit(Reshape((*g.shape[:axis], both, *g.shape[axis + 2 :])), g)
 
 
 def margin(g: Tensor, axis: int, after: Dim) -> Tensor:
-    """Return g with zeros behind an axis."""
+    """Return g with zeros at the end of an axis."""
     if after == 0:
         return g
     none: tuple[Dim, ...] = (0,) * g.ndim
@@ -136,7 +136,7 @@ def fitted(g: Tensor, axis: int, length: Dim) -> Tensor:
 def spaced(g: Tensor, axis: int, step: int, length: Dim) -> Tensor:
     """Return g with zeros between the positions of an axis, `step` apart, up to a length."""
     shape = g.shape
-    if len(shape) == MOST_AXES:  # there is none left for the zeros: the others are made two
+    if len(shape) == MOST_AXES:  # none is left for the zeros: merge the others into two
         g = emit(Reshape((size_of(shape[:axis]), shape[axis], size_of(shape[axis + 1 :]))), g)
         return emit(
             Reshape((*shape[:axis], length, *shape[axis + 1 :])), spaced(g, 1, step, length)

@@ -1,1 +1,1 @@
-"""Regions that have a name: what they look like, one file a shape, and the pass that finds them."""
+"""Named regions: their formulas, one file each, and the pass that finds them."""

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, Cast, Iota, Mul, Pad, Reshape, SumReduce, Window
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Found]:
+def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     inner = reading.sources(node)[0] if isinstance(node.op, Cast) else node
     if _counts(reading, inner, (Add, Mul)) or _sums_ones(reading, reading.squeezed(inner)):
-        yield Found("arange", node, {}, because="counting in equal steps, of nothing")
+        yield RecognisedRegion("arange", node, {}, because="counting in equal steps, of nothing")
 
 
 def _counts(reading: Reading, node: Node, ops: tuple[type[Add | Mul], ...]) -> bool:

@@ -1,7 +1,7 @@
 """Attention: values mixed by the softmax of the products of queries and keys.
 
     %s = matmul %q, %k                    q: [batch…, rows, d], k: [batch…, columns, d]
-    %m = where %mask, -inf, %s            or the scores plus a mask, times a scale, or as they are
+    %m = where %mask, -inf, %s            or the scores plus a mask, times a scale, or unchanged
     %w = softmax over columns of %m
     %y = matmul %w, %v                    v: [batch…, columns, features], summed over columns
 
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, Call, Mul, Where
-from luminal_lab.passes.recognition.contraction import Product
+from luminal_lab.passes.recognition.contraction import SumOfProducts
 from luminal_lab.passes.recognition.matmul import MATMUL
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 from luminal_lab.passes.recognition.softmax import SOFTMAX
 
 STEPS = 4
-"""How many masks and scales there may be."""
+"""The most masks and scales."""
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Found]:
+def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     mixed = reading.at(MATMUL, node)
     for weights, values in (("a", "b"), ("b", "a")) if mixed is not None else ():
         assert mixed is not None
@@ -39,21 +39,23 @@ def _find(reading: Reading, node: Node) -> Iterator[Found]:
 
 def _yielded(
     reading: Reading, node: Node, q: Node, k: Node, v: Node, masks: tuple[Node, ...]
-) -> Iterator[Found]:
-    """Yield the region with the scale of the queries inside, and without."""
+) -> Iterator[RecognisedRegion]:
+    """Yield the region with the scale of the queries inside, and one without it."""
     names = [f"mask{number + 1 if number else ''}" for number in range(len(masks))]
     for query in (*(x for x, scale in reading.pairs(q, Mul) if reading.is_known(scale)), q):
         sources = {"q": query, "k": k, "v": v, **dict(zip(names, masks, strict=True))}
         because = f"{v} mixed by the softmax of the products of {query} and {k}"
-        yield Found("attention", node, sources, because=because)
+        yield RecognisedRegion("attention", node, sources, because=because)
 
 
-def _scores(reading: Reading, node: Node, steps: int) -> Iterator[tuple[Product, tuple[Node, ...]]]:
-    """Yield the product that scores are made of by scales and masks, and what is read for masks."""
-    found = reading.at(MATMUL, node)
-    if found is not None:
-        yield found, ()
-    if found is not None or not steps:
+def _scores(
+    reading: Reading, node: Node, steps: int
+) -> Iterator[tuple[SumOfProducts, tuple[Node, ...]]]:
+    """Yield the product below the scales and masks of scores, and the sources of the masks."""
+    product = reading.at(MATMUL, node)
+    if product is not None:
+        yield product, ()
+    if product is not None or not steps:
         return
     for x, scale in reading.pairs(node, Mul):
         if reading.is_known(scale):
@@ -65,7 +67,7 @@ def _scores(reading: Reading, node: Node, steps: int) -> Iterator[tuple[Product,
 
 
 def _hidden(reading: Reading, node: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield scores and the condition by which some of them are -inf."""
+    """Yield scores and the condition that sets some of them to -inf."""
     if isinstance(node.op, Where):
         condition, yes, no = reading.sources(node)
         for scores, hidden in ((yes, no), (no, yes)):
@@ -74,23 +76,26 @@ def _hidden(reading: Reading, node: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _fits(
-    scores: Product,
+    scores: SumOfProducts,
     queries: str,
     keys: str,
     axis: int,
-    mixed: Product,
+    mixed: SumOfProducts,
     weights: str,
     values: str,
 ) -> bool:
-    """Return whether the softmax is over the keys, and these are what values are summed over."""
+    """Return whether the softmax and the sum of values run over the same axis of keys."""
     column, along = scores.result[axis], mixed.labels[weights][axis]
     of_keys = column in scores.labels[keys] and column not in scores.labels[queries]
     if not of_keys or along is None or mixed.summed != frozenset({along}):
         return False
-    for place, label in enumerate(scores.result):
-        if place != axis and label is not None:
+    for position, label in enumerate(scores.result):
+        if position != axis and label is not None:
             # Each batch has its own keys and values; rows have neither.
-            own = label in scores.labels[keys], mixed.labels[weights][place] in mixed.labels[values]
+            own = (
+                label in scores.labels[keys],
+                mixed.labels[weights][position] in mixed.labels[values],
+            )
             if own[0] != own[1]:
                 return False
     return True

@@ -1,6 +1,6 @@
-"""Sums of products of two values: which axis of each operand is which axis of the product.
+"""Sums of products of two values, with each operand's axes as axes of the product.
 
-An axis of the product is a batch, if both operands have it and it is not summed; it is one of rows
+An axis of the product is a batch if both operands have it and it is not summed; it is one of rows
 or columns, if only the first or only the second has it; or it is summed, and then both have it.
 """
 
@@ -13,14 +13,14 @@ from typing import TypeAlias
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Constant, Expand, Mul, Permute, Reshape, SumReduce
-from luminal_lab.passes.recognition.reading import Found, Reading, same_but_ones
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, same_but_ones
 
 Labels: TypeAlias = tuple[int | None, ...]
-"""For each axis of a value, which axis of the product it is; None where its size is 1."""
+"""The axis of the product for each axis of a value; None where its size is 1."""
 
 
 @dataclass(frozen=True)
-class Product(Found):
+class SumOfProducts(RecognisedRegion):
     """A sum of products, with the axes of its operands and of its result."""
 
     labels: dict[str, Labels] = field(default_factory=dict[str, Labels])
@@ -29,8 +29,8 @@ class Product(Found):
     summed: frozenset[int] = frozenset()
 
 
-def contraction(reading: Reading, node: Node) -> Iterator[Product]:
-    """Yield what a node is, if it is a sum of products of two values of different axes."""
+def contraction(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
+    """Yield the contraction of a node, if it sums products of two values with different axes."""
     total = node
     if isinstance(node.op, Reshape):
         (total,) = reading.sources(node)
@@ -44,7 +44,7 @@ def contraction(reading: Reading, node: Node) -> Iterator[Product]:
     summed = frozenset(axes)
     operands = [list(_below(reading, factor)) for factor in reading.sources(product)]
     a, b = (_named(steps[-1][1]) for steps in operands)
-    every = _named(_places(product.shape))
+    every = _named(_positions(product.shape))
     if a == b or not summed <= a & b or not every <= a | b:
         return
     batch = (a & b) - summed
@@ -53,7 +53,7 @@ def contraction(reading: Reading, node: Node) -> Iterator[Product]:
     result = tuple(None if dim == 1 else next(rest) for dim in node.shape)
     sizes = {"batch": batch, "rows": a - b, "columns": b - a, "summed": summed}
     told = ", ".join(f"{what} {_product(product.shape, of)}" for what, of in sizes.items() if of)
-    yield Product(
+    yield SumOfProducts(
         "matmul",
         node,
         {"a": left[0], "b": right[0]},
@@ -64,7 +64,7 @@ def contraction(reading: Reading, node: Node) -> Iterator[Product]:
     )
 
 
-def _places(shape: Shape) -> Labels:
+def _positions(shape: Shape) -> Labels:
     return tuple(None if dim == 1 else axis for axis, dim in enumerate(shape))
 
 
@@ -77,8 +77,8 @@ def _product(shape: Shape, axes: AbstractSet[int]) -> str:
 
 
 def _below(reading: Reading, node: Node) -> Iterator[tuple[Node, Labels]]:
-    """Yield a factor and what it is a view of, with labels, as far as views keep axes whole."""
-    labels = _places(node.shape)
+    """Yield a factor and the values below its views, with labels, while views keep axes whole."""
+    labels = _positions(node.shape)
     yield node, labels
     while True:
         match node.op:
@@ -109,10 +109,10 @@ def _below(reading: Reading, node: Node) -> Iterator[tuple[Node, Labels]]:
 def _operand(
     steps: list[tuple[Node, Labels]], batch: AbstractSet[int], summed: AbstractSet[int]
 ) -> tuple[Node, Labels]:
-    """Return the view that is taken for the operand.
+    """Return the view to use as the operand.
 
-    That is the lowest one which is a matrix: its axes are in order, but for those that are summed,
-    which stand together behind all batches. Repetition is always the product's own.
+    That is the lowest one that is a matrix: its axes are in order except for the summed ones,
+    which are adjacent and follow all batches. Repetition always belongs to the product.
     """
     own = _named(steps[-1][1])
     steps = [step for step in steps if _named(step[1]) == own]
@@ -121,9 +121,9 @@ def _operand(
 
 
 def _is_matrix(labels: Labels, batch: AbstractSet[int], summed: AbstractSet[int]) -> bool:
-    found = [label for label in labels if label is not None]
-    inner = [label for label in found if label in summed]
-    outer = [label for label in found if label not in summed]
-    first = next(place for place, label in enumerate(found) if label in summed)
-    together = found[first : first + len(inner)] == sorted(inner)
-    return together and outer == sorted(outer) and batch.isdisjoint(found[first:])
+    named = [label for label in labels if label is not None]
+    inner = [label for label in named if label in summed]
+    outer = [label for label in named if label not in summed]
+    first = next(position for position, label in enumerate(named) if label in summed)
+    together = named[first : first + len(inner)] == sorted(inner)
+    return together and outer == sorted(outer) and batch.isdisjoint(named[first:])

@@ -4,7 +4,7 @@
     %v = window{axis = 2, size = 3, stride = 1, dilation = 1} %p        : f32[1, 3, 5, 3]
     %y = the sum over channels and window positions of %v times %w      : f32[1, 2, 5]
 
-There is a window for each spatial axis, and all positions within windows are summed. The padding
+Each spatial axis has a window, and all positions within windows are summed. The padding
 belongs to the convolution.
 """
 
@@ -15,25 +15,25 @@ from dataclasses import replace
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Pad, Permute, Reshape, SumReduce, Window
-from luminal_lab.passes.recognition.contraction import Labels, Product, contraction
+from luminal_lab.passes.recognition.contraction import Labels, SumOfProducts, contraction
 from luminal_lab.passes.recognition.reading import Reading, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Product]:
-    for found in contraction(reading, node):
-        windows = windows_of(reading, found)
+def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
+    for product in contraction(reading, node):
+        windows = windows_of(reading, product)
         if windows is not None:
             x, kernel = windows
             because = f"windows of {x} times {kernel}, summed over channels and positions"
             sources = {"x": x, "weight": kernel}
-            yield replace(found, kind="convolution", sources=sources, because=because)
+            yield replace(product, kind="convolution", sources=sources, because=because)
 
 
-def windows_of(reading: Reading, found: Product) -> tuple[Node, Node] | None:
-    """Return what is seen through windows and by what it is multiplied, if that is so."""
-    a, b = found.sources.values()
+def windows_of(reading: Reading, product: SumOfProducts) -> tuple[Node, Node] | None:
+    """Return the value below the windows and its kernel, if the product is a convolution."""
+    a, b = product.sources.values()
     for (name, seen), kernel in ((("a", a), b), (("b", b), a)):
-        x = _below_windows(reading, seen, found.labels[name], found.summed)
+        x = _below_windows(reading, seen, product.labels[name], product.summed)
         if x is not None:
             return x, kernel
     return None
@@ -42,8 +42,8 @@ def windows_of(reading: Reading, found: Product) -> tuple[Node, Node] | None:
 def _below_windows(
     reading: Reading, node: Node, labels: Labels, summed: frozenset[int]
 ) -> Node | None:
-    """Return what is seen through windows, all of whose positions are summed, if there are any."""
-    found = None
+    """Return the value below fully summed windows, if there are any."""
+    windows = None
     while True:
         match node.op:
             case Window(axis=axis):
@@ -53,20 +53,20 @@ def _below_windows(
                 if labels[axis] in summed:
                     return None
                 (node,) = reading.sources(node)
-                found = node
+                windows = node
             case Permute(axes=axes):
                 (node,) = reading.sources(node)
                 moved = dict(zip(axes, labels, strict=True))
-                labels = tuple(moved[place] for place in range(len(axes)))
+                labels = tuple(moved[position] for position in range(len(axes)))
             case Reshape():
                 (source,) = reading.sources(node)
                 labels = _split(labels, node, source)
                 node = source
             case _:
                 break
-    if found is not None and isinstance(found.op, Pad):
-        (found,) = reading.sources(found)
-    return found
+    if windows is not None and isinstance(windows.op, Pad):
+        (windows,) = reading.sources(windows)
+    return windows
 
 
 def _split(labels: Labels, new: Node, old: Node) -> Labels:

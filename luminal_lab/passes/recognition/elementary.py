@@ -1,4 +1,4 @@
-"""Functions of one value, by the formulas that they are spelled with: data, and one recogniser.
+"""Functions of one value: their formulas as data, and a single recogniser.
 
 exp(x) = 2^x · 2^(x/4) · 2^(x/8) · 2^(0.067…x), or 2^(1.44…x)
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from luminal_lab.core.ir import Node
 from luminal_lab.passes.pattern import (
-    Apply,
+    OpPattern,
     Pattern,
     constants,
     exp2,
@@ -20,23 +20,23 @@ from luminal_lab.passes.pattern import (
     variables,
     where,
 )
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 x = variables("x")
 LOG2E = math.log2(math.e)
-"""What x is multiplied by for exp(x) as a power of 2."""
+"""The factors of x that turn exp(x) into powers of 2."""
 
 NUMBERS = ("slope", *(f"c{k}" for k in range(24)))
 """The names of the constants that a formula leaves open."""
 
 
-def _split(x: Pattern) -> tuple[Apply, Apply]:
-    """Return two factors of exp(x), whose exponents are rounded little."""
+def _split(x: Pattern) -> tuple[OpPattern, OpPattern]:
+    """Return two factors of exp(x), whose exponents have small rounding errors."""
     rest = exp2(x * 0.125) * exp2(x * (LOG2E - 1.375))
     return exp2(x), exp2(x * 0.25) * rest
 
 
-def _exp(x: Pattern) -> Apply:
+def _exp(x: Pattern) -> OpPattern:
     whole, rest = _split(x)
     return whole * rest
 
@@ -45,17 +45,17 @@ negative = x < 0
 falling = where(negative, x, x * -1)
 
 
-def _sigmoid() -> Apply:
+def _sigmoid() -> OpPattern:
     power = _exp(falling)
     return where(negative, power, 1.0) * recip(power + 1.0)
 
 
-def _silu() -> Apply:
+def _silu() -> OpPattern:
     whole, rest = _split(falling)
     return where(negative, whole * (rest * x), x) * recip(whole * rest + 1.0)
 
 
-def _cos() -> Apply:
+def _cos() -> OpPattern:
     half = sin(x * 0.5)
     cosine = (half * half) * -2.0 + 1.0
     near = (cosine * cosine < 0.25) * ((x + x) * 0.0 < 1.0)
@@ -63,15 +63,15 @@ def _cos() -> Apply:
     return where(near, sin(y + y) * recip(sin(y) * 2.0), cosine)
 
 
-def _gelu_tanh() -> Apply:
+def _gelu_tanh() -> OpPattern:
     scale = 2 * LOG2E * math.sqrt(2 / math.pi)
     exponent = x * ((x * x) * (scale * 0.044715) + scale)
     power = exp2(where(negative, exponent, exponent * -1))
     return x * (where(negative, power, 1.0) * recip(power + 1.0))
 
 
-def _gelu(count: int) -> Apply:
-    """Return x · Φ(x) by a polynomial of so many coefficients, which are checked afterwards."""
+def _gelu(count: int) -> OpPattern:
+    """Return x · Φ(x) by a polynomial of `count` coefficients, which are checked afterwards."""
     slope, *coefficients = constants(" ".join(NUMBERS[: count + 1]))
     size = where(negative, x * -1, x)
     part = recip(size * slope + 1.0)
@@ -96,7 +96,7 @@ def _is_normal(numbers: Sequence[float]) -> bool:
     return True
 
 
-FORMULAS: Mapping[str, tuple[Apply, ...]] = {
+FORMULAS: Mapping[str, tuple[OpPattern, ...]] = {
     "gelu": (_gelu(8), _gelu(24)),
     "gelu_tanh": (_gelu_tanh(),),
     "silu": (_silu(),),
@@ -106,20 +106,20 @@ FORMULAS: Mapping[str, tuple[Apply, ...]] = {
 }
 
 
-def _recogniser(name: str, patterns: Sequence[Apply]) -> Recogniser[Found]:
-    def find_at(reading: Reading, node: Node) -> Iterator[Found]:
+def _recogniser(name: str, patterns: Sequence[OpPattern]) -> Recogniser[RecognisedRegion]:
+    def find_at(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
         for pattern in patterns:
             for bindings in find(pattern, node, reading.graph):
                 value: Node = bindings.pop("x")
                 numbers = [bindings[key].op.value for key in NUMBERS if key in bindings]
                 if not numbers or _is_normal(numbers):
                     because = f"a formula for {name} of {value}"
-                    yield Found(name, node, {"x": value}, because=because)
+                    yield RecognisedRegion(name, node, {"x": value}, because=because)
 
     roots = {pattern.cls for pattern in patterns}
     return Recogniser(name, tuple(roots), find_at)
 
 
 ELEMENTARY = tuple(_recogniser(name, patterns) for name, patterns in FORMULAS.items())
-"""In the order in which they are looked for: what is made of others comes before them."""
+"""The functions in order of search: composed ones come before their parts."""
 EXP = ELEMENTARY[-1]

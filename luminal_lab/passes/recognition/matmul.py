@@ -10,8 +10,8 @@
     %y = reshape{shape = [4, 6]} %s    : f32[4, 6]
 
 Batches broadcast, operands may be transposed, and several axes may be summed. A transposed matrix
-is itself an operand; one whose heads have been moved about is not, but the view of it is. A sum of
-the product of two values with the same axes is a reduction and no matrix product.
+is itself an operand; for a matrix with rearranged heads, the view is the operand. A sum of
+the product of two values with the same axes is a reduction, not a matrix product.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
-from luminal_lab.passes.recognition.contraction import Product, contraction
+from luminal_lab.passes.recognition.contraction import SumOfProducts, contraction
 from luminal_lab.passes.recognition.convolution import CONVOLUTION, windows_of
 from luminal_lab.passes.recognition.reading import Reading, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Product]:
-    for found in contraction(reading, node):
-        if windows_of(reading, found) is None:
-            yield found
+def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
+    for product in contraction(reading, node):
+        if windows_of(reading, product) is None:
+            yield product
 
 
 MATMUL = Recogniser("matmul", CONVOLUTION.roots, _find)

@@ -1,4 +1,4 @@
-"""A mean: a sum times 1 over the number of what is summed.
+"""A mean: a sum times 1 over the number of summed elements.
 
 %s = sum_reduce{axis = 1} %x      : f32[4, 1]
 %c = constant{value = 0.125}      : f32[4, 1]
@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Mul, SumReduce
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
-def _find(reading: Reading, node: Node) -> Iterator[Found]:
+def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for total, factor in reading.pairs(node, Mul):
         for x, axes in reading.reduced(reading.squeezed(total), SumReduce):
             count = size_of([x.shape[axis] for axis in axes])
             if axes and reading.is_reciprocal(factor, count):
                 because = f"the sum over {count} elements of {x}, times 1/{count}"
-                yield Found("mean", node, {"x": x}, axes, because)
+                yield RecognisedRegion("mean", node, {"x": x}, axes, because)
 
 
 MEAN = Recogniser("mean", (Mul,), _find)

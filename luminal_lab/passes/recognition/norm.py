@@ -1,4 +1,4 @@
-"""Norms over axes: less the mean, over the root mean square, both, and with a weight and a bias.
+"""Norms over axes: minus the mean, over the root mean square, or both, with a weight and a bias.
 
     mean_norm(x)  = x + expand(-1 · mean(x))
     std_norm(x)   = x · expand(recip(sqrt(mean(x · x) + eps)))
@@ -17,22 +17,22 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import View
 from luminal_lab.core.ops import Add, Call, Mul, Recip, Sqrt
 from luminal_lab.passes.recognition.mean import MEAN
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
-def _find_mean_norm(reading: Reading, node: Node) -> Iterator[Found]:
+def _find_mean_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for x, value in reading.difference(node):
         mean = reading.at(MEAN, value)
         if mean is not None and mean.x is x and mean.keeps_axes:
             because = f"{x} less its mean over axes {list(mean.axes)}"
-            yield Found("mean_norm", node, {"x": x}, mean.axes, because)
+            yield RecognisedRegion("mean_norm", node, {"x": x}, mean.axes, because)
 
 
-def _find_std_norm(reading: Reading, node: Node) -> Iterator[Found]:
+def _find_std_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for x, squared, axes in _scaled(reading, node):
         if squared is x:
             because = f"{x} divided by its root mean square over axes {list(axes)}"
-            yield Found("std_norm", node, {"x": x}, axes, because)
+            yield RecognisedRegion("std_norm", node, {"x": x}, axes, because)
 
 
 def _scaled(reading: Reading, node: Node) -> Iterator[tuple[Node, Node, tuple[int, ...]]]:
@@ -55,8 +55,8 @@ def _less_eps(reading: Reading, node: Node) -> Iterator[Node]:
             yield reading.base(value)
 
 
-def _find_standardised(reading: Reading, node: Node) -> Iterator[Found]:
-    """Yield what is a layer norm without weight and bias."""
+def _find_standardised(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
+    """Yield layer norms without weight and bias."""
     whole = reading.at(STD_NORM, node)
     scaled = _scaled(reading, node) if whole is None else [(whole.x, whole.x, whole.axes)]
     for x, squared, axes in scaled:
@@ -65,27 +65,27 @@ def _find_standardised(reading: Reading, node: Node) -> Iterator[Found]:
             continue
         if centred.x is other.x:
             because = f"{centred.x} with mean 0 and variance 1 over axes {list(axes)}"
-            yield Found("layer_norm", node, {"x": centred.x}, axes, because)
+            yield RecognisedRegion("layer_norm", node, {"x": centred.x}, axes, because)
 
 
-Plain = Callable[[Reading, Node], Iterator[Found]]
+Plain = Callable[[Reading, Node], Iterator[RecognisedRegion]]
 
 
 def _with(
     reading: Reading, node: Node, plain: Plain, op: type[Add | Mul], name: str
-) -> Iterator[Found]:
-    """Yield what is found, with a parameter that is added or multiplied behind it."""
+) -> Iterator[RecognisedRegion]:
+    """Yield plain norms followed by the sum or product with a parameter."""
     for value, parameter in reading.pairs(node, op):
-        for found in plain(reading, value):
-            given = _parameter(reading, parameter, found.axes)
+        for norm in plain(reading, value):
+            given = _parameter(reading, parameter, norm.axes)
             if given is not None:
-                sources = {**found.sources, name: given}
-                because = f"{found.because}, with the {name} {given}"
-                yield Found(found.kind, node, sources, found.axes, because)
+                sources = {**norm.sources, name: given}
+                because = f"{norm.because}, with the {name} {given}"
+                yield RecognisedRegion(norm.kind, node, sources, norm.axes, because)
 
 
 def _parameter(reading: Reading, node: Node, axes: tuple[int, ...]) -> Node | None:
-    """Return what is repeated along all axes but these."""
+    """Return the value that is repeated along all axes but these."""
     base = reading.base(node)
     if not isinstance(node.op, View) or reading.number(base) is not None:
         return None
@@ -93,26 +93,26 @@ def _parameter(reading: Reading, node: Node, axes: tuple[int, ...]) -> Node | No
     return reading.squeezed(base) if all(dim == 1 for dim in others) else None
 
 
-def _weighted(reading: Reading, node: Node) -> Iterator[Found]:
+def _weighted(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     yield from _with(reading, node, _find_standardised, Mul, "weight")
 
 
-def _find_layer_norm(reading: Reading, node: Node) -> Iterator[Found]:
+def _find_layer_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     yield from _with(reading, node, _weighted, Add, "bias")
     yield from _with(reading, node, _find_standardised, Add, "bias")
     yield from _weighted(reading, node)
     yield from _find_standardised(reading, node)
 
 
-def _found_std_norm(reading: Reading, node: Node) -> Iterator[Found]:
-    found = reading.at(STD_NORM, node)
-    if found is not None:
-        because = f"{found.x} divided by its root mean square over axes {list(found.axes)}"
-        yield Found("rms_norm", node, found.sources, found.axes, because)
+def _from_std_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
+    norm = reading.at(STD_NORM, node)
+    if norm is not None:
+        because = f"{norm.x} divided by its root mean square over axes {list(norm.axes)}"
+        yield RecognisedRegion("rms_norm", node, norm.sources, norm.axes, because)
 
 
-def _find_rms_norm(reading: Reading, node: Node) -> Iterator[Found]:
-    yield from _with(reading, node, _found_std_norm, Mul, "weight")
+def _find_rms_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
+    yield from _with(reading, node, _from_std_norm, Mul, "weight")
 
 
 MEAN_NORM = Recogniser("mean_norm", (Add,), _find_mean_norm)

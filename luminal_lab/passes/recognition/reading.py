@@ -1,4 +1,4 @@
-"""How recognisers read a graph: past repetition, constants as numbers, calls by their bodies."""
+"""The recognisers' view of a graph: past repetition, constants as numbers, calls by bodies."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 
 from luminal_lab.core.dims import Dim, Expr, Shape
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ir import Lookup, Node
-from luminal_lab.core.op import Elementwise, Op, Reduce, Scalar, View as ViewOp
+from luminal_lab.core.ir import Node, NodeLookup
+from luminal_lab.core.op import Elementwise, Op, Reduce, Scalar, View
 from luminal_lab.core.ops import Add, Call, Constant, Expand, Iota, Mul, Recip, Reshape
-from luminal_lab.core.views import View
+from luminal_lab.core.views import ComposedView
 
 
 @dataclass(frozen=True)
-class Found:
-    """A region that a recogniser has found."""
+class RecognisedRegion:
+    """A named region of a graph."""
 
     kind: str
     root: Node
     sources: dict[str, Node]
-    """What the region reads, by the names of its inputs."""
+    """The sources of the region, by the names of its inputs."""
     axes: tuple[int, ...] = ()
-    """The axes of the first source along which it works, without those of size 1."""
+    """The axes of the first source along which it works, except those of size 1."""
     because: str = ""
 
     @property
@@ -41,40 +41,40 @@ class Found:
         return self.root.shape == tuple(kept)
 
 
-F = TypeVar("F", bound=Found)
-F_co = TypeVar("F_co", bound=Found, covariant=True)
+F = TypeVar("F", bound=RecognisedRegion)
+F_co = TypeVar("F_co", bound=RecognisedRegion, covariant=True)
 COUNTED = (Constant, Iota)
-"""Ops that make values of nothing, and at no cost."""
+"""Ops that produce values without sources and at no cost."""
 
 
 @dataclass(frozen=True)
 class Recogniser(Generic[F_co]):
-    """What finds regions of one kind at their roots, the largest first."""
+    """A search for regions of one kind at their roots, the largest first."""
 
     name: str
     roots: tuple[type[Op], ...]
     find: Callable[[Reading, Node], Iterator[F_co]]
 
 
-Known: TypeAlias = dict[tuple[str, int], Found | None]
-"""What bodies are, by the name of the recogniser and the identity of the body."""
+Known: TypeAlias = dict[tuple[str, int], RecognisedRegion | None]
+"""The regions of bodies, by the name of the recogniser and the identity of the body."""
 
 
 class Reading:
-    """A graph as recognisers see it."""
+    """A graph in the recognisers' view."""
 
-    def __init__(self, graph: Lookup, known: Known | None = None) -> None:
+    def __init__(self, graph: NodeLookup, known: Known | None = None) -> None:
         self.graph = graph
         self._known: Known = {} if known is None else known
         self._is_known: dict[int, bool] = {}
 
     def sources(self, node: Node) -> tuple[Node, ...]:
-        """Return what a node reads."""
+        """Return the sources of a node."""
         get = self.graph.table.get
         return tuple([source for id in node.sources if (source := get(id)) is not None])
 
     def source(self, node: Node, op: type[Op]) -> Node | None:
-        """Return what a node with this op reads, past repetition on both sides."""
+        """Return the sources of a node with this op, past repetition on both sides."""
         node = self.base(node)
         return self.base(self.sources(node)[0]) if isinstance(node.op, op) else None
 
@@ -87,7 +87,7 @@ class Reading:
                 yield second, first
 
     def at(self, recogniser: Recogniser[F], node: Node) -> F | None:
-        """Return what is found at a node; a call is what its body is, whatever its name."""
+        """Return the region at a node; a call counts by its body, whatever its name."""
         if not isinstance(node.op, Call):
             return next(recogniser.find(self, node), None)
         body = node.op.body
@@ -96,29 +96,29 @@ class Reading:
             self._known[key] = (
                 None if node.extra else _inside(recogniser, Reading(body, self._known))
             )
-        found = self._known[key]
-        if found is None:
+        region = self._known[key]
+        if region is None:
             return None
         outer = dict(zip(body.input_ids, self.sources(node), strict=True))
-        sources = {name: outer[source.id] for name, source in found.sources.items()}
-        return replace(found, root=node, sources=sources)  # pyright: ignore[reportReturnType]  # of this recogniser
+        sources = {name: outer[source.id] for name, source in region.sources.items()}
+        return replace(region, root=node, sources=sources)  # pyright: ignore[reportReturnType]  # of this recogniser
 
     # -- repetition --------------------------------------------------------------------------------
 
     def base(self, node: Node) -> Node:
-        """Return what is repeated: the node below views that only repeat it along axes."""
+        """Return the node below views that only repeat it along axes."""
         if not isinstance(node.op, (Expand, Reshape)):
             return node
-        found, at, ops = node, node, list[ViewOp]()
+        base, at, ops = node, node, list[View]()
         while isinstance(at.op, (Expand, Reshape)):
             ops.append(at.op)
             (at,) = self.sources(at)
             if only_repeats(at.shape, tuple(reversed(ops)), node.shape):
-                found = at
-        return found
+                base = at
+        return base
 
     def squeezed(self, node: Node) -> Node:
-        """Return what lies below reshapes that only add or drop axes of size 1."""
+        """Return the node below reshapes that only add or drop axes of size 1."""
         while isinstance(node.op, Reshape):
             (source,) = self.sources(node)
             if not same_but_ones(source.shape, node.shape):
@@ -129,19 +129,21 @@ class Reading:
     # -- numbers -----------------------------------------------------------------------------------
 
     def number(self, node: Node) -> Scalar | None:
-        """Return the number that a value is everywhere, if it is a constant."""
+        """Return the number of a constant, past repetition."""
         end = node
         while isinstance(end.op, (Expand, Reshape)):
             (end,) = self.sources(end)
         if not isinstance(end.op, Constant):
             return None
-        found = self.base(node).op
-        return found.value if isinstance(found, Constant) else None
+        op = self.base(node).op
+        return op.value if isinstance(op, Constant) else None
 
     def is_number(self, node: Node, value: float) -> bool:
-        """Return whether a value is this number everywhere, rounded to its dtype."""
-        found = self.number(node)
-        return found is not None and not isinstance(found, Expr) and _same(found, value, node.dtype)
+        """Return whether all elements of a value are this number, rounded to its dtype."""
+        number = self.number(node)
+        return (
+            number is not None and not isinstance(number, Expr) and _same(number, value, node.dtype)
+        )
 
     def is_reciprocal(self, node: Node, count: Dim) -> bool:
         """Return whether a value is 1 over a count, which may be symbolic."""
@@ -152,7 +154,7 @@ class Reading:
         return value is not None and (value == count) is True
 
     def multiple(self, node: Node, factor: float) -> Node | None:
-        """Return what is multiplied by a number, past repetition."""
+        """Return the other factor of a product with a number, past repetition."""
         for value, number in self.pairs(self.base(node), Mul):
             if self.is_number(number, factor):
                 return self.base(value)
@@ -168,7 +170,7 @@ class Reading:
     # -- reductions --------------------------------------------------------------------------------
 
     def reduced(self, node: Node, op: type[Reduce]) -> Iterator[tuple[Node, tuple[int, ...]]]:
-        """Yield what a chain of reductions reduces, and those axes that are not of size 1."""
+        """Yield the source of a chain of reductions, and the reduced axes of other sizes than 1."""
         axes: set[int] = set()
         while isinstance(node.op, op):
             axis = node.op.axis
@@ -186,57 +188,57 @@ class Reading:
     # -- what needs no data ------------------------------------------------------------------------
 
     def is_known(self, node: Node) -> bool:
-        """Return whether a value is made of constants and counting alone, element by element."""
+        """Return whether a value is an elementwise function of constants and counting alone."""
         if node.id not in self._is_known:
-            self._is_known[node.id] = self._made_of_nothing(node)
+            self._is_known[node.id] = self._needs_no_data(node)
         return self._is_known[node.id]
 
-    def _made_of_nothing(self, node: Node) -> bool:
+    def _needs_no_data(self, node: Node) -> bool:
         sources = self.sources(node)
         if sources:
-            plain = isinstance(node.op, (Elementwise, ViewOp))
+            plain = isinstance(node.op, (Elementwise, View))
             return plain and all(self.is_known(source) for source in sources)
         body = node.op.body_of()
         if body is not None:
-            return all(isinstance(inner.op, (*COUNTED, Elementwise, ViewOp)) for inner in body)
+            return all(isinstance(inner.op, (*COUNTED, Elementwise, View)) for inner in body)
         return isinstance(node.op, COUNTED)
 
 
 def _inside(recogniser: Recogniser[F], body: Reading) -> F | None:
-    """Return what a body is as a whole."""
+    """Return the region that a whole body forms."""
     ir = body.graph
     root = ir[ir.signature.outputs[0]]
-    found = body.at(recogniser, root)
+    region = body.at(recogniser, root)
     inputs = set(ir.signature.inputs)
-    if found is None or any(source.id not in inputs for source in found.sources.values()):
+    if region is None or any(source.id not in inputs for source in region.sources.values()):
         return None
-    return found
+    return region
 
 
 def _same(a: Scalar, b: float, dtype: DType) -> bool:
-    """Return whether two numbers are one in a dtype."""
+    """Return whether two numbers are the same value in a dtype."""
     with np.errstate(over="ignore"):
-        one, other = (np.asarray(number).astype(dtype.numpy) for number in (a, b))
-    return bool(one == other)
+        left, right = (np.asarray(number).astype(dtype.numpy) for number in (a, b))
+    return bool(left == right)
 
 
 @lru_cache(1 << 12)
-def only_repeats(shape: Shape, ops: tuple[ViewOp, ...], wide: Shape) -> bool:
-    """Return whether views from a shape to a wider one do what an expand does."""
+def only_repeats(shape: Shape, ops: tuple[View, ...], wide: Shape) -> bool:
+    """Return whether views from a shape to a wider one act as an expand."""
     if len(shape) != len(wide) or any(a not in (1, b) for a, b in zip(shape, wide, strict=True)):
         return False
-    start = View.identity(shape)
+    start = ComposedView.identity(shape)
     return len(ops) == 1 or start.then(*ops).index == start.then(Expand(wide)).index
 
 
-def same_but_ones(one: Shape, other: Shape) -> bool:
+def same_but_ones(left: Shape, right: Shape) -> bool:
     """Return whether two shapes are equal but for axes of size 1."""
-    a, b = ([dim for dim in shape if dim != 1] for shape in (one, other))
+    a, b = ([dim for dim in shape if dim != 1] for shape in (left, right))
     return a == b
 
 
 def merged_axes(old: Shape, new: Shape) -> tuple[int, ...]:
-    """Return neighbouring axes that a reshape has made the first of them; none if it is another."""
+    """Return the neighbouring axes that a reshape merged into the first of them, or none."""
     if len(old) != len(new):
         return ()
     differing = [axis for axis, (a, b) in enumerate(zip(old, new, strict=True)) if a != b]

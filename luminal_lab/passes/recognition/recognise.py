@@ -1,19 +1,19 @@
-"""`recognise`: regions that have a name become calls, whose bodies are the regions.
+"""`recognise`: turn named regions into calls, whose bodies are the regions.
 
     %m = max_reduce{axis = 1} %x : f32[4, 8]          %y = call{body = softmax} %x : f32[4, 8]
     …                                             →
     %y = mul %e, %s              : f32[4, 8]          graph softmax(%x: f32[4, 8]) -> (%11) { … }
 
-Nothing is lost: inlining the body gives the region back, to the bit. Small regions are found first,
-so that the body of an attention reads as a product, a softmax and a product. Equal regions have one
-body, however many layers there are.
+Nothing is lost: inlining the body restores the region to the bit. Small regions are found first,
+so that the body of an attention reads as a product, a softmax and a product. Equal regions share
+a body, however many layers there are.
 
-Axes, order and numbers are checked: what is nearly a softmax is none. A region whose inner values
-are read by others stays as it is, since a call would compute them twice; its parts may still be
+Axes, order and numbers are checked: near misses stay as they are. A region whose inner values
+have other readers stays as it is, since a call would compute them twice; its parts may still be
 recognised. Constants, counting and views inside may have other readers.
 
-It looks for the spellings that tensors' methods have and for common ones by hand. It is best run
-before what moves views or merges reductions, and after `cse`.
+It knows the formulas of tensors' methods and common handwritten ones. Run it
+before passes that move views or merge reductions, and after `cse`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from luminal_lab.passes.recognition.elementary import ELEMENTARY
 from luminal_lab.passes.recognition.matmul import MATMUL
 from luminal_lab.passes.recognition.mean import MEAN
 from luminal_lab.passes.recognition.norm import LAYER_NORM, MEAN_NORM, RMS_NORM, STD_NORM
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 from luminal_lab.passes.recognition.region import Folding
 from luminal_lab.passes.recognition.softmax import LOG_SOFTMAX, SOFTMAX
 
-RECOGNISERS: tuple[Recogniser[Found], ...] = (
+RECOGNISERS: tuple[Recogniser[RecognisedRegion], ...] = (
     ARANGE,
     *ELEMENTARY,
     CONVOLUTION,
@@ -54,39 +54,39 @@ RECOGNISERS: tuple[Recogniser[Found], ...] = (
     RMS_NORM,
     ATTENTION,
 )
-"""In order: what is part of another comes before it."""
+"""The recognisers in order: parts come before the regions that contain them."""
 
 
 @dataclass(frozen=True)
 class Recognise(Pass):
-    """Make calls of regions that are softmax, matmul, attention and the like."""
+    """Turn softmax, matmul, attention and other named regions into calls."""
 
     name: ClassVar[str] = "recognise"
     only: tuple[str, ...] = ()
-    """The names of what is looked for; none means all."""
+    """The names of the regions to find; none means all."""
 
     def __post_init__(self) -> None:
-        known = [one.name for one in RECOGNISERS]
+        known = [recogniser.name for recogniser in RECOGNISERS]
         for name in self.only:
             if name not in known:
                 raise PassError(
-                    f"recognise: there is nothing called {name!r} to recognise",
-                    hint=nearest(name, known) or f"what there is: {', '.join(known)}",
+                    f"recognise: there is no recogniser {name!r}",
+                    hint=nearest(name, known) or f"the recognisers: {', '.join(known)}",
                 )
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         search = _Search(ir, edit)
-        for one in RECOGNISERS:
-            if not self.only or one.name in self.only:
-                for place in search.places_of(one):
-                    search.try_at(one, place)
+        for recogniser in RECOGNISERS:
+            if not self.only or recogniser.name in self.only:
+                for index in search.places_of(recogniser):
+                    search.try_at(recogniser, index)
 
 
 class _Search:
-    """A walk over a graph in which calls take the places of what they stand for.
+    """A walk over a graph that replaces regions by calls.
 
-    Users come before what they read, so that the largest region is tried first.
+    Users come before their sources, so that the largest region is tried first.
     """
 
     def __init__(self, ir: IR, edit: Edit) -> None:
@@ -96,21 +96,21 @@ class _Search:
         live = [node for node in reversed(ir.nodes) if node.id not in self.folding.dead]
         self.ids = [node.id for node in live]
         self.by_op: dict[type[Op], list[int]] = {}
-        for place, node in enumerate(live):
-            self.by_op.setdefault(type(node.op), []).append(place)
+        for index, node in enumerate(live):
+            self.by_op.setdefault(type(node.op), []).append(index)
 
-    def places_of(self, one: Recogniser[Found]) -> list[int]:
-        """Return where the roots of a kind of region may be."""
-        return sorted(place for op in one.roots for place in self.by_op.get(op, ()))
+    def places_of(self, recogniser: Recogniser[RecognisedRegion]) -> list[int]:
+        """Return the indices of possible roots for a kind of region."""
+        return sorted(index for op in recogniser.roots for index in self.by_op.get(op, ()))
 
-    def try_at(self, one: Recogniser[Found], place: int) -> None:
-        """Make a call of the first region that is found at a place and may become one."""
-        node = self.edit.table.get(self.ids[place])
-        if node is None or type(node.op) not in one.roots:
+    def try_at(self, recogniser: Recogniser[RecognisedRegion], index: int) -> None:
+        """Turn the first suitable region at an index into a call."""
+        node = self.edit.table.get(self.ids[index])
+        if node is None or type(node.op) not in recogniser.roots:
             return
-        for found in one.find(self.reading, node):
-            call = self.folding.fold(found)
+        for region in recogniser.find(self.reading, node):
+            call = self.folding.fold(region)
             if call is not None:
-                self.ids[place] = call.id
-                self.by_op.setdefault(Call, []).append(place)
+                self.ids[index] = call.id
+                self.by_op.setdefault(Call, []).append(index)
                 return

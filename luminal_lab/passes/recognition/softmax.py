@@ -1,4 +1,4 @@
-"""Softmax and its logarithm: powers of e over their sum, with the maximum taken off first.
+"""Softmax and its logarithm: powers of e over their sum, after subtracting the maximum.
 
     %m = max_reduce{axis = 1} %x                       %b = what %d is on the left
     %d = add %x, expand(-1 · %m)                       %l = log(sum_reduce{axis = 1} exp(%b))
@@ -6,7 +6,7 @@
     %y = mul %e, expand(recip(sum_reduce{axis = 1} %e))
 
 The repetition may come before or after -1 and the reciprocal. A softmax of which a whole row may be
-hidden takes 0 off where the maximum is infinite, and divides by 1 where the sum is 0.
+hidden subtracts 0 where the maximum is infinite, and divides by 1 where the sum is 0.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, LessThan, Log2, MaxReduce, Mul, Recip, SumReduce, Where
 from luminal_lab.passes.recognition.elementary import EXP
-from luminal_lab.passes.recognition.reading import Found, Reading, Recogniser
+from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
-def _find_softmax(reading: Reading, node: Node) -> Iterator[Found]:
+def _find_softmax(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for power, share in reading.pairs(node, Mul):
         below = reading.source(share, Recip)
         exp = reading.at(EXP, power) if below is not None else None
@@ -33,10 +33,10 @@ def _find_softmax(reading: Reading, node: Node) -> Iterator[Found]:
                         f"exp of {x} less its maximum over axes {list(axes)}, divided by its sum "
                         "over the same axes"
                     )
-                    yield Found("softmax", node, {"x": x}, axes, because)
+                    yield RecognisedRegion("softmax", node, {"x": x}, axes, because)
 
 
-def _find_log_softmax(reading: Reading, node: Node) -> Iterator[Found]:
+def _find_log_softmax(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for below, log in reading.difference(node):
         value = reading.multiple(log, math.log(2))
         total = None if value is None else reading.source(value, Log2)
@@ -50,11 +50,11 @@ def _find_log_softmax(reading: Reading, node: Node) -> Iterator[Found]:
                         f"{x} less its maximum over axes {list(axes)}, less the logarithm of the "
                         "sum of exp of that over the same axes"
                     )
-                    yield Found("log_softmax", node, {"x": x}, axes, because)
+                    yield RecognisedRegion("log_softmax", node, {"x": x}, axes, because)
 
 
 def _taken_off(reading: Reading, node: Node, axes: tuple[int, ...]) -> Iterator[Node]:
-    """Yield x if a node is x less its maximum over these axes."""
+    """Yield x if a node is x minus its maximum over these axes."""
     for x, top in reading.difference(node):
         for value, along in reading.reduced(_or_zero(reading, top), MaxReduce):
             if value is x and along == axes:
@@ -62,7 +62,7 @@ def _taken_off(reading: Reading, node: Node, axes: tuple[int, ...]) -> Iterator[
 
 
 def _or_zero(reading: Reading, node: Node) -> Node:
-    """Return a maximum, where it is replaced by 0 if it is infinite."""
+    """Return the maximum below a `where` that replaces infinity by 0."""
     if isinstance(node.op, Where):
         finite, top, zero = (reading.base(source) for source in reading.sources(node))
         if isinstance(finite.op, LessThan) and reading.is_number(zero, 0):
@@ -73,7 +73,7 @@ def _or_zero(reading: Reading, node: Node) -> Node:
 
 
 def _or_one(reading: Reading, node: Node) -> Node:
-    """Return a sum, where it is replaced by 1 if it is 0."""
+    """Return the sum below a `where` that replaces 0 by 1."""
     if isinstance(node.op, Where):
         positive, total, one = (reading.base(source) for source in reading.sources(node))
         if isinstance(positive.op, LessThan) and reading.is_number(one, 1):

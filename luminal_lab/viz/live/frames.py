@@ -140,7 +140,7 @@ class _ViewBuilder:
         return Thing(node_label(node, kind, kernel), entry, kind, tuple(self._marks(entry)))
 
     def _marks(self, entry: NodeEntry) -> list[Mark]:
-        derivation, marks = entry.node.meta.made, list[Mark]()
+        derivation, marks = entry.node.meta.derivation, list[Mark]()
         if entry.key in self.rows.subject.kept:
             marks.append("kept")
         elif entry.key in self.entries.outputs:

@@ -164,7 +164,7 @@ class Rows:
         put(f"{prefix}node.name", "u32", [text(node.name) for node in nodes])
         put(f"{prefix}node.scope", "u32", [text(meta.scope) for meta in metas])
         put(f"{prefix}node.origin", "i32", origin_numbers)
-        rules = [text(meta.made.rule) if meta.made is not None else 0 for meta in metas]
+        rules = [text(meta.derivation.rule) if meta.derivation is not None else 0 for meta in metas]
         put(f"{prefix}node.rule", "u32", rules)
         number = {kind: index for index, kind in enumerate(KINDS)}
         put(f"{prefix}node.kind", "u8", [number[kind] for kind in self._kinds])

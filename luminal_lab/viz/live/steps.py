@@ -98,7 +98,11 @@ def links(snapshot: Snapshot) -> list[tuple[int, int]]:
     for change in snapshot.log:
         old[change.node] = None
         for node in change.after if change.kind == "insert" else ():
-            old.update(dict.fromkeys(node.meta.made.parents if node.meta.made is not None else ()))
+            old.update(
+                dict.fromkeys(
+                    node.meta.derivation.parents if node.meta.derivation is not None else ()
+                )
+            )
     pairs: dict[tuple[int, int], None] = {}
     for id in old:
         node = before.get(id)

@@ -111,7 +111,7 @@ def test_only_what_a_gradient_reads_is_written_again():
     ll.grad(loss, b)
     made = [cx.node(id) for id in range(first, cx.next_id)]
     assert not any(isinstance(node.op, (ops.Sin, ops.Exp2)) for node in made)
-    assert all(node.meta.made is not None for node in made)
-    belongs = {node.meta.made.parents[0] for node in made if node.meta.made is not None}
+    assert all(node.meta.derivation is not None for node in made)
+    belongs = {node.meta.derivation.parents[0] for node in made if node.meta.derivation is not None}
     assert y.id in belongs
     assert ours_by(lambda a, b: a.apply(ops.Call(ONE), b), X, Y)[1].shape == (3,)

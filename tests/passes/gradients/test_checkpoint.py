@@ -69,11 +69,17 @@ def test_less_memory_is_taken_and_more_is_computed():
 
 def test_no_copy_can_run_before_the_gradient_arrives():
     ir = stack(ALL)[0].ir
-    copies = [n for n in ir if n.meta.made is not None and n.meta.made.rule == "recompute"]
-    originals = {n.meta.made.parents[0] for n in copies if n.meta.made is not None}
+    copies = [
+        n for n in ir if n.meta.derivation is not None and n.meta.derivation.rule == "recompute"
+    ]
+    originals = {n.meta.derivation.parents[0] for n in copies if n.meta.derivation is not None}
     assert len(originals) > BLOCKS * 10
-    last = max(n.id for n in ir if n.meta.made is None)
-    seeds = {n.id for n in ir if n.id > last and n.meta.made and n.meta.made.rule == "grad-loss"}
+    last = max(n.id for n in ir if n.meta.derivation is None)
+    seeds = {
+        n.id
+        for n in ir
+        if n.id > last and n.meta.derivation and n.meta.derivation.rule == "grad-loss"
+    }
     for copy in copies:
         if not isinstance(copy.op, ops.Random):
             assert seeds & ir.ancestors([copy]), "it waits for what comes back"
@@ -82,7 +88,7 @@ def test_no_copy_can_run_before_the_gradient_arrives():
 def test_copies_belong_where_their_originals_do():
     ir = stack(ALL)[0].ir
     for node in ir:
-        made = node.meta.made
+        made = node.meta.derivation
         if made is not None and made.rule == "recompute":
             original = ir[made.parents[0]]
             assert node.meta.scope == original.meta.scope
@@ -108,7 +114,9 @@ def test_a_scope_has_those_within_it():
     with cx.scope("hidden"):
         y = y.cos()
     slope = ll.grad(y.sum(), x, checkpoint=["h"]).retrieve()
-    scopes = {n.meta.scope for n in cx.ir if n.meta.made and n.meta.made.rule == "recompute"}
+    scopes = {
+        n.meta.scope for n in cx.ir if n.meta.derivation and n.meta.derivation.rule == "recompute"
+    }
     assert scopes == {"h", "h.inner"}
     cx.execute()
     data = x.numpy()

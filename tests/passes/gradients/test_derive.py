@@ -132,11 +132,11 @@ def test_each_node_knows_its_forward_node():
     ll.grad(loss, x)
     nodes = [cx.node(id) for id in range(first, cx.next_id)]
     for node in nodes:
-        made = node.meta.made
+        made = node.meta.derivation
         assert made is not None
         forward = cx.node(made.parents[0])
         assert (node.meta.origin, node.meta.scope) == (forward.meta.origin, forward.meta.scope)
-    rules = [(n.meta.made.rule, n.meta.made.parents[0], n.meta.scope) for n in nodes]  # pyright: ignore
+    rules = [(n.meta.derivation.rule, n.meta.derivation.parents[0], n.meta.scope) for n in nodes]  # pyright: ignore
     assert ("grad-mul", z.id, "b") in rules
     assert ("grad-exp2", y.id, "a") in rules
     assert ("grad-sum", x.id, "") in rules
@@ -150,8 +150,8 @@ def test_the_record_is_a_log_from_which_a_snapshot_is_made():
     (record,) = cx.derived
     assert (record.name, record.before, record.after) == ("grad", before, cx.ir)
     assert replay(record.before, record.log) == record.after
-    assert record.made[loss.id] == (first, first + 1)
-    made = [id for ids in record.made.values() for id in ids]
+    assert record.added[loss.id] == (first, first + 1)
+    made = [id for ids in record.added.values() for id in ids]
     assert sorted(made) == list(range(first, cx.next_id))
     snapshot = Snapshot(record.before, record.after, Record(record.name, record.log))
     rules = [firing.rule for firing in snapshot.firings]
@@ -463,4 +463,4 @@ def test_zeros_belong_to_what_they_are_for():
     other = cx.tensor((2,), name="other")
     zero = ll.grad(loss, other)
     assert zero.node.op == Constant(0.0, ll.DType.float32, (2,))
-    assert zero.node.meta.made == ("grad-zero", (other.id,))
+    assert zero.node.meta.derivation == ("grad-zero", (other.id,))

@@ -23,7 +23,9 @@ def test_the_derivative_is_short_and_right(name):
     cx.execute()
     np.testing.assert_allclose(slope.numpy(), exact(x.numpy()), rtol=1e-12, atol=1e-15)
     assert len(cx.compile().ir) <= most
-    rules = {node.meta.made.rule for node in cx.gradients[0].ir if node.meta.made is not None}
+    rules = {
+        node.meta.derivation.rule for node in cx.gradients[0].ir if node.meta.derivation is not None
+    }
     assert f"grad-{name}" in rules
     assert "grad-exp2" not in rules
 

@@ -62,7 +62,7 @@ def test_the_call_comes_from_all_that_it_stands_for():
     call = run_passes(ir, "recognise{only = [softmax]}").ir.outputs[0]
     assert call.meta.origin == ir.outputs[0].meta.origin
     inside = {node.id for node in ir} - {node.id for node in ir.inputs}
-    assert call.meta.made == ("softmax", tuple(sorted(inside, reverse=True)))
+    assert call.meta.derivation == ("softmax", tuple(sorted(inside, reverse=True)))
 
 
 def test_small_shapes_are_parts_of_large_ones():
@@ -98,7 +98,7 @@ def test_a_larger_shape_is_found_in_calls_of_smaller_ones():
 def test_what_is_asked_for_must_exist():
     error = error_of(lambda: Recognise(only=("softmx",)), PassError)
     assert str(error) == (
-        "recognise: there is nothing called 'softmx' to recognise\nhint: did you mean 'softmax'?"
+        "recognise: there is no recogniser 'softmx'\nhint: did you mean 'softmax'?"
     )
 
 
