@@ -68,10 +68,6 @@ def _peaks(source: str, **tera: float) -> tuple[ComputePeak, ...]:
     )
 
 
-def _shared(arch: str) -> Figure:
-    return Figure(CAPABILITIES[arch].block_shared, GUIDE)
-
-
 def _derived(dtype: str, tera: float, how: str) -> ComputePeak:
     return ComputePeak(dtype, Figure(tera * TERA, how, "derived"))
 
@@ -87,98 +83,74 @@ A100_PEAKS = _peaks(
     tensor_int8=624,
 )
 A100_CACHE = Figure(5120 * 1.41e9, f"{AMPERE}: 5120 bytes a clock, at 1.41 GHz", "derived")
-HOPPER_PEAKS = {
-    "float64": 33.5,
-    "float32": 66.9,
-    "tensor_float64": 66.9,
-    "tensor_tf32": 494.7,
-    "tensor_float16": 989.4,
-    "tensor_bfloat16": 989.4,
-    "tensor_int8": 1978.9,
+HOPPER_UNITS = {"tensor_float16": 989.4, "tensor_bfloat16": 989.4, "tensor_int8": 1978.9}
+HOPPER_WIDE = {"float64": 33.5, "float32": 66.9, "tensor_float64": 66.9, "tensor_tf32": 494.7}
+HOPPER_PEAKS = {**HOPPER_WIDE, **HOPPER_UNITS}
+
+
+def _nvidia(
+    name: str,
+    arch: str,
+    peaks: tuple[ComputePeak, ...],
+    memory: tuple[float, float, str],
+    cache: tuple[int, str],
+    cores: Figure | None = None,
+    cache_bandwidth: Figure | None = None,
+) -> Specification:
+    """Return a card by its GB/s and GB, and by the MiB of its cache; each with where they stand."""
+    (gbytes, size, sheet), (mib, chip) = memory, cache
+    has = CAPABILITIES[arch.rstrip("a")]
+    return Specification(
+        name,
+        "NVIDIA",
+        "cuda",
+        arch,
+        peaks,
+        Figure(gbytes * GIGA, sheet),
+        Figure(size * GIGA, sheet),
+        cores or Figure(has.cores, chip),
+        Figure(has.block_shared, GUIDE),
+        CUDA_LAUNCH,
+        cache=Figure(mib * MIB, chip),
+        cache_bandwidth=cache_bandwidth,
+    )
+
+
+T4_PEAKS = (
+    *_peaks(T4_SHEET, float32=8.1, tensor_float16=65, tensor_int8=130),
+    _derived("float64", 8.1 / 32, f"{TURING}: 2 float64 units for 64 of float32"),
+)
+T4_CORES = Figure(
+    CAPABILITIES["sm_75"].cores, f"{T4_SHEET}: 2560 CUDA cores, 64 in each", "derived"
+)
+ADA_PEAKS = (
+    *_peaks(
+        f"{ADA}, sums in float32",
+        float32=82.6,
+        tensor_tf32=82.6,
+        tensor_float16=165.2,
+        tensor_bfloat16=165.2,
+        tensor_int8=660.6,
+    ),
+    _derived("float64", 82.6 / 64, f"{ADA}: float64 at 1/64 of the rate of float32"),
+)
+H100_PEAKS = _peaks(f"{HOPPER}, SXM5", **HOPPER_PEAKS)
+H200_PEAKS = _peaks(f"{HOPPER}, SXM5; {H200_SHEET} has the same, rounded", **HOPPER_PEAKS)
+A100_FORMS = {
+    "A100 40 GB": (1555, 40, f"{AMPERE}, SXM"),
+    "A100 80 GB": (2039, 80, f"{A100_SHEET}, SXM"),
 }
-
-
-def _nvidia() -> Iterator[Specification]:
-    yield Specification(
-        "T4",
-        "NVIDIA",
-        "cuda",
-        "sm_75",
-        (
-            *_peaks(T4_SHEET, float32=8.1, tensor_float16=65, tensor_int8=130),
-            _derived("float64", 8.1 / 32, f"{TURING}: 2 float64 units for 64 of float32"),
-        ),
-        Figure(320 * GIGA, T4_SHEET),
-        Figure(16 * GIGA, T4_SHEET),
-        Figure(CAPABILITIES["sm_75"].cores, f"{T4_SHEET}: 2560 CUDA cores, 64 in each", "derived"),
-        _shared("sm_75"),
-        CUDA_LAUNCH,
-        cache=Figure(4 * MIB, TURING),
-    )
-    for memory, bandwidth, sheet in ((40, 1555, AMPERE), (80, 2039, A100_SHEET)):
-        yield Specification(
-            f"A100 {memory} GB",
-            "NVIDIA",
-            "cuda",
-            "sm_80",
-            A100_PEAKS,
-            Figure(bandwidth * GIGA, f"{sheet}, SXM"),
-            Figure(memory * GIGA, f"{sheet}, SXM"),
-            Figure(CAPABILITIES["sm_80"].cores, AMPERE),
-            _shared("sm_80"),
-            CUDA_LAUNCH,
-            cache=Figure(40 * MIB, AMPERE),
-            cache_bandwidth=A100_CACHE,
-        )
-    yield Specification(
-        "RTX 4090",
-        "NVIDIA",
-        "cuda",
-        "sm_89",
-        (
-            *_peaks(
-                f"{ADA}, sums in float32",
-                float32=82.6,
-                tensor_tf32=82.6,
-                tensor_float16=165.2,
-                tensor_bfloat16=165.2,
-                tensor_int8=660.6,
-            ),
-            _derived("float64", 82.6 / 64, f"{ADA}: float64 at 1/64 of the rate of float32"),
-        ),
-        Figure(1008 * GIGA, ADA),
-        Figure(24 * GIGA, ADA),
-        Figure(CAPABILITIES["sm_89"].cores, ADA),
-        _shared("sm_89"),
-        CUDA_LAUNCH,
-        cache=Figure(72 * MIB, ADA),
-    )
-    yield Specification(
-        "H100",
-        "NVIDIA",
-        "cuda",
-        "sm_90a",
-        _peaks(f"{HOPPER}, SXM5", **HOPPER_PEAKS),
-        Figure(3350 * GIGA, f"{H100_SHEET}, SXM"),
-        Figure(80 * GIGA, f"{H100_SHEET}, SXM"),
-        Figure(CAPABILITIES["sm_90"].cores, HOPPER),
-        _shared("sm_90"),
-        CUDA_LAUNCH,
-        cache=Figure(50 * MIB, HOPPER),
-    )
-    yield Specification(
-        "H200",
-        "NVIDIA",
-        "cuda",
-        "sm_90a",
-        _peaks(f"{HOPPER}, SXM5; {H200_SHEET} has the same, rounded", **HOPPER_PEAKS),
-        Figure(4800 * GIGA, f"{H200_SHEET}, SXM"),
-        Figure(141 * GIGA, f"{H200_SHEET}, SXM"),
-        Figure(CAPABILITIES["sm_90"].cores, f"{HOPPER}: the same chip"),
-        _shared("sm_90"),
-        CUDA_LAUNCH,
-        cache=Figure(50 * MIB, f"{HOPPER}: the same chip"),
-    )
+SAME = f"{HOPPER}: the same chip"
+NVIDIA = (
+    _nvidia("T4", "sm_75", T4_PEAKS, (320, 16, T4_SHEET), (4, TURING), T4_CORES),
+    *(
+        _nvidia(name, "sm_80", A100_PEAKS, memory, (40, AMPERE), cache_bandwidth=A100_CACHE)
+        for name, memory in A100_FORMS.items()
+    ),
+    _nvidia("RTX 4090", "sm_89", ADA_PEAKS, (1008, 24, ADA), (72, ADA)),
+    _nvidia("H100", "sm_90a", H100_PEAKS, (3350, 80, f"{H100_SHEET}, SXM"), (50, HOPPER)),
+    _nvidia("H200", "sm_90a", H200_PEAKS, (4800, 141, f"{H200_SHEET}, SXM"), (50, SAME)),
+)
 
 
 NEWS = "Apple's announcement or technical specifications of the {name}"
@@ -210,20 +182,13 @@ def _apple() -> Iterator[Specification]:
         news = NEWS.format(name=name)
         lowest = ", the lowest of what tools report" if name[:2] == "M4" else ", as tools report it"
         calculated = cores * ALUS * 2 * clock * GIGA
-        float32 = (
-            Figure(
-                calculated,
-                f"{cores} cores × {ALUS} units × 2 × {clock} GHz{lowest}; Apple publishes none",
-                "derived",
-            )
-            if tera is None
-            else Figure(tera * TERA, news)
-        )
-        bandwidth = (
-            Figure(gbytes * GIGA, "128 bits of LPDDR4X at 4266 MT/s", "derived")
-            if name == "M1"
-            else Figure(gbytes * GIGA, news)
-        )
+        how = f"{cores} cores × {ALUS} units × 2 × {clock} GHz{lowest}; Apple publishes none"
+        float32 = Figure(calculated, how, "derived")
+        if tera is not None:
+            float32 = Figure(tera * TERA, news)
+        bandwidth = Figure(gbytes * GIGA, news)
+        if name == "M1":
+            bandwidth = Figure(gbytes * GIGA, "128 bits of LPDDR4X at 4266 MT/s", "derived")
         yield Specification(
             name,
             "Apple",
@@ -239,5 +204,5 @@ def _apple() -> Iterator[Specification]:
         )
 
 
-CARDS: tuple[Specification, ...] = (*_nvidia(), *_apple())
+CARDS: tuple[Specification, ...] = (*NVIDIA, *_apple())
 """All of them."""

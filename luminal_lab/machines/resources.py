@@ -19,13 +19,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from luminal_lab.errors import (
-    ArgumentError,
-    DeviceError,
-    UnknownNameError,
-    nearest,
-    whole_number,
-)
+from luminal_lab.errors import ArgumentError, UnknownNameError, nearest, whole_number
 from luminal_lab.machines.cards import CARDS as KNOWN, capability_of
 from luminal_lab.machines.figures import Capability
 
@@ -174,29 +168,6 @@ def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
     limit = next(name for name in reversed(limits) if limits[name] == blocks)
     limit = "threads of a block" if threads > MOST_THREADS else limit
     return Occupancy(blocks, blocks * warps, blocks * warps / card.has.warps, limit)
-
-
-def check_fits(name: str, resources: Resources, threads: int, card: Card) -> None:
-    """Raise an error if a card cannot run even one block of a function."""
-    if resources.shared > card.has.block_shared:
-        raise DeviceError(
-            f"kernel {name}: a block has {resources.shared:,} bytes of shared memory, and on "
-            f"{card.name} it may have {card.has.block_shared:,}",
-            hint="smaller tiles in its schedule, or arch= of the card when it is compiled",
-        )
-    if threads > card.has.warps * WARP or threads > MOST_THREADS:
-        most = min(MOST_THREADS, card.has.warps * WARP)
-        raise DeviceError(
-            f"kernel {name}: a block has {threads:,} threads, and on {card.name} it may have "
-            f"{most:,}",
-            hint="bind shorter loops to threads in its schedule",
-        )
-    if occupancy(resources, threads, card).blocks == 0:
-        raise DeviceError(
-            f"kernel {name}: {threads:,} threads with {resources.registers} registers each are "
-            f"more than {card.name} has, which are {card.has.registers:,}",
-            hint="compile it with __launch_bounds__ of as many threads, as its schedule does",
-        )
 
 
 def _pieces(size: int, piece: int) -> int:

@@ -11,7 +11,6 @@ from luminal_lab.machines.resources import (
     CompiledCUDA,
     Resources,
     card_of,
-    check_fits,
     occupancy,
 )
 from tests.expect import error_of
@@ -103,27 +102,17 @@ def test_too_many_threads_are_no_matter_of_registers() -> None:
     assert (found.blocks, found.limit) == (0, "threads of a block")
 
 
-def test_more_than_a_card_has_is_an_error() -> None:
-    def error(resources: Resources, threads: int, card: str) -> str:
-        return str(error_of(lambda: check_fits("k", resources, threads, CARDS[card]), DeviceError))
+def test_of_more_than_a_card_has_no_block_runs() -> None:
+    def limit(resources: Resources, threads: int, card: str) -> str:
+        fits = occupancy(resources, threads, CARDS[card])
+        assert fits.blocks == 0
+        return fits.limit
 
-    assert error(Resources(shared=100_000), 256, "T4") == (
-        "kernel k: a block has 100,000 bytes of shared memory, and on T4 it may have 65,536\n"
-        "hint: smaller tiles in its schedule, or arch= of the card when it is compiled"
-    )
-    assert error(Resources(), 2048, "H100") == (
-        "kernel k: a block has 2,048 threads, and on H100 it may have 1,024\n"
-        "hint: bind shorter loops to threads in its schedule"
-    )
-    assert error(Resources(registers=96), 1024, "A100") == (
-        "kernel k: 1,024 threads with 96 registers each are more than A100 has, which are 65,536\n"
-        "hint: compile it with __launch_bounds__ of as many threads, as its schedule does"
-    )
-
-
-def test_what_fits_is_no_error() -> None:
-    check_fits("k", Resources(64, 227 << 10), 1024, CARDS["H100"])
-    assert occupancy(Resources(64, (227 << 10) + 1), 1024, CARDS["H100"]).blocks == 0
+    assert limit(Resources(shared=100_000), 256, "T4") == "shared memory"
+    assert limit(Resources(), 2048, "H100") == "threads of a block"
+    assert limit(Resources(registers=96), 1024, "A100") == "registers"
+    assert limit(Resources(64, (227 << 10) + 1), 1024, "H100") == "shared memory"
+    assert occupancy(Resources(64, 227 << 10), 1024, CARDS["H100"]).blocks == 1
 
 
 def test_a_kernel_takes_the_most_of_its_phases() -> None:
