@@ -9,9 +9,8 @@ arrays and those of later calls keep their old contents.
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -21,9 +20,10 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
-from luminal_lab.emulator.failing import MOST_ACCESSES, Job, LaunchFacts, Status, failure
+from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Status, failure
 from luminal_lab.emulator.library import (
     KernelLibrary,
+    LaunchFacts,
     TypedParameter,
     can_fill,
     compiler,
@@ -40,6 +40,8 @@ from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
 Size: TypeAlias = int | tuple[int, ...]
+ArrayKey: TypeAlias = tuple[int, int]
+"""Where an array lies, and its bytes."""
 
 MAP: Final = 0x70616D5F62616C
 """The last word of the emulator's tensor maps, as in bulk.h."""
@@ -85,18 +87,8 @@ class Call:
     fresh: tuple[int, ...] = ()
 
 
-class WatchedArray(ctypes.Structure):
-    """An array that a trace watches."""
-
-    _fields_ = (
-        ("low", ctypes.c_void_p),
-        ("at", ctypes.c_void_p),
-        ("high", ctypes.c_void_p),
-        ("bytes", ctypes.c_ulonglong),
-        ("written", ctypes.c_void_p),
-        ("element", ctypes.c_int),
-        ("is_constant", ctypes.c_int),
-    )
+REGION: Final = np.dtype("u8, u8, u8, u8, u8, i4, i4")
+"""An array that a trace watches, as watch.h has it."""
 
 
 def emulate(
@@ -116,106 +108,30 @@ def emulate(
     them, and lines are counted from behind them.
     """
     library = library_of(source, dialect, "traced" if trace else "plain", above)
-    written: dict[tuple[int, int], Array] = {}
+    written: dict[ArrayKey, Array] = {}
     traces: list[Trace] = []
-    launches = [
-        _Launch(source, library, call, trace=trace, limit=limit, above=above) for call in calls
-    ]
-    again = _Again(source, dialect, limit, above)
-    with progress("emulate", sum(math.prod(launch.blocks) for launch in launches), "block") as bar:
+    launches = [_Launch(library, call, limit) for call in calls]
+    with progress("emulate", sum(launch.facts.grid for launch in launches), "block") as bar:
         for launch in launches:
             bar.now(launch.call.function)
-            if trace:
-                again.prepare(launch.call)
+            twin = launch.twin() if trace else launch.call
             launch_trace = launch.run(written, bar)
             if launch_trace is not None:
-                traces.append(again.compared(launch.call, launch_trace))
+                traces.append(launch.compared(twin, launch_trace))
     return joined(traces) if trace else None
 
 
-class _Again:
-    """Repeats the launches of a trace with other bits in uninitialised locals.
-
-    An output that then differs depends on such a local.
-    """
-
-    def __init__(self, source: str, dialect: DialectName, limit: float, above: int) -> None:
-        self.source = source
-        self.dialect: DialectName = dialect
-        self.limit = limit
-        self.above = above
-        self.copies: dict[tuple[int, int], Array] = {}
-
-    def prepare(self, call: Call) -> None:
-        """Copy the arrays of a launch that is about to be run."""
-        for value in call.arguments:
-            array = value.array if isinstance(value, Matrix) else value
-            if isinstance(array, np.ndarray):
-                self.copies[_key(array)] = array.copy()
-
-    def compared(self, call: Call, trace: Trace) -> Trace:
-        """Return a launch's trace, with a finding if the copies hold something else after it."""
-        if not can_fill():
-            note = f"{call.function}: locals that nothing sets are not looked for: {compiler()}"
-            return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
-        if trace.findings:
-            return trace  # it would not come to its end, or not to the same one
-        library = library_of(self.source, self.dialect, "unset as zero", self.above)
-        twin = replace(call, arguments=[self._twin(value) for value in call.arguments])
-        launch = _Launch(
-            self.source, library, twin, trace=False, limit=self.limit, above=self.above
-        )
-        try:
-            launch.run({}, Progress())
-        except DeviceError:
-            differs = ("", np.zeros(0, np.uint8), 0)
-        else:
-            differs = self._difference(launch, call)
-        if differs is None:
-            return trace
-        line = max(0, unset_line(self.source, self.dialect, self.above))
-        finding = unset(launch.source, call.function, *differs, line)
-        return replace(trace, findings=(finding,))
-
-    def _difference(self, launch: _Launch, call: Call) -> tuple[str, Array, int] | None:
-        """Return the first array that differs from the copy that was launched, and the byte."""
-        for parameter, value in zip(launch.takes, call.arguments, strict=True):
-            if parameter.kind in "pc" and isinstance(value, np.ndarray):
-                pair = [a.reshape(-1).view(np.uint8) for a in (value, self.copies[_key(value)])]
-                positions = np.flatnonzero(pair[0] != pair[1])
-                if positions.size:
-                    return parameter.name, value, int(positions[0])
-        return None
-
-    def _twin(self, value: Argument) -> Argument:
-        if isinstance(value, Matrix):
-            return Matrix(self.copies[_key(value.array)], value.tile)
-        return self.copies[_key(value)] if isinstance(value, np.ndarray) else value
-
-
-def _key(array: Array) -> tuple[int, int]:
+def _key(array: Array) -> ArrayKey:
     return int(array.ctypes.data), array.nbytes
 
 
 class _Launch:
     """One call, from its arguments to its outcome."""
 
-    def __init__(
-        self,
-        source: str,
-        library: KernelLibrary,
-        call: Call,
-        *,
-        trace: bool,
-        limit: float,
-        above: int = 0,
-    ) -> None:
-        self.source = source.split("\n", above)[above] if above else source
-        self.above = above
+    def __init__(self, library: KernelLibrary, call: Call, limit: float) -> None:
         self.library = library
         self.call = call
-        self.trace = trace
-        self.limit = limit
+        self.trace = library.build == "traced"
         self.subject = f"emulator: kernel {call.function}"
         if call.function not in library.takes:
             raise ArgumentError(
@@ -226,12 +142,13 @@ class _Launch:
         self.takes = [
             parameter for parameter in library.takes[call.function] if not parameter.is_shared
         ]
-        self.blocks = self._size("blocks", call.blocks)
-        self.threads = self._size("threads", call.threads)
-        threads, blocks = math.prod(self.threads), math.prod(self.blocks)
+        sizes = self._size("blocks", call.blocks), self._size("threads", call.threads)
+        self.facts = LaunchFacts(library, call.function, *sizes, limit)
+        threads, blocks = self.facts.block, self.facts.grid
+        sides = tuple_text(self.facts.threads)
         if not 0 < threads <= MOST_THREADS:
             raise ArgumentError(
-                f"{self.subject}: a block has {tuple_text(self.threads)} = {threads:,} threads",
+                f"{self.subject}: a block has {sides} = {threads:,} threads",
                 hint=f"it can have 1 to {MOST_THREADS:,}",
             )
         if blocks * threads >= 1 << 31:
@@ -257,9 +174,9 @@ class _Launch:
         x, y, z = (*sizes, 1, 1)[:3]
         return x, y, z
 
-    def run(self, written: dict[tuple[int, int], Array], bar: Progress) -> Trace | None:
+    def run(self, written: dict[ArrayKey, Array], bar: Progress) -> Trace | None:
         """Run the call, copy its results back, and return its trace."""
-        blocks: dict[tuple[int, int], ArrayCopy] = {}
+        blocks: dict[ArrayKey, ArrayCopy] = {}
         with held(), _alone():
             try:
                 c_arguments = [
@@ -273,21 +190,75 @@ class _Launch:
                 if self.trace:
                     self._watch(blocks, written)
                 self._go(job, bar)
-                if self.trace and job.status == Status.OUTSIDE_OWN:
-                    return self._seen(blocks, job)  # and its arrays are as they were
-                if job.status:
-                    raise failure(self._told(), job, blocks.values())
-                self._back(blocks)
-                return self._seen(blocks, job) if self.trace else None
+                # What is outside of a thread's own array a trace has found.
+                is_found = self.trace and job.status == Status.OUTSIDE_OWN
+                if job.status and not is_found:
+                    raise failure(self.facts, job, blocks.values())
+                if not is_found:
+                    self._back(blocks)
+                if not self.trace:
+                    return None
+                arrays = [(block.name, block.array) for block in blocks.values()]
+                return launch_trace(self.facts, arrays, job.shared_bytes, self._notes(job))
             finally:
                 runtime().unwatch()
                 for block in blocks.values():
                     runtime().release(block.base, block.whole)
 
+    # -- the same again, with other bits in locals that nothing sets -------------------------------
+
+    def twin(self) -> Call:
+        """Return the call with copies of its arrays, as they are before it is run."""
+        copies: dict[ArrayKey, Array] = {}
+
+        def copied(value: Argument) -> Argument:
+            if isinstance(value, Matrix):
+                return Matrix(copies.setdefault(_key(value.array), value.array.copy()), value.tile)
+            if isinstance(value, np.ndarray):
+                return copies.setdefault(_key(value), value.copy())
+            return value
+
+        return replace(self.call, arguments=[copied(value) for value in self.call.arguments])
+
+    def compared(self, twin: Call, trace: Trace) -> Trace:
+        """Return the call's trace, with a finding if its twin computes something else.
+
+        An output that then differs depends on a local that nothing sets.
+        """
+        name, library = self.call.function, self.library
+        if not can_fill():
+            note = f"{name}: locals that nothing sets are not looked for: {compiler()}"
+            return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
+        if trace.findings:
+            return trace  # it would not come to its end, or not to the same one
+        source = library.source, library.dialect
+        other = library_of(*source, "unset as zero", library.above)
+        try:
+            _Launch(other, twin, self.facts.limit).run({}, Progress())
+        except DeviceError:
+            differs = ("", np.zeros(0, np.uint8), 0)
+        else:
+            differs = self._difference(twin)
+        if differs is None:
+            return trace
+        line = unset_line(*source, library.above)
+        return replace(trace, findings=(unset(self.facts, *differs, line),))
+
+    def _difference(self, twin: Call) -> tuple[str, Array, int] | None:
+        """Return the first array that differs from the twin's, and the byte."""
+        values = zip(self.takes, self.call.arguments, twin.arguments, strict=True)
+        for parameter, *pair in values:
+            if parameter.kind in "pc" and isinstance(pair[0], np.ndarray):
+                own, other = (np.asarray(array).reshape(-1).view(np.uint8) for array in pair)
+                positions = np.flatnonzero(own != other)
+                if positions.size:
+                    return parameter.name, pair[0], int(positions[0])
+        return None
+
     # -- arguments ---------------------------------------------------------------------------------
 
     def _passed(
-        self, parameter: TypedParameter, value: Argument, blocks: dict[tuple[int, int], ArrayCopy]
+        self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
         """Return an argument as C has it."""
         subject = f"{self.subject}: {parameter.name}"
@@ -305,30 +276,24 @@ class _Launch:
                 f"array of {value.nbytes}",
                 hint="pass a number",
             )
-        if parameter.kind in "iub":
-            number = int(value)
-            bits = 8 * parameter.size
-            low, high = (
-                (-(1 << bits - 1), 1 << bits - 1) if parameter.kind == "i" else (0, 1 << bits)
-            )
-            if not low <= number < high:
-                raise ArgumentError(
-                    f"{subject} is an integer of {bits} bits, and {number} does not fit",
-                    hint="give it a wider type in the source",
-                )
-            data = number.to_bytes(parameter.size, "little", signed=parameter.kind == "i")
-        elif parameter.kind == "f":
-            data = np.asarray(value, {2: np.float16, 4: np.float32, 8: np.float64}[parameter.size])
-            data = data.tobytes()
-        else:
+        if parameter.kind not in "iubf":
             raise ArgumentError(
                 f"{subject} is a struct of {parameter.size} bytes, but it is given {value!r}",
                 hint="pass an array with its bytes",
             )
-        return ctypes.create_string_buffer(data, parameter.size)
+        dtype = np.dtype(f"{parameter.kind.replace('b', 'u')}{parameter.size}")
+        if dtype.kind != "f":
+            value = int(value)
+            if not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+                bits = 8 * parameter.size
+                raise ArgumentError(
+                    f"{subject} is an integer of {bits} bits, and {value} does not fit",
+                    hint="give it a wider type in the source",
+                )
+        return ctypes.create_string_buffer(np.asarray(value, dtype).tobytes(), parameter.size)
 
     def _map(
-        self, parameter: TypedParameter, matrix: Matrix, blocks: dict[tuple[int, int], ArrayCopy]
+        self, parameter: TypedParameter, matrix: Matrix, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ctypes.Array[ctypes.c_char]:
         """Return the tensor map of the copy of an array."""
         subject = f"{self.subject}: {parameter.name}"
@@ -345,7 +310,7 @@ class _Launch:
         return ctypes.create_string_buffer(words_of_map.tobytes(), BYTES)
 
     def _block(
-        self, parameter: TypedParameter, value: Argument, blocks: dict[tuple[int, int], ArrayCopy]
+        self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ArrayCopy:
         subject = f"{self.subject}: {parameter.name}"
         if not isinstance(value, np.ndarray):
@@ -366,8 +331,7 @@ class _Launch:
                 f"is of {value.dtype}, which has {size}",
                 hint="array.astype(…) gives the other dtype",
             )
-        start = int(value.ctypes.data)
-        key = start, value.nbytes
+        key = start, _ = _key(value)
         if key in blocks:
             return blocks[key]
         for (other, length), block in blocks.items():
@@ -379,7 +343,7 @@ class _Launch:
         blocks[key] = placed(self.subject, parameter.name, value, wide=self.trace)
         return blocks[key]
 
-    def _back(self, blocks: dict[tuple[int, int], ArrayCopy]) -> None:
+    def _back(self, blocks: dict[ArrayKey, ArrayCopy]) -> None:
         for block in blocks.values():
             if block.is_overrun():
                 raise DeviceError(
@@ -399,50 +363,39 @@ class _Launch:
     # -- running -----------------------------------------------------------------------------------
 
     def _job(self, pointers: ctypes.Array[ctypes.c_void_p]) -> Job:
-        job = Job()
-        job.entry = ctypes.cast(
-            self.library.loaded[f"lab_entry_{self.call.function}"], ctypes.c_void_p
-        )
-        job.arguments = ctypes.addressof(pointers)
-        job.blocks = self.blocks
-        job.threads = self.threads
+        entry = self.library.loaded[f"lab_entry_{self.call.function}"]
         shared = self.call.shared
-        sizes = shared if isinstance(shared, tuple) else (shared,)
-        job.dynamic_bytes = (ctypes.c_ulonglong * 8)(*sizes)
-        job.limit = self.limit
-        job.most_static, job.most_shared = MOST_SHARED[self.library.dialect]
-        # From Volta on a barrier of CUDA's waits for the threads that have not returned.
-        job.waits_for_all = self.library.dialect == "metal"
-        return job
+        most_static, most_shared = MOST_SHARED[self.library.dialect]
+        return Job(
+            entry=ctypes.cast(entry, ctypes.c_void_p),
+            arguments=ctypes.addressof(pointers),
+            blocks=self.facts.blocks,
+            threads=self.facts.threads,
+            dynamic_bytes=shared if isinstance(shared, tuple) else (shared,),
+            limit=self.facts.limit,
+            # From Volta on a barrier of CUDA's waits for the threads that have not returned.
+            waits_for_all=self.library.dialect == "metal",
+            most_static=most_static,
+            most_shared=most_shared,
+        )
 
-    def _watch(
-        self, blocks: dict[tuple[int, int], ArrayCopy], written: dict[tuple[int, int], Array]
-    ) -> None:
-        keys = list(blocks)
-        regions = (WatchedArray * (len(blocks) or 1))()
+    def _watch(self, blocks: dict[ArrayKey, ArrayCopy], written: dict[ArrayKey, Array]) -> None:
         for argument in self.call.fresh:
             value = self.call.arguments[argument]
             if isinstance(value, np.ndarray):
-                key = int(value.ctypes.data), value.nbytes
-                written[key] = np.zeros(value.size, np.uint8)
-        for region, key in zip(regions, keys, strict=False):
-            block = blocks[key]
-            region.low, region.high = block.base, block.base + block.whole
-            region.at, region.bytes = block.at, block.array.nbytes
-            region.element = block.array.dtype.itemsize
-            region.is_constant = not block.is_written
-            region.written = written[key].ctypes.data if key in written else None
-        self._regions = regions
-        at, count = self.library.lines
-        status = runtime().watch(
-            regions,
-            len(blocks),
-            ctypes.c_void_p(at),
-            ctypes.c_longlong(count),
-            ctypes.c_longlong(MOST_ACCESSES),
-            ctypes.c_ulonglong(max(1, math.prod(self.blocks))),
-        )
-        if status:
+                written[_key(value)] = np.zeros(value.size, np.uint8)
+        rows = [
+            (
+                *(block.base, block.at, block.base + block.whole, block.array.nbytes),
+                written[key].ctypes.data if key in written else 0,
+                *(block.array.dtype.itemsize, not block.is_written),
+            )
+            for key, block in blocks.items()
+        ]
+        self._regions = np.array(rows, REGION)
+        grid = max(1, self.facts.grid)
+        at = self._regions.ctypes.data
+        if runtime().watch(at, len(rows), *self.library.lines, MOST_ACCESSES, grid):
             raise DeviceError(
                 f"{self.subject}: there is no memory for a trace",
                 hint="trace a smaller size",
@@ -452,11 +405,12 @@ class _Launch:
         """Run in a thread of its own, which this thread can stop."""
         library = runtime()
         library.clear()
-        runner = _Runner(lambda: library.launch(ctypes.byref(job)))
-        end, done = monotonic() + self.limit, 0
+        runner = threading.Thread(target=library.launch, args=[ctypes.byref(job)], daemon=True)
+        end, done = monotonic() + self.facts.limit, 0
+        runner.start()
         try:
-            threading.Thread(target=runner.run, daemon=True).start()
-            while not runner.over.wait(max(0.001, min(WAITING, end - monotonic()))):
+            while runner.is_alive():
+                runner.join(max(0.001, min(WAITING, end - monotonic())))
                 look()
                 if monotonic() > end:
                     library.stop()
@@ -464,64 +418,23 @@ class _Launch:
                 done = job.blocks_done
             bar.step(job.blocks_done - done)
         except KeyboardInterrupt:
-            while not runner.over.wait(0.01):
+            while runner.is_alive():
                 library.stop()
+                runner.join(0.01)
             raise Interrupted(
                 f"{self.subject}: it was stopped, and its arrays are as they were"
             ) from None
 
-    # -- what came of it ---------------------------------------------------------------------------
-
-    def _told(self) -> LaunchFacts:
-        return LaunchFacts(
-            self.subject,
-            self.source,
-            self.blocks,
-            self.threads,
-            self.limit,
-            traced=self.trace,
-            above=self.above,
-        )
-
-    def _seen(self, blocks: dict[tuple[int, int], ArrayCopy], job: Job) -> Trace:
-        names = [(block.name, block.array) for block in blocks.values()]
-        return launch_trace(
-            self.source,
-            self.call.function,
-            names,
-            self.blocks,
-            self.threads,
-            job.shared_bytes,
-            self.library.shared,
-            self._notes(job),
-        )
-
     def _notes(self, job: Job) -> tuple[str, ...]:
         if not job.early_line:
             return ()
-        line = max(0, job.early_line - self.above)
+        line = self.library.line(job.early_line)
         many = "1 thread had" if job.early_threads == 1 else f"{job.early_threads:,} threads had"
-        text = self.source.split("\n")[line - 1].strip()
         return (
             f"{self.call.function}: in block {job.early_block} {many} returned before a barrier, "
             "which waits for the others on cards from Volta (sm_70) on\n"
-            f"  line {line}: {text}",
+            f"  line {line}: {self.library.text(line)}",
         )
-
-
-class _Runner:
-    """Something that is done in another thread."""
-
-    def __init__(self, work: Callable[[], object]) -> None:
-        self.work = work
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        """Do it."""
-        try:
-            self.work()
-        finally:
-            self.over.set()
 
 
 @contextmanager

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from luminal_lab.devices.build.toolchain import window
-from luminal_lab.emulator.library import runtime
+from luminal_lab.emulator.library import LaunchFacts, runtime
 from luminal_lab.emulator.memory import ArrayCopy
 from luminal_lab.emulator.standing import ThreadPosition, divergence
 from luminal_lab.errors import DeviceError
@@ -18,8 +16,8 @@ from luminal_lab.errors import DeviceError
 MOST_ACCESSES: Final = 1 << 23
 FAR: Final = 1 << 30
 OWN: Final = "an array that each thread has for itself"
-DIVISION, ILLEGAL = 8, 4
-"""Signals, as POSIX numbers them."""
+SIGNALS: Final = {8: "it divides an integer by zero", 4: "it meets an illegal instruction"}
+"""What signals other than those of wrong addresses say, as POSIX numbers them."""
 
 
 class Status(IntEnum):
@@ -70,7 +68,7 @@ AT_A_THREAD: Final = {
 
 
 class Job(ctypes.Structure):
-    """A launch as the runtime has it."""
+    """A launch as the runtime has it, in the order of runtime.cpp."""
 
     _fields_ = (
         ("entry", ctypes.c_void_p),
@@ -80,7 +78,6 @@ class Job(ctypes.Structure):
         ("dynamic_bytes", ctypes.c_ulonglong * 8),
         ("limit", ctypes.c_double),
         ("status", ctypes.c_int),
-        ("stopped_line", ctypes.c_int),
         ("signal", ctypes.c_int),
         ("fault", ctypes.c_ulonglong),
         ("blocks_done", ctypes.c_longlong),
@@ -96,97 +93,47 @@ class Job(ctypes.Structure):
         ("alignment", ctypes.c_uint),
         ("is_store", ctypes.c_int),
     )
-    status: int
-    signal: int
-    fault: int
-    blocks_done: int
-    seconds: float
-    shared_bytes: int
-    early_line: int
-    early_threads: int
-    early_block: int
-    most_static: int
-    most_shared: int
-    static_bytes: int
-    alignment: int
-    is_store: int
-
-
-@dataclass(frozen=True)
-class LaunchFacts:
-    """What was launched: how messages call it, its source, its sizes, the seconds it may take."""
-
-    subject: str
-    source: str
-    blocks: tuple[int, int, int]
-    threads: tuple[int, int, int]
-    limit: float
-    traced: bool
-    above: int = 0
-    """How many lines stand before the source, which the runtime has counted."""
-
-    @property
-    def grid(self) -> int:
-        """How many blocks there are."""
-        return math.prod(self.blocks)
 
 
 def failure(launch: LaunchFacts, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
-        return divergence(
-            launch.subject,
-            launch.source,
-            ThreadPosition.now(),
-            math.prod(launch.threads),
-            launch.above,
-        )
+        return divergence(launch)
     if status in AT_A_THREAD:
-        return _at_a_thread(launch, job, status, blocks)
+        return _at_a_thread(launch, job, status, list(blocks))
     text, hint = _too_large(launch, job, status)
-    return DeviceError(f"{launch.subject}: {text}", hint=hint)
+    return launch.error("", text, hint=hint)
 
 
 def _at_a_thread(
-    launch: LaunchFacts, job: Job, status: Status, blocks: Iterable[ArrayCopy]
+    launch: LaunchFacts, job: Job, status: Status, blocks: list[ArrayCopy]
 ) -> DeviceError:
-    standing = ThreadPosition.now()
-    line: int = runtime().last_line() if launch.traced else 0
-    hint = "the line is the last that touched an array" if line else None
+    standing, library = ThreadPosition.now(), launch.library
+    line = library.line(standing.line())
+    if status in (Status.FAULT, Status.STOPPED):
+        line = runtime().last_line() if library.build == "traced" else 0
     match status:
         case Status.FAULT:
-            known = {
-                DIVISION: "it divides an integer by zero",
-                ILLEGAL: "it meets an illegal instruction",
-            }
-            text = known.get(job.signal) or _touched(job.fault, list(blocks))
-            hint = hint or "emulate with trace=True, which names the line"
+            text = SIGNALS.get(job.signal) or _touched(job.fault, blocks)
+            named = "the line is the last that touched an array"
+            hint = named if line else "emulate with trace=True, which names the line"
+        case Status.STOPPED:
+            done = f"{job.blocks_done:,} of {launch.grid:,} blocks done"
+            text = f"it has not ended after {_duration(launch.limit)}, with {done}"
+            hint = "a loop may never end; or give it a smaller size or a larger limit="
         case Status.TRAPPED:
-            line, text = max(0, standing.line() - launch.above), "it stops itself"
-            hint = "an assert fails there, or it calls __trap()"
+            text, hint = "it stops itself", "an assert fails there, or it calls __trap()"
         case Status.MISALIGNED:
-            line = max(0, standing.line() - launch.above)
-            text = _misaligned(job, list(blocks))
+            text = _misaligned(job, blocks)
             hint = "a GPU stops there: a vector begins at a multiple of its size"
         case Status.OUTSIDE_OWN:
-            line = max(0, standing.line() - launch.above)
             text = f"it {'writes' if job.is_store else 'reads'} outside of {OWN}"
             hint = "a GPU goes on with whatever lies there; compare the index with the array's size"
-        case _ if status in REFUSED:
-            line = max(0, standing.line() - launch.above)
-            text, hint = REFUSED[status]
         case _:
-            text = (
-                f"it has not ended after {_duration(launch.limit)}, with {job.blocks_done:,} of "
-                f"{launch.grid:,} blocks done"
-            )
-            hint = "a loop may never end; or give it a smaller size or a larger limit="
-    return DeviceError(
-        f"{launch.subject}, {standing}: {text}",
-        where=window(launch.source, line) if line else None,
-        hint=hint,
-    )
+            text, hint = REFUSED[status]
+    where = window("\n".join(library.texts), line) if line else None
+    return launch.error(f", {standing}", text, where=where, hint=hint)
 
 
 def _misaligned(job: Job, blocks: list[ArrayCopy]) -> str:
@@ -225,7 +172,7 @@ def _too_large(launch: LaunchFacts, job: Job, status: Status) -> tuple[str, str]
             whole = job.seconds / done * launch.grid
             fit = max(1, int(done * launch.limit / job.seconds))
             return (
-                f"{launch.grid:,} blocks of {math.prod(launch.threads):,} threads would take about "
+                f"{launch.grid:,} blocks of {launch.block:,} threads would take about "
                 f"{_duration(whole)} in the emulator, and its limit is {_duration(launch.limit)}",
                 f"it is for small sizes: about {_rounded(fit):,} blocks would do; or give it a "
                 "larger limit=",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -49,12 +50,15 @@ BUILTIN: Final = {
 CALL: Final = re.compile(r"\s+(?:callq?|bl|blr)\s")
 
 
+Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
+"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
+a pattern; or with such locals zero and accesses unreported."""
+
+
 class ParameterKind(ctypes.Structure):
     """How a kernel takes an argument: `kind` is a letter of interface.h's."""
 
     _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
-    kind: bytes
-    size: int
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,51 @@ class KernelLibrary:
     shared: Mapping[int, str]
     lines: tuple[int, int]
     """Where the table of lines is, and how many it has; nothing without a trace."""
+    source: str
     dialect: DialectName
+    build: Build
+    above: int
+    """How many lines stand above those that the user wrote."""
+
+    def line(self, counted: int) -> int:
+        """Return a line of the source as the user counts it; 0 if it is above."""
+        return max(0, counted - self.above)
+
+    @functools.cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The lines that the user wrote."""
+        return tuple(self.source.split("\n")[self.above :])
+
+    def text(self, line: int) -> str:
+        """Return a line of the user's, without the space around it."""
+        return self.texts[line - 1].strip() if 0 < line <= len(self.texts) else ""
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """What was launched: the kernel, its sizes, the seconds that it may take."""
+
+    library: KernelLibrary
+    kernel: str
+    blocks: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    limit: float
+
+    @property
+    def grid(self) -> int:
+        """How many blocks there are."""
+        return math.prod(self.blocks)
+
+    @property
+    def block(self) -> int:
+        """How many threads a block has."""
+        return math.prod(self.threads)
+
+    def error(
+        self, who: str, what: str, *, hint: str | None, where: str | None = None
+    ) -> DeviceError:
+        """Return the error about a fault of the kernel's."""
+        return DeviceError(f"emulator: kernel {self.kernel}{who}: {what}", where=where, hint=hint)
 
 
 @functools.cache
@@ -146,9 +194,6 @@ def runtime() -> Runtime:
     return Runtime(load(compile_library(source, replace(base, flags=flags)), "lab_launch"))
 
 
-Build: TypeAlias = Literal["plain", "traced", "unset as zero"]
-"""How kernels are compiled: plainly; with each access reported and uninitialised locals filled with
-a pattern; or with such locals zero and accesses unreported."""
 UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 
 
@@ -173,7 +218,7 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
     if build == "traced":
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
-    return KernelLibrary(loaded, takes, shared, lines, dialect)
+    return KernelLibrary(loaded, takes, shared, lines, source, dialect, build, above)
 
 
 def _taken(

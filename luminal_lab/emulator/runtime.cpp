@@ -49,7 +49,7 @@ struct Job {
     lab_address dynamic_bytes[8];
     double limit;
     // What came of it.
-    int status, stopped_line, signal;
+    int status, signal;
     lab_address fault;
     long long blocks_done;
     double seconds;

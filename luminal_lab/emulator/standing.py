@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from typing_extensions import override
 
-from luminal_lab.emulator.library import runtime
+from luminal_lab.emulator.library import LaunchFacts, runtime
 from luminal_lab.errors import DeviceError
 
 FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED = range(7)
@@ -20,6 +20,22 @@ OPERATIONS: Final = (
     *("a group of products", "products that were begun"),
 )
 """The collective operations of a warp, in the order of interface.h."""
+WAITING: Final = {
+    AT_BARRIER: (
+        "not all threads of the block reach a barrier",
+        "a barrier stands where all threads come, outside of what differs between them",
+    ),
+    AT_WARP: (
+        "not all lanes of a warp do the same together",
+        "the lanes that a mask names call it together, in one line, and stay until then",
+    ),
+    AT_BYTES: (
+        "what a barrier counts does not come",
+        "threads arrive as often as it was made for, what they expect are the bytes of all copies "
+        "to it, and phases are waited for as 0, 1, 0, …",
+    ),
+}
+"""The states in which a thread waits for others: what is wrong if they do not come, and a hint."""
 
 
 @dataclass(frozen=True)
@@ -68,71 +84,44 @@ def _lane(number: int) -> tuple[int, int, int, int]:
     return state.value, line.value, kind.value, mask.value
 
 
-def divergence(
-    subject: str, source: str, standing: ThreadPosition, threads: int, above: int = 0
-) -> DeviceError:
+def divergence(launch: LaunchFacts) -> DeviceError:
     """Return the error about threads that wait in vain for others."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
-    for number in range(threads):
+    for number in range(launch.block):
         state, line, kind, mask = _lane(number)
-        waits = state in (AT_BARRIER, AT_WARP, AT_BYTES)
-        is_warp = state == AT_WARP
-        groups[state, line if waits else 0, kind if is_warp else 0, mask if is_warp else 0].append(
-            number
-        )
-    lines = source.split("\n")
-    states: list[str] = []
-    for (state, counted, kind, mask), members in sorted(groups.items()):
-        line = max(0, counted - above)
-        many = f"{len(members)} threads" if len(members) > 1 else "1 thread"
-        who = f"{many} ({ranges(members)})"
-        text = lines[line - 1].strip()[:80] if 0 < line <= len(lines) else ""
-        waits, has = ("waits", "has") if len(members) == 1 else ("wait", "have")
-        match state:
-            case _ if state == AT_BARRIER:
-                state_text = f"{waits} at the barrier in line {line}: {text}"
-            case _ if state == AT_WARP:
-                lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
-                state_text = f"{waits} for {OPERATIONS[kind]}{lanes} in line {line}: {text}"
-            case _ if state == AT_BYTES:
-                state_text = f"{waits} for the bytes that a barrier counts in line {line}: {text}"
-            case _ if state == DONE:
-                state_text = f"{has} returned"
-            case _ if state == ENDED:
-                state_text = f"{has} come to the end"
-            case _:
-                state_text = f"{has} not come yet"
-        states.append(f"{who} {state_text}")
-    if any(state == AT_BYTES for state, *_ in groups):
-        return DeviceError(
-            f"{subject}, block {place_text(standing.block)}: what a barrier counts does not come",
-            where="\n".join(states),
-            hint="threads arrive as often as it was made for, what they expect are the bytes of "
-            "all copies to it, and phases are waited for as 0, 1, 0, …",
-        )
-    at_barrier = any(state == AT_BARRIER for state, *_ in groups)
-    at_warp = any(state == AT_WARP for state, *_ in groups)
-    is_warp = at_warp and not (at_barrier and not standing_in_warp(groups))
-    state_text = (
-        "not all lanes of a warp do the same together"
-        if is_warp
-        else ("not all threads of the block reach a barrier")
-    )
-    hint = (
-        "the lanes that a mask names call it together, in one line, and stay until then"
-        if is_warp
-        else "a barrier stands where all threads come, outside of what differs between them"
-    )
-    return DeviceError(
-        f"{subject}, block {place_text(standing.block)}: {state_text}",
-        where="\n".join(states),
+        line = launch.library.line(line) if state in WAITING else 0
+        groups[state, line, *((kind, mask) if state == AT_WARP else (0, 0))].append(number)
+    states = {state for state, *_ in groups}
+    if AT_BYTES in states:
+        text, hint = WAITING[AT_BYTES]
+    else:
+        text, hint = WAITING[AT_WARP if AT_WARP in states else AT_BARRIER]
+    return launch.error(
+        f", block {place_text(ThreadPosition.now().block)}",
+        text,
+        where="\n".join(_stand(launch, *group) for group in sorted(groups.items())),
         hint=hint,
     )
 
 
-def standing_in_warp(groups: Iterable[tuple[int, int, int, int]]) -> bool:
-    """Return whether somebody waits for lanes of its warp."""
-    return any(state == AT_WARP for state, *_ in groups)
+def _stand(launch: LaunchFacts, position: tuple[int, int, int, int], members: Sequence[int]) -> str:
+    """Return where some threads are, in words."""
+    state, line, kind, mask = position
+    is_one = len(members) == 1
+    lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
+    waited_for = {
+        AT_BARRIER: "at the barrier",
+        AT_WARP: f"for {OPERATIONS[kind]}{lanes}",
+        AT_BYTES: "for the bytes that a barrier counts",
+    }
+    if state in waited_for:
+        text = launch.library.text(line)[:80]
+        does = f"wait{'s' * is_one} {waited_for[state]} in line {line}: {text}"
+    else:
+        came = {DONE: "returned", ENDED: "come to the end"}.get(state, "not come yet")
+        does = f"{'has' if is_one else 'have'} {came}"
+    many = "1 thread" if is_one else f"{len(members)} threads"
+    return f"{many} ({ranges(members)}) {does}"
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias, cast, get_args
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 from typing_extensions import override
@@ -14,7 +15,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
 from luminal_lab.emulator.failing import OWN
-from luminal_lab.emulator.library import runtime
+from luminal_lab.emulator.library import LaunchFacts, runtime
 from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
 from luminal_lab.emulator.touches import unflat
@@ -30,59 +31,33 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 EVENT: Final = np.dtype(
     [
         ("offset", "i8"),
-        ("block", "u4"),
-        ("sync", "u4"),
-        ("pc", "u4"),
+        *((name, "u4") for name in ("block", "sync", "pc")),
         ("line", "i4"),
-        ("thread", "u2"),
-        ("bytes", "u2"),
+        *((name, "u2") for name in ("thread", "bytes")),
         ("region", "i2"),
-        ("kind", "u1"),
-        ("pad", "u1"),
-        ("phase", "u4"),
-        ("launch", "u4"),
+        *((name, "u1") for name in ("kind", "pad")),
+        *((name, "u4") for name in ("phase", "launch")),
     ]
 )
 """An access as the runtime notes it; its phase is how many barriers the block has met at before."""
 FAULT: Final = "lab_fault"
 """The buffer in which our kernels report that an index is out of range."""
-COLUMNS: Final = (
-    *("kernel", "line", "text", "array", "space", "access", "count", "bytes", "requests"),
-    *("sectors", "lines_128", "best_sectors", "conflicts"),
-)
-
-
 ACCESSES: Final = (
     *("kernel", "launch", "block", "phase", "thread", "line"),
     *("array", "space", "access", "element", "offset", "bytes"),
 )
 
 
-class CFinding(ctypes.Structure):
-    """A finding as the runtime notes it."""
-
-    _fields_ = (
-        *((name, ctypes.c_int) for name in ("kind", "region", "line", "other_line")),
-        *((name, ctypes.c_int) for name in ("is_write", "is_other_write")),
-        *((name, ctypes.c_uint) for name in ("block", "other_block", "thread", "other_thread")),
-        *((name, ctypes.c_longlong) for name in ("offset", "bytes", "length", "count")),
-        ("name", ctypes.c_char * 64),
-    )
-    kind: int
-    region: int
-    line: int
-    other_line: int
-    is_write: int
-    is_other_write: int
-    block: int
-    other_block: int
-    thread: int
-    other_thread: int
-    offset: int
-    bytes: int
-    length: int
-    count: int
-    name: bytes
+FINDING: Final = np.dtype(
+    [
+        *((name, "i4") for name in ("kind", "region", "line", "other_line")),
+        *((name, "i4") for name in ("is_write", "is_other_write")),
+        *((name, "u4") for name in ("block", "other_block", "thread", "other_thread")),
+        *((name, "i8") for name in ("offset", "bytes", "length", "count")),
+        ("name", "S64"),
+    ]
+)
+"""A finding as the runtime notes it."""
 
 
 @dataclass(frozen=True)
@@ -121,27 +96,18 @@ class Finding:
         does = "writes" if self.is_write else "reads"
         who = f"thread {place_text(self.thread)} of block {place_text(self.block)}"
         more = f" ({self.count:,} times)" if self.count > 1 else ""
-        at = f"line {self.line}: {self.text}"
+        at = f"line {self.line}: {self.text}" if self.line else "no line is known"
         match self.kind:
+            case "out of bounds" if not self.array:
+                event = f"{who} {does} outside of {OWN}; it was stopped there"
             case "out of bounds":
                 unit = "elements" if self.element > 1 else "bytes"
                 held = f"{self.size // self.element:,} {unit}"
-                past = f"{where}, and {self.array} has {held}"
-                own = f"outside of {OWN}; it was stopped there"
-                event = f"{who} {does} {past if self.array else own}"
+                event = f"{who} {does} {where}, and {self.array} has {held}"
             case "unwritten":
                 event = f"{who} reads {where}, which nobody has written"
             case "race":
-                other = "writes" if self.is_other_write else "reads"
-                them = f"thread {place_text(self.other_thread)}"
-                if self.other_block != self.block:
-                    them += f" of block {place_text(self.other_block)}"
-                event = f"{who} {does} {where}, which {them} {other} with no barrier between"
-                if self.is_by_copy:
-                    event = (
-                        f"{who} {does} {where}, which a copy of {them} writes, and it has not "
-                        "waited for that"
-                    )
+                event = f"{who} {does} {where}, which {self._racing}"
                 at += f"\n  line {self.other_line}: {self.other_text}"
             case "misaligned":
                 event = (
@@ -164,8 +130,17 @@ class Finding:
                     f"what it writes to {where} depends on a local that nothing has set; a GPU "
                     "takes what a register holds"
                 )
-                at = f"line {self.line}: {self.text}" if self.line else "no line is known"
         return f"{self.kernel}: {self.kind}: {event}{more}\n  {at}"
+
+    @property
+    def _racing(self) -> str:
+        """What the other thread of a race does."""
+        them = f"thread {place_text(self.other_thread)}"
+        if self.other_block != self.block:
+            them += f" of block {place_text(self.other_block)}"
+        if self.is_by_copy:
+            return f"a copy of {them} writes, and it has not waited for that"
+        return f"{them} {'writes' if self.is_other_write else 'reads'} with no barrier between"
 
     @property
     def _index(self) -> str:
@@ -238,7 +213,7 @@ class Trace:
                 f"trace: there is no table of {of!r}", hint="give 'lines' or 'accesses'"
             )
         return frame(
-            "trace", COLUMNS, ([getattr(row, name) for name in COLUMNS] for row in self.traffic)
+            "trace", [f.name for f in fields(Traffic)], (astuple(row) for row in self.traffic)
         )
 
     def _each(self) -> Iterator[tuple[object, ...]]:
@@ -288,14 +263,8 @@ class Trace:
 
     @override
     def __str__(self) -> str:
-        header = [
-            *(
-                (">", head)
-                for head in ("line", "accesses", "bytes", "sectors", "best", "conflicts")
-            ),
-            ("<", "access"),
-            ("<", "source"),
-        ]
+        counts = ("line", "accesses", "bytes", "sectors", "best", "conflicts")
+        header = [*((">", head) for head in counts), ("<", "access"), ("<", "source")]
         rows = [
             [
                 str(row.line),
@@ -322,65 +291,59 @@ class Trace:
     @property
     def _title(self) -> str:
         count = len(self.findings)
-        summary = (
-            "nothing found" if not count else "1 finding" if count == 1 else f"{count} findings"
-        )
+        summary = f"{count} finding{'s' * (count != 1)}" if count else "nothing found"
         return f"{self.accesses:,} accesses, {summary}"
 
 
 def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-    sums: dict[int, int] = {}
+    sums: Counter[int] = Counter()
     for line, count in pairs:
-        sums[line] = sums.get(line, 0) + count
+        sums[line] += count
     return {line: count for line, count in sorted(sums.items()) if count}
 
 
 def launch_trace(
-    source: str,
-    kernel: str,
+    launch: LaunchFacts,
     arrays: Sequence[tuple[str, Array]],
-    blocks: tuple[int, int, int],
-    threads: tuple[int, int, int],
     shared: int,
-    shared_names: Mapping[int, str],
     notes: tuple[str, ...] = (),
 ) -> Trace:
     """Return what the runtime has just seen."""
-    lines = source.split("\n")
-    events = _events()
-    findings = [
-        _finding(finding, kernel, lines, arrays, blocks, threads) for finding in _findings()
+    library = launch.library
+    events = _noted(runtime().events, ctypes.c_longlong(), EVENT)
+    raw = _noted(runtime().findings, ctypes.c_int(), FINDING)
+    found = [
+        _finding(dict(zip(FINDING.names or (), row, strict=True)), launch, arrays)
+        for row in raw.tolist()
     ]
     findings = [
         finding
-        for finding in findings
-        if not _is_explained(finding, findings) and not _is_agreed(finding)
+        for finding in found
+        if not _is_explained(finding, found) and not _is_agreed(finding)
     ]
-    names = {region_id: name for region_id, (name, _) in enumerate(arrays)}
-    names |= shared_names
-    rows = traffic_of(events, kernel, lines, names)
+    names = {region: name for region, (name, _) in enumerate(arrays)} | {**library.shared}
     known = {
-        region_id: TracedArray(name, "global", array.dtype.itemsize, array.shape)
-        for region_id, (name, array) in enumerate(arrays)
+        region: TracedArray(name, "global", array.dtype.itemsize, array.shape)
+        for region, (name, array) in enumerate(arrays)
     }
     for region in map(int, np.unique(events["region"])):
         if region >= SHARED:
-            element = max(1, int(runtime().element(region)))
-            known[region] = TracedArray(names.get(region, "?"), "shared", element)
-    launch = TracedLaunch(kernel, blocks, threads, known, tuple(lines))
-    return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (launch,))
+            known[region] = TracedArray(names.get(region, "?"), "shared", _element(region))
+    rows = traffic_of(events, launch.kernel, library.texts, names)
+    traced = TracedLaunch(launch.kernel, launch.blocks, launch.threads, known, library.texts)
+    return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (traced,))
 
 
-def unset(source: str, kernel: str, name: str, array: Array, byte: int, line: int) -> Finding:
+def unset(launch: LaunchFacts, name: str, array: Array, byte: int, line: int) -> Finding:
     """Return the finding that what a kernel makes depends on a local that nothing has set."""
     element = array.dtype.itemsize
     return Finding(
         "unset",
-        kernel,
+        launch.kernel,
         name,
         "global",
         line,
-        _line(source.split("\n"), line),
+        launch.library.text(line),
         (),
         (),
         byte - byte % element,
@@ -404,63 +367,57 @@ def joined(traces: Sequence[Trace]) -> Trace:
     return Trace(findings, traffic, np.concatenate(records), shared, notes, launches)
 
 
-def _events() -> Records:
-    count = ctypes.c_longlong()
-    at = runtime().events(ctypes.byref(count))
+def _noted(ask: Callable[[object], int], count: Any, dtype: np.dtype[Any]) -> Records:  # noqa: ANN401  # of ctypes
+    """Return what the runtime has noted of a kind; it says where, and how many there are."""
+    at = ask(ctypes.byref(count))
     if not count.value:
-        return np.zeros(0, EVENT)
-    raw = (ctypes.c_ubyte * (count.value * EVENT.itemsize)).from_address(at)
-    return np.frombuffer(memoryview(raw), EVENT, count.value).copy()
+        return np.zeros(0, dtype)
+    raw = (ctypes.c_ubyte * (count.value * dtype.itemsize)).from_address(at)
+    return np.frombuffer(memoryview(raw), dtype, count.value).copy()
 
 
-def _findings() -> list[CFinding]:
-    count = ctypes.c_int()
-    at = runtime().findings(ctypes.byref(count))
-    recorded = (CFinding * count.value).from_address(at)
-    return [CFinding.from_buffer_copy(finding) for finding in recorded]
+def _element(region: int) -> int:
+    """Return the bytes of an element of a shared array."""
+    return max(1, int(runtime().element(region)))
 
 
 def _finding(
-    raw: CFinding,
-    kernel: str,
-    lines: Sequence[str],
-    arrays: Sequence[tuple[str, Array]],
-    blocks: tuple[int, int, int],
-    threads: tuple[int, int, int],
+    raw: Mapping[str, Any], launch: LaunchFacts, arrays: Sequence[tuple[str, Array]]
 ) -> Finding:
-    is_shared = raw.region >= SHARED
-    name, count = raw.name.decode(), raw.count
-    element = 1
+    kind: Kind = KINDS[int(raw["kind"])]
+    region: int = raw["region"]
+    count: int = raw["count"]
+    is_shared, is_race = region >= SHARED, kind == "race"
+    name, element = str(raw["name"], "utf-8"), 1
     if is_shared:
-        element = max(1, int(runtime().element(raw.region)))
-        if KINDS[raw.kind] != "misaligned":
+        element = _element(region)
+        if kind != "misaligned":
             count = max(1, count // element)  # there each byte is looked at
-    elif raw.region >= 0:
-        name, array = arrays[raw.region]
+    elif region >= 0:
+        name, array = arrays[region]
         element = array.dtype.itemsize
-    kind = KINDS[raw.kind]
-    is_race = kind == "race"
+    line, other_line = raw["line"], raw["other_line"]
     return Finding(
         kind,
-        kernel,
+        launch.kernel,
         name,
         "shared" if is_shared else "global",
-        raw.line,
-        _line(lines, raw.line),
-        unflat(raw.block, blocks),
-        unflat(raw.thread, threads),
-        raw.offset,
-        raw.length,
-        bool(raw.is_write),
+        line,
+        launch.library.text(line),
+        unflat(raw["block"], launch.blocks),
+        unflat(raw["thread"], launch.threads),
+        raw["offset"],
+        raw["length"],
+        bool(raw["is_write"]),
         count,
-        raw.other_line if is_race else None,
-        _line(lines, raw.other_line) if is_race else "",
-        unflat(raw.other_block, blocks) if is_race else (),
-        unflat(raw.other_thread, threads) if is_race or kind == "no lane" else (),
-        bool(raw.is_other_write),
+        other_line if is_race else None,
+        launch.library.text(other_line) if is_race else "",
+        unflat(raw["other_block"], launch.blocks) if is_race else (),
+        unflat(raw["other_thread"], launch.threads) if is_race or kind == "no lane" else (),
+        bool(raw["is_other_write"]),
         element,
-        raw.bytes if kind == "misaligned" else 1,
-        raw.is_other_write == 2,
+        raw["bytes"] if kind == "misaligned" else 1,
+        raw["is_other_write"] == 2,
     )
 
 
@@ -482,7 +439,3 @@ def _is_agreed(finding: Finding) -> bool:
         and finding.is_write
         and finding.is_other_write
     )
-
-
-def _line(lines: Sequence[str], number: int) -> str:
-    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
