@@ -19,21 +19,6 @@
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 800
 
-typedef __SIZE_TYPE__ size_t;
-typedef __PTRDIFF_TYPE__ ptrdiff_t;
-typedef __INT8_TYPE__ int8_t;
-typedef __INT16_TYPE__ int16_t;
-typedef __INT32_TYPE__ int32_t;
-typedef __INT64_TYPE__ int64_t;
-typedef __UINT8_TYPE__ uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __UINT64_TYPE__ uint64_t;
-typedef __UINTPTR_TYPE__ uintptr_t;
-typedef unsigned char uchar;
-typedef unsigned short ushort;
-typedef unsigned int uint;
-
 #define LAB_VECTORS(NAME, T)                                                                      \
     struct NAME##1 { T x; };                                                                      \
     struct alignas(2 * sizeof(T)) NAME##2 { T x, y; };                                            \
@@ -79,29 +64,18 @@ static inline void __threadfence() { lab_now->fence(); }
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() { lab_now->fence(); }
 
-static inline unsigned lab_segment(int width) { return lab_own_lane() & ~((unsigned)width - 1); }
-
-template <class T> static inline T __shfl_sync(unsigned mask, T v, int lane, int width = 32, LAB_LINE) {
-    const unsigned from = lab_segment(width) + ((unsigned)lane & ((unsigned)width - 1));
-    return lab_shuffle_from(v, from, mask, lab_line);
-}
-template <class T>
-static inline T __shfl_xor_sync(unsigned mask, T v, int other, int width = 32, LAB_LINE) {
-    const unsigned from = lab_own_lane() ^ (unsigned)other;
-    const bool is_late = from >= lab_segment(width) + (unsigned)width;
-    return lab_shuffle_from(v, is_late ? lab_own_lane() : from, mask, lab_line);
-}
-template <class T>
-static inline T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, LAB_LINE) {
-    const unsigned own = lab_own_lane();
-    const bool is_first = own - lab_segment(width) < by;
-    return lab_shuffle_from(v, is_first ? own : own - by, mask, lab_line);
-}
-template <class T>
-static inline T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, LAB_LINE) {
-    const unsigned own = lab_own_lane(), end = lab_segment(width) + (unsigned)width;
-    return lab_shuffle_from(v, own + by >= end ? own : own + by, mask, lab_line);
-}
+// Lanes in segments of a width, a power of two: `first` begins this one's, `end` the next.
+#define LAB_SHUFFLE(NAME, T_LANE, FROM)                                                           \
+    template <class T>                                                                            \
+    static inline T NAME(unsigned mask, T v, T_LANE lane, int width = 32, LAB_LINE) {             \
+        const unsigned own = lab_own_lane(), by = (unsigned)lane, size = (unsigned)width;         \
+        const unsigned first = own & ~(size - 1), end = first + size;                             \
+        return lab_shuffle_from(v, FROM, mask, lab_line);                                         \
+    }
+LAB_SHUFFLE(__shfl_sync, int, first + by % size)
+LAB_SHUFFLE(__shfl_xor_sync, int, (own ^ by) < end ? own ^ by : own)
+LAB_SHUFFLE(__shfl_up_sync, unsigned, own - first < by ? own : own - by)
+LAB_SHUFFLE(__shfl_down_sync, unsigned, own + by >= end ? own : own + by)
 static inline unsigned __ballot_sync(unsigned mask, int is, LAB_LINE) {
     const lab_given<int> all = lab_meet(LAB_OF_VOTE, mask, is, lab_line);
     unsigned bits = 0;
@@ -212,15 +186,8 @@ static inline void sincosf(float x, float *s, float *c) { *s = sinf(x), *c = cos
 #define LAB_IS(NAME, T) static inline bool NAME(T x) { return __builtin_##NAME(x); }
 LAB_IS(isnan, float) LAB_IS(isinf, float) LAB_IS(isfinite, float)
 LAB_IS(isnan, double) LAB_IS(isinf, double) LAB_IS(isfinite, double)
-static inline int abs(int x) { return x < 0 ? -x : x; }
-static inline long abs(long x) { return x < 0 ? -x : x; }
-static inline long long abs(long long x) { return x < 0 ? -x : x; }
 static inline long long llabs(long long x) { return x < 0 ? -x : x; }
-static inline float abs(float x) { return __builtin_fabsf(x); }
-static inline double abs(double x) { return __builtin_fabs(x); }
-#define LAB_LEAST(T)                                                                              \
-    static inline T min(T a, T b) { return b < a ? b : a; }                                       \
-    static inline T max(T a, T b) { return a < b ? b : a; }
+LAB_ABS(int) LAB_ABS(long) LAB_ABS(long long) LAB_ABS_OF(float, fabsf) LAB_ABS_OF(double, fabs)
 LAB_LEAST(int) LAB_LEAST(unsigned) LAB_LEAST(long) LAB_LEAST(unsigned long)
 LAB_LEAST(long long) LAB_LEAST(unsigned long long)
 #define LAB_LEAST_OF(R, A, B, MIN, MAX)                                                           \
@@ -236,46 +203,35 @@ LAB_FAST(cos) LAB_FAST(tan)
 static inline float __powf(float x, float y) { return powf(x, y); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 static inline float __fdividef(float x, float y) { return x / y; }
-static inline float __frcp_rn(float x) { return 1.0f / x; }
-static inline float __fsqrt_rn(float x) { return sqrtf(x); }
 static inline float __frsqrt_rn(float x) { return rsqrtf(x); }
 // What says how it rounds is fused with nothing: the compiler sees neither through it nor into it.
 template <class T> static inline T lab_alone(T x) {
     __asm__("" : "+m"(x));
     return x;
 }
-static inline float __fadd_rn(float x, float y) { return lab_alone(lab_alone(x) + lab_alone(y)); }
-static inline float __fsub_rn(float x, float y) { return lab_alone(lab_alone(x) - lab_alone(y)); }
-static inline float __fmul_rn(float x, float y) { return lab_alone(x * y); }
-static inline float __fdiv_rn(float x, float y) { return x / y; }
-static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline double __dadd_rn(double x, double y) { return lab_alone(lab_alone(x) + lab_alone(y)); }
-static inline double __dsub_rn(double x, double y) { return lab_alone(lab_alone(x) - lab_alone(y)); }
-static inline double __dmul_rn(double x, double y) { return lab_alone(x * y); }
-static inline double __ddiv_rn(double x, double y) { return x / y; }
-static inline double __dsqrt_rn(double x) { return sqrt(x); }
-static inline double __drcp_rn(double x) { return 1.0 / x; }
-static inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
-static inline int __float2int_rn(float x) { return (int)rintf(x); }
-static inline int __float2int_rz(float x) { return (int)x; }
-static inline int __float2int_rd(float x) { return (int)floorf(x); }
-static inline int __float2int_ru(float x) { return (int)ceilf(x); }
-static inline unsigned __float2uint_rn(float x) { return (unsigned)rintf(x); }
-static inline float __int2float_rn(int x) { return (float)x; }
-static inline float __uint2float_rn(unsigned x) { return (float)x; }
-static inline float __double2float_rn(double x) { return (float)x; }
-static inline int __float_as_int(float x) { return lab_bits<int>(x); }
-static inline unsigned __float_as_uint(float x) { return lab_bits<unsigned>(x); }
-static inline float __int_as_float(int x) { return lab_bits<float>(x); }
-static inline float __uint_as_float(unsigned x) { return lab_bits<float>(x); }
-static inline long long __double_as_longlong(double x) { return lab_bits<long long>(x); }
-static inline double __longlong_as_double(long long x) { return lab_bits<double>(x); }
-static inline int __popc(unsigned x) { return __builtin_popcount(x); }
-static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
-static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
-static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
-static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+#define LAB_ROUNDED(F, T, SQRT, FMA)                                                              \
+    static inline T __##F##add_rn(T x, T y) { return lab_alone(lab_alone(x) + lab_alone(y)); }    \
+    static inline T __##F##sub_rn(T x, T y) { return lab_alone(lab_alone(x) - lab_alone(y)); }    \
+    static inline T __##F##mul_rn(T x, T y) { return lab_alone(x * y); }                          \
+    static inline T __##F##div_rn(T x, T y) { return x / y; }                                     \
+    static inline T __##F##rcp_rn(T x) { return T(1) / x; }                                       \
+    static inline T __##F##sqrt_rn(T x) { return SQRT(x); }                                       \
+    static inline T FMA(T x, T y, T z) { return fma(x, y, z); }
+LAB_ROUNDED(f, float, sqrtf, __fmaf_rn) LAB_ROUNDED(d, double, sqrt, __fma_rn)
+#define LAB_AS(NAME, TO, FROM, VALUE) static inline TO NAME(FROM x) { return VALUE; }
+LAB_AS(__float2int_rn, int, float, (int)rintf(x)) LAB_AS(__float2int_rz, int, float, (int)x)
+LAB_AS(__float2int_rd, int, float, (int)floorf(x)) LAB_AS(__float2int_ru, int, float, (int)ceilf(x))
+LAB_AS(__float2uint_rn, unsigned, float, (unsigned)rintf(x)) LAB_AS(__int2float_rn, float, int, (float)x)
+LAB_AS(__uint2float_rn, float, unsigned, (float)x) LAB_AS(__double2float_rn, float, double, (float)x)
+#define LAB_BITS(NAME, TO, FROM) LAB_AS(NAME, TO, FROM, lab_bits<TO>(x))
+LAB_BITS(__float_as_int, int, float) LAB_BITS(__float_as_uint, unsigned, float)
+LAB_BITS(__int_as_float, float, int) LAB_BITS(__uint_as_float, float, unsigned)
+LAB_BITS(__double_as_longlong, long long, double) LAB_BITS(__longlong_as_double, double, long long)
+#define LAB_COUNTS(LL, S, U)                                                                      \
+    static inline int __popc##LL(U x) { return __builtin_popcount##LL(x); }                       \
+    static inline int __clz##LL(S x) { return x ? __builtin_clz##LL((U)x) : 8 * (int)sizeof x; }  \
+    static inline int __ffs##LL(S x) { return __builtin_ffs##LL(x); }
+LAB_COUNTS(, int, unsigned) LAB_COUNTS(ll, long long, unsigned long long)
 static inline unsigned __brev(unsigned x) {
     unsigned y = 0;
     for (int k = 0; k < 32; k++) y |= (x >> k & 1) << (31 - k);
@@ -290,11 +246,10 @@ static inline int __dp4a(int a, int b, int c) {
     for (int k = 0; k < 32; k += 8) c += (int)(signed char)(a >> k) * (int)(signed char)(b >> k);
     return c;
 }
-template <class T> static inline T __ldg(const T *p) { return *p; }
-template <class T> static inline T __ldcg(const T *p) { return *p; }
-template <class T> static inline T __ldcs(const T *p) { return *p; }
-template <class T> static inline void __stcs(T *p, lab_same<T> v) { *p = v; }
-template <class T> static inline void __stcg(T *p, lab_same<T> v) { *p = v; }
+#define LAB_CACHED_LOAD(NAME) template <class T> static inline T NAME(const T *p) { return *p; }
+#define LAB_CACHED_STORE(NAME) template <class T> static inline void NAME(T *p, lab_same<T> v) { *p = v; }
+LAB_CACHED_LOAD(__ldg) LAB_CACHED_LOAD(__ldcg) LAB_CACHED_LOAD(__ldcs)
+LAB_CACHED_STORE(__stcg) LAB_CACHED_STORE(__stcs)
 static inline long long clock64() { return 0; }
 static inline int clock() { return 0; }
 static inline void __nanosleep(unsigned) {}
@@ -311,16 +266,16 @@ typedef lab_half_bf16 nv_bfloat16;
 struct alignas(4) __half2 { __half x, y; };
 typedef __half2 half2;
 struct alignas(4) __nv_bfloat162 { __nv_bfloat16 x, y; };
-static inline float __half2float(__half x) { return x; }
-static inline __half __float2half(float x) { return x; }
-static inline __half __float2half_rn(float x) { return x; }
+LAB_AS(__half2float, float, __half, x)
+LAB_AS(__float2half, __half, float, x) LAB_AS(__float2half_rn, __half, float, x)
+LAB_AS(__half_as_ushort, unsigned short, __half, x.bits) LAB_BITS(__ushort_as_half, __half, unsigned short)
+LAB_AS(__bfloat162float, float, __nv_bfloat16, x)
+LAB_AS(__float2bfloat16, __nv_bfloat16, float, x) LAB_AS(__float2bfloat16_rn, __nv_bfloat16, float, x)
 #define LAB_OF_HALVES(R, NAME, T, OP) static inline R NAME(__half x, __half y) { return (T)x OP(T) y; }
 LAB_OF_HALVES(__half, __hadd, __half, +) LAB_OF_HALVES(__half, __hsub, __half, -)
 LAB_OF_HALVES(__half, __hmul, __half, *) LAB_OF_HALVES(__half, __hdiv, __half, /)
 LAB_OF_HALVES(bool, __hlt, float, <) LAB_OF_HALVES(bool, __hgt, float, >)
 static inline __half __hfma(__half x, __half y, __half z) { return fmaf(x, y, z); }
-static inline unsigned short __half_as_ushort(__half x) { return x.bits; }
-static inline __half __ushort_as_half(unsigned short x) { return lab_bits<__half>(x); }
 static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
 static inline __half2 __floats2half2_rn(float x, float y) { return {x, y}; }
 static inline float2 __half22float2(__half2 x) { return {x.x, x.y}; }
@@ -329,6 +284,3 @@ static inline __half2 __hmul2(__half2 x, __half2 y) { return {x.x * y.x, x.y * y
 static inline __half2 __hfma2(__half2 x, __half2 y, __half2 z) {
     return {__hfma(x.x, y.x, z.x), __hfma(x.y, y.y, z.y)};
 }
-static inline float __bfloat162float(__nv_bfloat16 x) { return x; }
-static inline __nv_bfloat16 __float2bfloat16(float x) { return x; }
-static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return x; }

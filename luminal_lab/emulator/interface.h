@@ -4,6 +4,12 @@
 
 typedef unsigned long long lab_address;
 
+#if defined(_WIN32)
+#define LAB_EXPORT extern "C" __declspec(dllexport)
+#else
+#define LAB_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+
 enum {
     LAB_READ = 0, LAB_WRITE = 1, LAB_ATOMIC = 2, LAB_BEGUN = 3, LAB_FLYING = 4, LAB_LANDED = 5,
     LAB_STILL = 6, LAB_COUNTED = 7
@@ -13,6 +19,8 @@ enum {
 // barrier. A read may still go on long after it was asked for. What is done to a barrier that counts
 // needs no order, but behind its making.
 enum { LAB_SHARED = 1, LAB_DEVICE = 2 };
+enum { LAB_SIZED = 256, PLACES = LAB_SIZED + 8 };
+// Of shared arrays: from the first on a launch says how large they are.
 enum {
     LAB_OF_SYNC, LAB_OF_SHUFFLE, LAB_OF_VOTE, LAB_OF_SUM, LAB_OF_MAX, LAB_OF_MIN, LAB_OF_MMA_F16,
     LAB_OF_MMA_BF16, LAB_OF_MMA_TF32, LAB_OF_MATRIX, LAB_OF_GROUP, LAB_OF_GROUP_BEGIN,
@@ -40,7 +48,6 @@ struct lab_runtime {
     void (*barrier)(int line, int spaces);
     const unsigned char *(*exchange)(int kind, unsigned mask, const void *mine, int bytes, int line);
     void *(*shared)(int place, lab_address bytes, int element, const char *name, int line);
-    void *(*dynamic)(int place, int element, const char *name, int line);
     void (*touch)(const void *at, unsigned bytes, int kind, const void *from);
     void (*enter)(const void *from);
     void (*leave)(void);

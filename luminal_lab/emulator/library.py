@@ -145,10 +145,7 @@ def headers(dialect: DialectName) -> str:
 def stand_ins() -> frozenset[str]:
     """Return the names of the prelude's functions that have stand-ins."""
     text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
-    plain = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE)
-    families = re.findall(r"\b(lab_\w+_)##D\(T v", text)
-    generated = [f"{name}{dtype}" for name in families for dtype in ("f32", "f64", "i32", "i64")]
-    return frozenset([*plain, *generated])
+    return frozenset(re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE))
 
 
 class Runtime:
@@ -167,8 +164,8 @@ class Runtime:
         self.launch = function("launch", ctypes.c_int, void)
         self.stop = function("stop", None)
         self.clear = function("clear", None)
-        self.lane = function("lane", None, ctypes.c_uint, void, void, void, void)
-        self.standing = function("standing", None, void, void, void)
+        self.lane = function("lane", None, ctypes.c_uint, void)
+        self.standing = function("standing", None, void)
         self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, long, long, size)
         self.unwatch = function("unwatch", None)
         self.events = function("events", void, address(long))

@@ -20,23 +20,10 @@
 #define M_LOG2E_F 1.44269504088896340736f
 #define M_LN2_F 0.69314718055994530942f
 
-typedef unsigned char uchar;
-typedef unsigned short ushort;
-typedef unsigned int uint;
 #if defined(_WIN32)
 #define long long long
 #endif
 typedef unsigned long ulong;
-typedef __SIZE_TYPE__ size_t;
-typedef __PTRDIFF_TYPE__ ptrdiff_t;
-typedef __INT8_TYPE__ int8_t;
-typedef __INT16_TYPE__ int16_t;
-typedef __INT32_TYPE__ int32_t;
-typedef __INT64_TYPE__ int64_t;
-typedef __UINT8_TYPE__ uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __UINT64_TYPE__ uint64_t;
 typedef lab_half_f16 half;
 typedef lab_half_bf16 bfloat;
 
@@ -192,11 +179,9 @@ LAB_M1(fabs, fabs)
 static inline float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 static inline half rsqrt(half x) { return half(1.0f / __builtin_sqrtf(x)); }
 LAB_EACH(rsqrt)
-static inline float pow(float x, float y) { return __builtin_powf(x, y); }
-static inline float powr(float x, float y) { return __builtin_powf(x, y); }
-static inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
-static inline float atan2(float x, float y) { return __builtin_atan2f(x, y); }
-static inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
+#define LAB_M2(NAME, C) static inline float NAME(float x, float y) { return __builtin_##C##f(x, y); }
+LAB_M2(pow, pow) LAB_M2(powr, pow) LAB_M2(fmod, fmod) LAB_M2(atan2, atan2)
+LAB_M2(copysign, copysign) LAB_M2(fmin, fmin) LAB_M2(fmax, fmax)
 static inline float ldexp(float x, int e) { return __builtin_ldexpf(x, e); }
 static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static inline half fma(half x, half y, half z) { return half(__builtin_fmaf(x, y, z)); }
@@ -204,26 +189,18 @@ template <class T, int N> static inline vec<T, N> fma(vec<T, N> x, vec<T, N> y, 
     for (int k = 0; k < N; k++) x[k] = fma(x[k], y[k], z[k]);
     return x;
 }
-static inline float fmin(float a, float b) { return __builtin_fminf(a, b); }
-static inline float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
-#define LAB_LEAST(T)                                                                              \
-    static inline T min(T a, T b) { return b < a ? b : a; }                                       \
-    static inline T max(T a, T b) { return a < b ? b : a; }
 LAB_LEAST(int) LAB_LEAST(uint) LAB_LEAST(short) LAB_LEAST(ushort) LAB_LEAST(long) LAB_LEAST(ulong)
 LAB_LEAST(signed char) LAB_LEAST(uchar)
-static inline float min(float a, float b) { return fmin(a, b); }
-static inline float max(float a, float b) { return fmax(a, b); }
-static inline half min(half a, half b) { return half(fmin(a, b)); }
-static inline half max(half a, half b) { return half(fmax(a, b)); }
+#define LAB_LEAST_FLOAT(T)                                                                        \
+    static inline T min(T a, T b) { return T(fmin(a, b)); }                                       \
+    static inline T max(T a, T b) { return T(fmax(a, b)); }
+LAB_LEAST_FLOAT(float) LAB_LEAST_FLOAT(half)
 LAB_EACH_PAIR(min) LAB_EACH_PAIR(max)
 template <class T> static inline T clamp(T x, lab_same<T> low, lab_same<T> high) {
     return min(max(x, low), high);
 }
 static inline float saturate(float x) { return clamp(x, 0.0f, 1.0f); }
-static inline float abs(float x) { return __builtin_fabsf(x); }
-static inline half abs(half x) { return half(__builtin_fabsf(x)); }
-static inline int abs(int x) { return x < 0 ? -x : x; }
-static inline long abs(long x) { return x < 0 ? -x : x; }
+LAB_ABS(int) LAB_ABS(long) LAB_ABS_OF(float, fabsf) LAB_ABS_OF(half, fabsf)
 LAB_EACH(abs)
 static inline float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 static inline float fract(float x) { return x - floor(x); }
@@ -290,13 +267,11 @@ struct lab_times { template <class T> T operator()(T a, T b) const { return a * 
     }
 LAB_SIMD_FOLD(simd_sum, LAB_OF_SUM, lab_add) LAB_SIMD_FOLD(simd_product, LAB_OF_SUM, lab_times)
 LAB_SIMD_FOLD(simd_max, LAB_OF_MAX, lab_greater) LAB_SIMD_FOLD(simd_min, LAB_OF_MIN, lab_less)
-struct lab_either { template <class T> T operator()(T a, T b) const { return a | b; } };
-struct lab_both { template <class T> T operator()(T a, T b) const { return a & b; } };
 static inline bool simd_any(bool is, LAB_LINE) {
-    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_either(), lab_line);
+    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_greater(), lab_line);
 }
 static inline bool simd_all(bool is, LAB_LINE) {
-    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_both(), lab_line);
+    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_less(), lab_line);
 }
 template <class T> static inline T lab_prefix(T v, bool with_own, int line) {
     const lab_given<T> all = lab_meet(LAB_OF_SUM, ~0u, v, line);
@@ -328,21 +303,21 @@ template <class T, int R, int C> static inline simdgroup_matrix<T, R, C> make_fi
     made.own[0] = made.own[1] = v;
     return made;
 }
+// Where element e of a lane's part of a matrix lies.
+template <class T, int R, int C>
+static inline ulong lab_element_at(const simdgroup_matrix<T, R, C> &m, int e, ulong stride, vec<ulong, 2> origin, bool turned) {
+    const int r = turned ? m.column() + e : m.row(), c = turned ? m.row() : m.column() + e;
+    return (origin[1] + (ulong)r) * stride + origin[0] + (ulong)c;
+}
 template <class T, int R, int C>
 static inline void simdgroup_load(simdgroup_matrix<T, R, C> &m, const T *at, ulong stride = C, vec<ulong, 2> origin = vec<ulong, 2>(0), bool turned = false, LAB_LINE) {
     lab_meet(LAB_OF_MATRIX, ~0u, 1, lab_line);
-    for (int e = 0; e < 2; e++) {
-        const int r = turned ? m.column() + e : m.row(), c = turned ? m.row() : m.column() + e;
-        m.own[e] = at[(origin[1] + (ulong)r) * stride + origin[0] + (ulong)c];
-    }
+    for (int e = 0; e < 2; e++) m.own[e] = at[lab_element_at(m, e, stride, origin, turned)];
 }
 template <class T, int R, int C>
 static inline void simdgroup_store(const simdgroup_matrix<T, R, C> &m, T *at, ulong stride = C, vec<ulong, 2> origin = vec<ulong, 2>(0), bool turned = false, LAB_LINE) {
     lab_meet(LAB_OF_MATRIX, ~0u, 2, lab_line);
-    for (int e = 0; e < 2; e++) {
-        const int r = turned ? m.column() + e : m.row(), c = turned ? m.row() : m.column() + e;
-        at[(origin[1] + (ulong)r) * stride + origin[0] + (ulong)c] = m.own[e];
-    }
+    for (int e = 0; e < 2; e++) at[lab_element_at(m, e, stride, origin, turned)] = m.own[e];
 }
 template <class A, class B> struct lab_both_parts { A a[2]; B b[2]; };
 static inline unsigned lab_lane_of(int row, int column) {

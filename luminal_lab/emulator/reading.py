@@ -42,13 +42,15 @@ KNOWN_HEADERS: Final = {
 QUALIFIERS: Final = {"static", "const", "volatile", "constexpr", "inline"}
 PLAIN_FLOAT: Final = re.compile(r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
 SWIZZLE: Final = re.compile(r"[xyzw]{2,4}|[rgba]{2,4}")
-SHARED, DYNAMIC = 1000, 2000
+SHARED, DYNAMIC = 1000, 1256
 """The first trace numbers of shared arrays, and of those sized by the call."""
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 WRITES: Final = re.compile(r"=(?!=)|[-+*/%&|^]=|\+\+|--")
 MOST_SHARED = 254
 HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
 """Functions of the prelude that have no stand-in."""
+MMA: Final = re.compile(r"lab_mma_(f16|bf16|tf32)")
+TILE: Final = re.compile(r"lab_tile_(a|b)_b?f16")
 UNITS: Final = {"f16": "LAB_OF_MMA_F16", "bf16": "LAB_OF_MMA_BF16", "tf32": "LAB_OF_MMA_TF32"}
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 
@@ -216,15 +218,22 @@ def _functions_in_ptx(
 
 def _shaped(name: str) -> tuple[str, str] | None:
     """Return the extra parameters and the body that stand in for a function of one shape."""
-    product = WGMMA.fullmatch(name)
-    if product:
+    if REGISTERS.fullmatch(name):
+        return "", "{}"
+    if tile := TILE.fullmatch(name):
+        given = "a, at, stride" if tile[1] == "a" else "b, at, rows, columns"
+        return "", f"{{ lab_units::lab_tile_{tile[1]}_16({given}); }}"
+    if product := MMA.fullmatch(name):
+        call = f"lab_multiply({UNITS[product[1]]}, c, a, b, lab_line)"
+    elif product := WGMMA.fullmatch(name):
         ways = [
             word for word, is_so in (("LAB_ROWS", product[4]), ("LAB_OWN", product[3])) if is_so
         ]
         shape = f"{UNITS[product[1]]}, {product[2]}, {' | '.join(ways) or 0}"
-        given = f"c, (lab_address)a, b, more, {shape}"
-        return ", LAB_LINE", f"{{ lab_units::lab_wgmma({given}, lab_line); }}"
-    return ("", "{}") if REGISTERS.fullmatch(name) else None
+        call = f"lab_wgmma(c, (lab_address)a, b, more, {shape}, lab_line)"
+    else:
+        return None
+    return ", LAB_LINE", f"{{ lab_units::{call}; }}"
 
 
 def _closing(tokens: Sequence[Token], opened: int) -> int:

@@ -17,7 +17,7 @@ enum {
     FINE, DIVERGED, FAULT, STOPPED, TOO_LONG, TOO_MANY, TRAPPED, NO_SHARED, NO_MEMORY, BAD_BARRIER,
     BAD_COPY, BAD_TILE, NOT_BEGUN, MISALIGNED, TOO_MUCH_STATIC, OUTSIDE_OWN
 };
-enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024, PLACES = 256 };
+enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024 };
 static const lab_address SHARED_BYTES = 1 << 20;
 static const unsigned char UNWRITTEN = 0xff;  // of floats a NaN
 
@@ -85,14 +85,14 @@ static lab_context home;
 static volatile int inside, stopping;
 static char *shared_memory;
 static lab_address shared_used;
-static Place places[PLACES], dynamics[8];
+static Place places[PLACES];  // the last ones have the size that the launch gives them
 static lab_runtime table;
 
 [[noreturn]] static void escape(int status);
-static int is_complete();
 static void return_from_meetings();
-static void open_barrier(Lane *me);
 static void make_ready(Lane *lane);
+
+static lab_address rounded(lab_address bytes) { return (bytes + 1023) & ~1023ull; }
 
 #include "watch.h"
 
@@ -175,15 +175,11 @@ static Lane *next_ready() {
     return lane;
 }
 
-static void check_stop() {
-    if (stopping) escape(STOPPED);
-}
-
 // Leave this thread until somebody has made it ready.
 static void wait_here() {
     Lane *me = now;
     Fiber *fiber = running;
-    check_stop();
+    if (stopping) escape(STOPPED);
     if (queue_length) {
         running = next_ready()->fiber;
         lab_switch(&fiber->context, running->context);
@@ -264,12 +260,16 @@ static void meet(Meeting *meeting, unsigned warp, unsigned members) {
     warp_watch(warp, members, meeting->kind == LAB_OF_SYNC);
 }
 
+// The lanes of a warp that are waited for, of those that a mask names.
+static unsigned members_of(unsigned warp, unsigned mask) {
+    const unsigned there = count - 32 * warp, gone = job->waits_for_all ? 0 : returned[warp];
+    return mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~gone;
+}
+
 static const unsigned char *exchange(int kind, unsigned mask, const void *mine, int bytes, int line) {
     inside = 0;
     const unsigned number = (unsigned)(now - lanes), warp = number / 32, lane = number % 32;
-    const unsigned there = count - 32 * warp;
-    const unsigned gone = job->waits_for_all ? 0 : returned[warp];
-    const unsigned members = mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~gone;
+    const unsigned members = members_of(warp, mask);
     now->state = AT_WARP, now->line = line, now->kind = kind, now->mask = mask;
     memcpy(now->payload, mine, (size_t)bytes);
     if (!(members >> lane & 1)) escape(DIVERGED);
@@ -303,8 +303,7 @@ static void return_from_meetings() {
     if (job->waits_for_all) return;
     for (int k = 0; k < 32; k++) {
         Meeting *one = &meetings[warp][k];
-        const unsigned there = count - 32 * warp;
-        const unsigned members = one->mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~returned[warp];
+        const unsigned members = members_of(warp, one->mask);
         if (one->live && one->here == members) meet(one, warp, members);
     }
 }
@@ -355,36 +354,22 @@ static void finish_meeting(int kind, unsigned members, unsigned first, unsigned 
 
 // -- shared memory --------------------------------------------------------------------------------
 
-static void place_array(Place *place, lab_address bytes, int element, const char *name, int line) {
-    const lab_address whole = (bytes + 1023) & ~1023ull;  // as tiles of 128 bytes a row want it
+static void *shared(int number, lab_address bytes, int element, const char *name, int line) {
+    Place *place = &places[number];
+    if (place->at) return place->at;
+    inside = 0;
+    if (number >= LAB_SIZED) bytes = job->dynamic_bytes[number - LAB_SIZED];
+    else if ((job->static_bytes += bytes) > job->most_static) escape(TOO_MUCH_STATIC);
+    const lab_address whole = rounded(bytes);  // as tiles of 128 bytes a row want it
     job->shared_bytes += bytes;
     if (job->shared_bytes > job->most_shared) escape(NO_SHARED);
     if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_MEMORY);
-    place->at = shared_memory + shared_used + SHARED_GAP;
-    place->bytes = bytes, place->name = name, place->line = line, place->element = element;
+    *place = {shared_memory + shared_used + SHARED_GAP, bytes, name, line, element};
     shared_used += whole + 2 * SHARED_GAP;
     memset(place->at, UNWRITTEN, bytes);
     place_watch(place);
-}
-
-static void *shared(int place, lab_address bytes, int element, const char *name, int line) {
-    if (!places[place].at) {
-        inside = 0;
-        job->static_bytes += bytes;
-        if (job->static_bytes > job->most_static) escape(TOO_MUCH_STATIC);
-        place_array(&places[place], bytes, element, name, line);
-        inside = 1;
-    }
-    return places[place].at;
-}
-
-static void *dynamic(int place, int element, const char *name, int line) {
-    if (!dynamics[place].at) {
-        inside = 0;
-        place_array(&dynamics[place], job->dynamic_bytes[place], element, name, line);
-        inside = 1;
-    }
-    return dynamics[place].at;
+    inside = 1;
+    return place->at;
 }
 
 static void trap(int line) {
@@ -526,7 +511,6 @@ static void run_block() {
     fresh = done = arrived = queue_first = queue_length = 0;
     memset(meetings, 0, sizeof meetings);
     memset(places, 0, sizeof places);
-    memset(dynamics, 0, sizeof dynamics);
     memset(returned, 0, sizeof returned);
     shared_used = 0, job->shared_bytes = job->static_bytes = 0, table.turn++;
     for (unsigned k = 0; k < count; k++) lanes[k].state = FRESH, lanes[k].line = lanes[k].has_left = 0;
@@ -564,22 +548,16 @@ static void lock() {
 
 static void unlock() { __atomic_store_n(&guard, 0, __ATOMIC_RELEASE); }
 
-#if defined(_WIN32)
-#define EXPORT extern "C" __declspec(dllexport)
-#else
-#define EXPORT extern "C"
-#endif
-
-EXPORT const lab_runtime *lab_table(void) {
+LAB_EXPORT const lab_runtime *lab_table(void) {
     table.barrier = barrier, table.exchange = exchange, table.shared = shared;
-    table.dynamic = dynamic, table.trap = trap, table.count = count_bytes, table.bulk = bulk;
+    table.trap = trap, table.count = count_bytes, table.bulk = bulk;
     table.misaligned = misaligned, table.no_lane = no_lane_watch;
     table.outside = outside, table.left = left;
     table.touch = touch, table.enter = enter, table.leave = leave, table.fence = fence;
     return &table;
 }
 
-EXPORT int lab_launch(Job *given) {
+LAB_EXPORT int lab_launch(Job *given) {
     if (!shared_memory && !(shared_memory = (char *)lab_map(SHARED_BYTES))) return NO_MEMORY;
     job = given;
     table.shared_base = shared_memory;
@@ -615,51 +593,43 @@ EXPORT int lab_launch(Job *given) {
 }
 
 // Have the launch that goes on in another thread end, wherever it is.
-EXPORT void lab_stop(void) {
+LAB_EXPORT void lab_stop(void) {
     lock();
     stopping = 1;
     interrupt();
     unlock();
 }
 
-EXPORT void lab_clear(void) { stopping = 0; }
+LAB_EXPORT void lab_clear(void) { stopping = 0; }
 
-EXPORT void lab_lane(unsigned number, int *state, int *line, int *kind, unsigned *mask) {
-    *state = lanes[number].state, *line = lanes[number].line;
-    *kind = lanes[number].kind, *mask = lanes[number].mask;
+// The state of a thread, the line, the operation and the mask of what it waits for.
+LAB_EXPORT void lab_lane(unsigned number, int *four) {
+    const Lane *lane = &lanes[number];
+    four[0] = lane->state, four[1] = lane->line, four[2] = lane->kind, four[3] = (int)lane->mask;
 }
 
-EXPORT void lab_standing(unsigned *block, unsigned *thread, unsigned *number) {
-    memcpy(block, table.at_block, sizeof table.at_block);
-    memcpy(thread, table.at_thread, sizeof table.at_thread);
-    *number = table.number;
+// Which thread ran last: its block and its place there, x, y and z, and its number.
+LAB_EXPORT void lab_standing(unsigned *seven) {
+    memcpy(seven, table.at_block, sizeof table.at_block);
+    memcpy(seven + 3, table.at_thread, sizeof table.at_thread);
+    seven[6] = table.number;
 }
 
-EXPORT int lab_watch(Region *given, int regions_given, const Line *lines, long long line_count,
-                     long long most, lab_address blocks) {
-    return begin_watch(given, regions_given, lines, line_count, most, blocks);
-}
-
-EXPORT void lab_unwatch(void) { end_watch(); }
-
-EXPORT const Event *lab_events(long long *given) {
+LAB_EXPORT const Event *lab_events(long long *given) {
     *given = event_count;
     return events;
 }
 
-EXPORT const Finding *lab_findings(int *given) {
+LAB_EXPORT const Finding *lab_findings(int *given) {
     *given = finding_count;
     return findings;
 }
 
 // The bytes of an element of an array that the threads of a block share.
-EXPORT int lab_element(int region) {
-    return region < DYNAMIC_REGION ? places[region - SHARED_REGION].element
-                                   : dynamics[region - DYNAMIC_REGION].element;
-}
+LAB_EXPORT int lab_element(int region) { return places[region - SHARED_REGION].element; }
 
-EXPORT int lab_last_line(void) { return last_line; }
+LAB_EXPORT int lab_last_line(void) { return last_line; }
 
-EXPORT void *lab_memory(lab_address bytes) { return lab_map(bytes); }
-EXPORT void lab_close(void *at, lab_address bytes) { lab_forbid(at, bytes); }
-EXPORT void lab_release(void *at, lab_address bytes) { lab_unmap(at, bytes); }
+LAB_EXPORT void *lab_memory(lab_address bytes) { return lab_map(bytes); }
+LAB_EXPORT void lab_close(void *at, lab_address bytes) { lab_forbid(at, bytes); }
+LAB_EXPORT void lab_release(void *at, lab_address bytes) { lab_unmap(at, bytes); }

@@ -2,11 +2,6 @@
 
 static const lab_runtime *lab_now;
 
-#if defined(_WIN32)
-#define LAB_EXPORT extern "C" __declspec(dllexport)
-#else
-#define LAB_EXPORT extern "C" __attribute__((visibility("default")))
-#endif
 #define LAB_UNCHECKED __attribute__((no_sanitize("alignment")))
 #define LAB_LINE int lab_line = __builtin_LINE()
 
@@ -121,6 +116,28 @@ LAB_EXPORT LAB_QUIET void lab_bind(const lab_runtime *table) { lab_now = table; 
 
 // -- types ----------------------------------------------------------------------------------------
 
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+
+// Which dialect has min, max and abs of which types, it says itself.
+#define LAB_LEAST(T)                                                                              \
+    static inline T min(T a, T b) { return b < a ? b : a; }                                       \
+    static inline T max(T a, T b) { return a < b ? b : a; }
+#define LAB_ABS(T) static inline T abs(T x) { return x < 0 ? -x : x; }
+#define LAB_ABS_OF(T, F) static inline T abs(T x) { return T(__builtin_##F(x)); }
+
 template <class T> struct lab_plain { using type = T; };
 template <class T> struct lab_plain<T &> { using type = T; };
 template <class T> struct lab_plain<const T> { using type = T; };
@@ -183,7 +200,7 @@ template <class T> static inline T &lab_shared(int place, const char *name, int 
 }
 
 template <class T> static inline T *lab_dynamic(int place, const char *name, int line) {
-    return (T *)lab_now->dynamic(place, sizeof(T), name, line);
+    return (T *)lab_now->shared(LAB_SIZED + place, 0, sizeof(T), name, line);
 }
 
 // A thread leaves the kernel before its end, as those may whom a barrier does not wait for.

@@ -49,10 +49,9 @@ class ThreadPosition:
     @classmethod
     def now(cls) -> ThreadPosition:
         """Return the thread that ran last."""
-        block, thread = (ctypes.c_uint * 3)(), (ctypes.c_uint * 3)()
-        number = ctypes.c_uint()
-        runtime().standing(block, thread, ctypes.byref(number))
-        return cls(tuple(block), tuple(thread), number.value)
+        seven = (ctypes.c_uint * 7)()
+        runtime().standing(seven)
+        return cls(tuple(seven[:3]), tuple(seven[3:6]), seven[6])
 
     @override
     def __str__(self) -> str:
@@ -76,12 +75,11 @@ def place_text(position: Sequence[int]) -> str:
 
 
 def _lane(number: int) -> tuple[int, int, int, int]:
-    state, line, kind = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
-    mask = ctypes.c_uint()
-    runtime().lane(
-        ctypes.c_uint(number), *(ctypes.byref(field) for field in (state, line, kind, mask))
-    )
-    return state.value, line.value, kind.value, mask.value
+    """Return a thread's state, and the line, the operation and the mask of what it waits for."""
+    four = (ctypes.c_int * 4)()
+    runtime().lane(number, four)
+    state, line, kind, mask = four
+    return state, line, kind, mask & 0xFFFFFFFF
 
 
 def divergence(launch: LaunchFacts) -> DeviceError:

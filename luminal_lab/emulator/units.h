@@ -1,50 +1,10 @@
-// Stand-ins for the prelude's functions: warps, blocks, casts, tensor units with their lane maps.
+// Stand-ins for the prelude's functions in PTX: casts, tensor units with their lane maps, copies.
 
 namespace lab_units {
 
 typedef unsigned lab_word;
 
-static inline void lab_sync(LAB_LINE) { lab_now->barrier(lab_line, LAB_SHARED | LAB_DEVICE); }
-
-static inline void lab_sync_warp(LAB_LINE) { lab_meet(LAB_OF_SYNC, ~0u, 0, lab_line); }
-
-#define LAB_OF_DTYPE(D, T)                                                                        \
-    static inline T lab_shuffle_xor_##D(T v, int mask, LAB_LINE) {                                \
-        return lab_shuffle_from(v, lab_own_lane() ^ (unsigned)mask, ~0u, lab_line);               \
-    }                                                                                             \
-    static inline T lab_warp_sum_##D(T v, int n, LAB_LINE) {                                      \
-        return lab_fold(LAB_OF_SUM, v, (unsigned)n, ~0u, lab_add(), lab_line);                    \
-    }                                                                                             \
-    static inline T lab_warp_max_##D(T v, int n, LAB_LINE) {                                      \
-        return lab_fold(LAB_OF_MAX, v, (unsigned)n, ~0u, lab_greater(), lab_line);                \
-    }                                                                                             \
-    static inline T lab_block_sum_##D(T v, T *scratch, int threads, LAB_LINE) {                   \
-        return lab_block(lab_warp_sum_##D(v, 32, lab_line), scratch, threads, lab_add(), lab_line); \
-    }                                                                                             \
-    static inline T lab_block_max_##D(T v, T *scratch, int threads, LAB_LINE) {                   \
-        return lab_block(lab_warp_max_##D(v, 32, lab_line), scratch, threads, lab_greater(), lab_line); \
-    }
-
-// The first barrier is for what was in scratch before: a reduction may follow another.
-template <class T, class F>
-static inline T lab_block(T part, T *scratch, int threads, F combine, int line) {
-    lab_sync(line);
-    if (lab_own_lane() == 0) scratch[lab_now->number / 32] = part;
-    lab_sync(line);
-    T all = scratch[0];
-    for (int warp = 1; warp < (threads + 31) / 32; warp++) all = combine(all, scratch[warp]);
-    return all;
-}
-
-LAB_OF_DTYPE(f32, float)
-LAB_OF_DTYPE(i32, int)
-LAB_OF_DTYPE(i64, long long)
-#if !defined(LAB_METAL)
-LAB_OF_DTYPE(f64, double)
-#endif
-
 static inline float lab_cast_f16_f32(unsigned short h) { return lab_stand_in_from_f16(h); }
-static inline float lab_cast_bf16_f32(unsigned short h) { return lab_stand_in_from_bf16(h); }
 static inline unsigned short lab_cast_f32_f16(float x) { return lab_stand_in_to_f16(x); }
 static inline unsigned short lab_cast_f32_bf16(float x) { return lab_stand_in_to_bf16(x); }
 
@@ -66,20 +26,6 @@ LAB_QUIET static inline void lab_multiply(int kind, float *c, const lab_word *a,
     for (int e = 0; e < 4; e++) c[e] += sum.c[e];
 }
 
-static inline void lab_mma_f16(float *c, const lab_word *a, const lab_word *b, LAB_LINE) {
-    lab_multiply(LAB_OF_MMA_F16, c, a, b, lab_line);
-}
-static inline void lab_mma_bf16(float *c, const lab_word *a, const lab_word *b, LAB_LINE) {
-    lab_multiply(LAB_OF_MMA_BF16, c, a, b, lab_line);
-}
-static inline void lab_mma_tf32(float *c, const lab_word *a, const lab_word *b, LAB_LINE) {
-    lab_multiply(LAB_OF_MMA_TF32, c, a, b, lab_line);
-}
-
-// Where element e of this lane's part of the accumulator is.
-static inline int lab_tile_row(int e) { return (int)lab_own_lane() / 4 + e / 2 * 8; }
-static inline int lab_tile_column(int e) { return (int)lab_own_lane() % 4 * 2 + e % 2; }
-
 // a[row][k] lies at at[row * stride + k], b[k][column] at at[k * row_stride + column * column_stride].
 static inline void lab_tile_a_16(lab_word *a, const unsigned short *at, int stride) {
     const int g = (int)lab_own_lane() / 4, t = (int)lab_own_lane() % 4;
@@ -94,18 +40,6 @@ static inline void lab_tile_b_16(lab_word *b, const unsigned short *at, int rows
         const unsigned short *pair = at + (2 * t + e * 8) * rows + g * columns;
         b[e] = (lab_word)pair[0] | (lab_word)pair[rows] << 16;
     }
-}
-static inline void lab_tile_a_f16(lab_word *a, const unsigned short *at, int stride) {
-    lab_tile_a_16(a, at, stride);
-}
-static inline void lab_tile_b_f16(lab_word *b, const unsigned short *at, int rows, int columns) {
-    lab_tile_b_16(b, at, rows, columns);
-}
-static inline void lab_tile_a_bf16(lab_word *a, const unsigned short *at, int stride) {
-    lab_tile_a_16(a, at, stride);
-}
-static inline void lab_tile_b_bf16(lab_word *b, const unsigned short *at, int rows, int columns) {
-    lab_tile_b_16(b, at, rows, columns);
 }
 static inline void lab_tile_a_tf32(lab_word *a, const float *at, int stride) {
     const int g = (int)lab_own_lane() / 4, t = (int)lab_own_lane() % 4;

@@ -10,7 +10,7 @@
 
 enum { OUTSIDE, UNWRITTEN_READ, RACE, OFF_ALIGNMENT, CONSTANT_WRITTEN, NO_LANE };
 enum { NOWHERE = -1 };
-enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000, DYNAMIC_REGION = 2000 };
+enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000 };
 
 struct Region {
     char *low, *at, *high;  // what lies between low and high is taken for this buffer
@@ -57,7 +57,7 @@ struct Clocks {
     unsigned sync;  // how often this thread has met others
     unsigned clock, known[32];  // of its warp's lanes: before which clock all is over
     unsigned landed[64];  // of each barrier that counts bytes: how many phases are known to be over
-    int fenced, depth, is_in_kernel;
+    int fenced, depth;
     const char *callers[DEPTH];
 };
 
@@ -80,7 +80,7 @@ static unsigned released[64][MOST_THREADS], released_last[64][MOST_THREADS];
 static int has_arrivals;
 static unsigned phase;  // how many barriers all threads of the block have met at
 static unsigned char *acquired;
-static struct Release { const void *at; unsigned block; } *releases;
+static struct Release { const void *at; unsigned block; } *releases;  // by fences, at atomics
 static long long release_count, release_room;
 static int last_line;
 static unsigned flat_block;
@@ -97,12 +97,23 @@ static int line_behind(const char *pc, const Clocks *mine) {
     return line;
 }
 
-static Finding *finding(int kind, int region, int line, int other_line) {
+// An access, or a part of one: what it is to, and where in that; space 0 is shared memory.
+struct Access {
+    int kind, line, region, space, element;
+    long long offset;
+    lab_address bytes, length;
+    const char *name;
+    Cell *cells;
+    unsigned char *written;
+};
+
+// A finding that is there is counted, and only a new one comes back.
+static Finding *finding(int kind, const Access &access, int other_line = 0) {
     for (int k = 0; k < finding_count; k++) {
         Finding *f = &findings[k];
-        const int same = f->line == line && f->other_line == other_line;
-        const int turned = f->line == other_line && f->other_line == line;
-        if (f->kind == kind && f->region == region && (same || turned)) {
+        const int same = f->line == access.line && f->other_line == other_line;
+        const int turned = f->line == other_line && f->other_line == access.line;
+        if (f->kind == kind && f->region == access.region && (same || turned)) {
             f->count++;
             return 0;
         }
@@ -110,15 +121,44 @@ static Finding *finding(int kind, int region, int line, int other_line) {
     if (finding_count == MOST_FINDINGS) return 0;
     Finding *f = &findings[finding_count++];
     memset(f, 0, sizeof *f);
-    f->kind = kind, f->region = region, f->line = line, f->other_line = other_line, f->count = 1;
-    f->block = flat_block, f->thread = table.number;
+    f->kind = kind, f->region = access.region, f->line = access.line, f->other_line = other_line;
+    f->count = 1, f->block = flat_block, f->thread = table.number, f->offset = access.offset;
+    f->bytes = (long long)access.bytes, f->length = (long long)access.length;
+    f->is_write = access.kind != LAB_READ && access.kind != LAB_STILL;
+    if (access.name) strncpy(f->name, access.name, sizeof f->name - 1);
     return f;
 }
 
-static void describe(Finding *f, long long offset, unsigned bytes, lab_address length, int is_write,
-                     const char *name) {
-    f->offset = offset, f->bytes = bytes, f->length = (long long)length, f->is_write = is_write;
-    if (name) strncpy(f->name, name, sizeof f->name - 1);
+// Which array an address belongs to, if any; what lies close around one is taken for it.
+static int locate(const char *at, Access *access) {
+    const int is_shared = at >= shared_memory && at < shared_memory + SHARED_BYTES;
+    for (int k = 0; is_shared && k < PLACES; k++) {
+        const Place *p = &places[k];
+        if (!p->at || at < p->at - SHARED_GAP || at >= p->at + rounded(p->bytes) + SHARED_GAP) continue;
+        const long long start = p->at - shared_memory;
+        access->region = SHARED_REGION + k, access->space = 0, access->element = 1;
+        access->offset = at - p->at, access->length = p->bytes, access->name = p->name;
+        access->cells = shared_cells + start, access->written = shared_written + start;
+        return 1;
+    }
+    for (int k = 0; k < region_count; k++) {
+        const Region *r = &regions[k];
+        if (at < r->low || at >= r->high) continue;
+        access->region = k, access->space = 1, access->element = r->element;
+        access->offset = at - r->at, access->length = r->bytes, access->name = 0;
+        access->cells = cells[k], access->written = r->written;
+        return 1;
+    }
+    return 0;
+}
+
+// Make room for one more of what is noted.
+template <class T> static void make_room(T *&all, long long count_of, long long *room, int status) {
+    if (count_of < *room) return;
+    *room = *room ? 2 * *room : 256;
+    T *grown = (T *)realloc(all, (size_t)*room * sizeof(T));
+    if (!grown) escape(status);
+    all = grown;
 }
 
 static int is_ordered(const Seen *seen, int space, const Clocks *mine) {
@@ -131,127 +171,120 @@ static int is_ordered(const Seen *seen, int space, const Clocks *mine) {
     return seen->thread / 32 == table.number / 32 && seen->clock < mine->known[seen->thread % 32];
 }
 
-static void meet_seen(const Seen *seen, int kind, int region, int space, long long offset,
-                      unsigned bytes, int line, const char *name, lab_address length) {
-    if ((seen->kind == LAB_ATOMIC && kind == LAB_ATOMIC) || is_ordered(seen, space, &clocks[table.number]))
-        return;
-    Finding *f = finding(RACE, region, line, seen->line);
+static void meet_seen(const Seen *seen, const Access &access) {
+    if (seen->kind == LAB_ATOMIC && access.kind == LAB_ATOMIC) return;
+    if (is_ordered(seen, access.space, &clocks[table.number])) return;
+    Finding *f = finding(RACE, access, seen->line);
     if (!f) return;
     f->other_block = seen->block - 1, f->other_thread = seen->thread;
     const int is_copy = seen->kind == LAB_FLYING || seen->kind == LAB_LANDED;
     f->is_other_write = is_copy ? 2 : seen->kind != LAB_READ;
-    describe(f, offset, bytes, length, kind != LAB_READ, name);
 }
 
 // Of what lands in shared memory: at which barrier, in which phase.
 static int landing_at;
 static unsigned landing_in;
 
-static void visit(Cell *cell, int kind, int region, int space, long long offset, unsigned bytes,
-                  int line, const char *name, lab_address length) {
+static void visit(Cell *cell, const Access &access) {
     const Clocks *mine = &clocks[table.number];
-    Seen me = {flat_block + 1, epochs[space], mine->clock, arrivals[table.number], line,
-               (unsigned short)table.number, (unsigned char)kind, 0};
-    if (kind == LAB_LANDED) {  // whoever came between has met it in its flight
+    Seen me = {flat_block + 1, epochs[access.space], mine->clock, arrivals[table.number], access.line,
+               (unsigned short)table.number, (unsigned char)access.kind, 0};
+    if (access.kind == LAB_LANDED) {  // whoever came between has met it in its flight
         me.counted = (unsigned char)landing_at, me.clock = landing_in;
         cell->writer = me;
         return;
     }
-    meet_seen(&cell->writer, kind, region, space, offset, bytes, line, name, length);
-    if (kind == LAB_COUNTED) return;
-    if (kind == LAB_READ) {
+    meet_seen(&cell->writer, access);
+    if (access.kind == LAB_COUNTED) return;
+    if (access.kind == LAB_READ) {
         Seen *readers = cell->readers;
         const int second = !(readers[0].block == me.block && readers[0].thread == me.thread) &&
-                           !is_ordered(&readers[0], space, mine);
+                           !is_ordered(&readers[0], access.space, mine);
         readers[second] = me;
         return;
     }
-    for (int k = 0; k < 2; k++)
-        meet_seen(&cell->readers[k], kind, region, space, offset, bytes, line, name, length);
+    for (int k = 0; k < 2; k++) meet_seen(&cell->readers[k], access);
     // What a thread has written plainly races with others' atomics, whatever it does then itself.
     const Seen *last = &cell->writer;
-    if (kind == LAB_ATOMIC && last->kind == LAB_WRITE && last->block == me.block &&
+    if (access.kind == LAB_ATOMIC && last->kind == LAB_WRITE && last->block == me.block &&
         last->thread == me.thread && last->epoch == me.epoch && last->clock == me.clock &&
         last->arrivals == me.arrivals)
         return;
     cell->writer = me;
 }
 
-static void note(int region, long long offset, unsigned bytes, int kind, const char *pc, int line) {
+static void note(const Access &access, const char *pc) {
     if (event_count >= most_events) escape(TOO_MANY);
-    if (event_count == event_room) {
-        event_room = event_room ? 2 * event_room : 1 << 14;
-        Event *grown = (Event *)realloc(events, (size_t)event_room * sizeof *events);
-        if (!grown) escape(TOO_MANY);
-        events = grown;
-    }
+    make_room(events, event_count, &event_room, TOO_MANY);
+    const int kind = access.kind;
     Event *e = &events[event_count++];
-    e->offset = offset, e->block = flat_block, e->sync = clocks[table.number].sync;
-    e->pc = (unsigned)(pc - text_low), e->line = line, e->thread = (unsigned short)table.number;
-    e->bytes = (unsigned short)bytes, e->region = (short)region, e->kind = (unsigned char)kind;
+    e->offset = access.offset, e->block = flat_block, e->sync = clocks[table.number].sync;
+    e->pc = (unsigned)(pc - text_low), e->line = access.line, e->thread = (unsigned short)table.number;
+    e->bytes = (unsigned short)access.bytes, e->region = (short)access.region;
+    e->kind = kind == LAB_LANDED ? LAB_WRITE : kind == LAB_COUNTED ? LAB_ATOMIC : (unsigned char)kind;
     e->pad = 0, e->phase = phase, e->launch = 0;
 }
 
-static void touch_region(const char *at, unsigned bytes, int kind, const char *pc, char *base,
-                         lab_address length, int element, int region, int space, Cell *own,
-                         unsigned char *written, const char *name) {
-    const Clocks *mine = &clocks[table.number];
-    const int line = line_behind(pc, mine);
-    const long long offset = at - base;
-    last_line = line;
-    if (offset < 0 || (lab_address)offset + bytes > length) {
-        Finding *f = finding(OUTSIDE, region, line, 0);
-        if (f) describe(f, offset, bytes, length, kind != LAB_READ, name);
+// Note an access, and look at each cell of it.
+static void look(Access access, const char *pc) {
+    if (access.offset < 0 || (lab_address)access.offset + access.bytes > access.length) {
+        finding(OUTSIDE, access);
         return;
     }
-    const int begun = kind == LAB_BEGUN || kind == LAB_FLYING, still = kind == LAB_STILL;
-    if (kind == LAB_BEGUN) kind = LAB_WRITE;
-    if (still) kind = LAB_READ;
-    const int noted = kind == LAB_LANDED ? LAB_WRITE : kind == LAB_COUNTED ? LAB_ATOMIC : kind;
-    if (!begun && !still) note(region, offset, bytes, noted, pc, line);
-    for (long long cell = offset / element; cell <= (offset + bytes - 1) / element; cell++) {
-        const int looks = kind == LAB_READ || kind == LAB_ATOMIC || kind == LAB_COUNTED;
-        if (written && looks && !written[cell]) {
-            Finding *f = finding(UNWRITTEN_READ, region, line, 0);
-            if (f) describe(f, cell * element, bytes, length, 0, name);
+    const int is_begun = access.kind == LAB_BEGUN || access.kind == LAB_FLYING;
+    const int is_still = access.kind == LAB_STILL;
+    if (access.kind == LAB_BEGUN) access.kind = LAB_WRITE;
+    if (is_still) access.kind = LAB_READ;
+    if (!is_begun && !is_still) note(access, pc);
+    const int kind = access.kind, looks = kind == LAB_READ || kind == LAB_ATOMIC || kind == LAB_COUNTED;
+    const long long first = access.offset / access.element;
+    const long long last = (access.offset + (long long)access.bytes - 1) / access.element;
+    for (long long cell = first; cell <= last; cell++) {
+        access.offset = cell * access.element;
+        if (access.written && looks && !access.written[cell]) {
+            Finding *f = finding(UNWRITTEN_READ, access);
+            if (f) f->is_write = 0;
         }
-        if (written && kind != LAB_READ && kind != LAB_COUNTED && !begun) written[cell] = 1;
-        visit(&own[cell], kind, region, space, cell * element, bytes, line, name, length);
+        if (access.written && kind != LAB_READ && kind != LAB_COUNTED && !is_begun) access.written[cell] = 1;
+        visit(&access.cells[cell], access);
     }
+}
+
+// What is found at a place in the code, wherever that is in memory.
+static Access access_from(int kind, lab_address bytes, const void *from) {
+    Access access = {kind, line_behind((const char *)from, &clocks[table.number]), NOWHERE};
+    access.bytes = bytes;
+    return access;
 }
 
 // What the compiler has found out about an address before it is used.
-static void misaligned_watch(const void *given, unsigned to, int is_write, const void *from) {
+static void misaligned_watch(const void *at, unsigned to, int is_write, const void *from) {
     if (!inside) return;
-    const char *at = (const char *)given;
-    const int line = line_behind((const char *)from, &clocks[table.number]);
-    for (int k = 0; k < PLACES + 8; k++) {
-        const Place *p = k < PLACES ? &places[k] : &dynamics[k - PLACES];
-        if (!p->at || at < p->at || at >= p->at + p->bytes) continue;
-        Finding *f = finding(OFF_ALIGNMENT, k < PLACES ? SHARED_REGION + k : DYNAMIC_REGION + k - PLACES, line, 0);
-        if (f) describe(f, at - p->at, to, p->bytes, is_write, p->name);
-        return;
-    }
-    for (int k = 0; k < region_count; k++) {
-        if (at < regions[k].low || at >= regions[k].high) continue;
-        Finding *f = finding(OFF_ALIGNMENT, k, line, 0);
-        if (f) describe(f, at - regions[k].at, to, regions[k].bytes, is_write, 0);
-        return;
-    }
-    Finding *f = finding(OFF_ALIGNMENT, NOWHERE, line, 0);  // in what a thread has for itself
-    if (f) f->bytes = to, f->is_write = is_write;
+    Access access = access_from(is_write ? LAB_WRITE : LAB_READ, to, from);
+    locate((const char *)at, &access);  // or it is in what a thread has for itself
+    finding(OFF_ALIGNMENT, access);
 }
 
 static void outside_watch(int is_write, const void *from) {
-    Finding *f = finding(OUTSIDE, NOWHERE, line_behind((const char *)from, &clocks[table.number]), 0);
-    if (f) f->is_write = is_write;
+    finding(OUTSIDE, access_from(is_write ? LAB_WRITE : LAB_READ, 0, from));
 }
 
 // A thread asks for the value of a lane that gave none.
 static void no_lane_watch(unsigned lane, int, const void *from) {
     if (!is_watched) return;
-    Finding *f = finding(NO_LANE, NOWHERE, line_behind((const char *)from, &clocks[table.number]), 0);
-    if (f) f->offset = lane, f->other_thread = (table.number & ~31u) + lane, f->other_block = flat_block;
+    Access access = access_from(LAB_READ, 0, from);
+    access.offset = lane;
+    Finding *f = finding(NO_LANE, access);
+    if (f) f->other_thread = (table.number & ~31u) + lane, f->other_block = flat_block;
+}
+
+// Blocks that meet at an atomic know what came before the fence of the one that was there first.
+static void meet_blocks(const void *at) {
+    for (long long k = 0; k < release_count; k++)
+        if (releases[k].at == at && releases[k].block != flat_block) acquired[releases[k].block] = 1;
+    if (!clocks[table.number].fenced) return;
+    make_room(releases, release_count, &release_room, NO_MEMORY);
+    releases[release_count++] = {at, flat_block};
 }
 
 // What the compiler announces before each access; the stack and the library's own are no concern.
@@ -259,44 +292,14 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     if (!is_watched || !inside || !bytes) return;
     inside = 0;
     if (stopping) escape(STOPPED);
-    const char *place = (const char *)at, *pc = (const char *)from;
-    if (place >= shared_memory && place < shared_memory + SHARED_BYTES) {
-        for (int k = 0; k < PLACES + 8; k++) {
-            Place *p = k < PLACES ? &places[k] : &dynamics[k - PLACES];
-            if (!p->at || place < p->at - SHARED_GAP) continue;
-            if (place >= p->at + ((p->bytes + 1023) & ~1023ull) + SHARED_GAP) continue;
-            const long long start = p->at - shared_memory;
-            touch_region(place, bytes, kind, pc, p->at, p->bytes, 1,
-                         k < PLACES ? SHARED_REGION + k : DYNAMIC_REGION + k - PLACES, 0,
-                         shared_cells + start, shared_written + start, p->name);
-            break;
-        }
-    } else {
-        for (int k = 0; k < region_count; k++) {
-            Region *r = &regions[k];
-            if (place < r->low || place >= r->high) continue;
-            touch_region(place, bytes, kind, pc, r->at, r->bytes, r->element, k, 1, cells[k],
-                         r->written, 0);
-            if (r->is_constant && kind != LAB_READ && kind != LAB_STILL) {
-                Finding *f = finding(CONSTANT_WRITTEN, k, last_line, 0);
-                if (f) describe(f, place - r->at, bytes, r->bytes, 1, 0);
-            }
-            if (kind == LAB_ATOMIC) {
-                for (long long j = 0; j < release_count; j++)
-                    if (releases[j].at == at && releases[j].block != flat_block)
-                        acquired[releases[j].block] = 1;
-                if (clocks[table.number].fenced) {
-                    if (release_count == release_room) {
-                        release_room = release_room ? 2 * release_room : 256;
-                        Release *grown = (Release *)realloc(releases, (size_t)release_room * sizeof *releases);
-                        if (!grown) escape(NO_MEMORY);
-                        releases = grown;
-                    }
-                    releases[release_count++] = {at, flat_block};
-                }
-            }
-            break;
-        }
+    Access access = {kind};
+    access.bytes = bytes;
+    if (locate((const char *)at, &access)) {
+        access.line = last_line = line_behind((const char *)from, &clocks[table.number]);
+        look(access, (const char *)from);
+        const int is_const = access.space && regions[access.region].is_constant;
+        if (is_const && kind != LAB_READ && kind != LAB_STILL) finding(CONSTANT_WRITTEN, access);
+        if (access.space && kind == LAB_ATOMIC) meet_blocks(at);
     }
     inside = 1;
 }
@@ -401,15 +404,15 @@ static void warp_watch(unsigned warp, unsigned members, int is_sync) {
         }
 }
 
-static void end_watch() {
+LAB_EXPORT void lab_unwatch(void) {
     for (int k = 0; k < region_count; k++) free(cells[k]);
     free(cells), free(line_of), free(acquired);
     cells = 0, line_of = 0, acquired = 0, region_count = 0, is_watched = 0;
 }
 
 // Watch the next launch; what was noted before stays until `lab_forget`.
-static int begin_watch(Region *given, int count_of, const Line *lines, long long line_count,
-                       long long most, lab_address blocks) {
+LAB_EXPORT int lab_watch(Region *given, int count_of, const Line *lines, long long line_count,
+                         long long most, lab_address blocks) {
     regions = given, region_count = count_of, most_events = most;
     cells = (Cell **)calloc((size_t)count_of + 1, sizeof *cells);
     acquired = (unsigned char *)calloc(blocks, 1);

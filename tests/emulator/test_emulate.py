@@ -1,6 +1,7 @@
 """CUDA in the emulator: values, barriers, warps, tensor units, and what goes wrong by name."""
 
 import gc
+import re
 import signal
 import sys
 import threading
@@ -11,30 +12,11 @@ import pytest
 
 from luminal_lab.emulator import Call, emulate, failing
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
+from luminal_lab.kernels.prelude.prelude import prelude
 from tests.expect import error_of
 
 # One source is one compile: the kernels of this file stand together.
 SOURCE = """\
-typedef unsigned short lab_f16;
-typedef unsigned short lab_bf16;
-typedef unsigned int lab_u32;
-typedef long long lab_i64;
-
-__device__ __forceinline__ float lab_cast_f16_f32(lab_f16 h) {
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
-    return x;
-}
-__device__ __forceinline__ void lab_copy_async_16(void *to, const void *from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from));
-}
-__device__ __forceinline__ void lab_copy_commit() { asm volatile("cp.async.commit_group;"); }
-__device__ __forceinline__ void lab_copy_wait(int groups) { asm volatile("cp.async.wait_all;"); }
-__device__ __forceinline__ float lab_warp_sum_f32(float v, int n) {
-    for (int m = n / 2; m; m /= 2) v += __shfl_xor_sync(0xffffffffu, v, m);
-    return v;
-}
-
 extern "C" __global__ void __launch_bounds__(256) scale(
     const float *__restrict__ x, float *__restrict__ y, const lab_i64 n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -181,6 +163,7 @@ for dtype, element, depth in [
 ]:
     text = PRODUCT.replace("DTYPE", dtype).replace("ELEMENT", element)
     SOURCE += text.replace("DEPTH", str(depth))
+SOURCE = prelude("cuda", re.findall(r"\blab_\w+", SOURCE)) + "\n" + SOURCE
 
 
 def run(function: str, blocks: object, threads: object, *arguments: object, **more: object) -> None:

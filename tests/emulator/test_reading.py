@@ -47,13 +47,13 @@ def test_literals_and_components_of_metal():
 
 def test_functions_in_ptx_go_and_others_stay():
     text = (
-        '__device__ void lab_sync() {\n  asm volatile("bar.sync 0;");\n}\n'
-        "__device__ float lab_warp_sum_f32(float v, int n) { return v; }\n"
-        "__global__ void f() { lab_sync(); lab_warp_sum_f32(0, 1); lab_sync_warp(); }\n"
+        '__device__ void lab_copy_commit() {\n  asm volatile("cp.async.commit_group;");\n}\n'
+        "__device__ void lab_copy_wait(int n) {}\n"
+        "__global__ void f() { lab_copy_commit(); lab_copy_wait(0); lab_barrier_seen(); }\n"
     )
     made = read(text, "cuda", stand_ins())
-    assert made.stand_ins == ("lab_sync", "lab_sync_warp")
-    assert made.text.startswith("\n\n\n__device__ float lab_warp_sum_f32")
+    assert made.stand_ins == ("lab_barrier_seen", "lab_copy_commit")
+    assert made.text.startswith("\n\n\n__device__ void lab_copy_wait")
 
 
 def test_a_header_that_is_not_there():
