@@ -13,6 +13,16 @@ if TYPE_CHECKING:
 Table: TypeAlias = "pd.DataFrame"
 
 
+def heads(text: str) -> list[tuple[str, str]]:
+    """Return the heads of columns for `aligned`: of each its side and its word.
+
+    >>> heads("< kernel > ms")
+    [('<', 'kernel'), ('>', 'ms')]
+    """
+    words = text.split()
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
 def frame(
     subject: str,
     columns: Sequence[str],

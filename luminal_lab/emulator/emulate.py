@@ -147,30 +147,27 @@ class _Launch:
         threads, blocks = self.facts.block, self.facts.grid
         sides = tuple_text(self.facts.threads)
         if not 0 < threads <= MOST_THREADS:
-            raise ArgumentError(
-                f"{self.subject}: a block has {sides} = {threads:,} threads",
-                hint=f"it can have 1 to {MOST_THREADS:,}",
+            raise self._wrong(
+                f"a block has {sides} = {threads:,} threads", f"it can have 1 to {MOST_THREADS:,}"
             )
         if blocks * threads >= 1 << 31:
-            raise ArgumentError(
-                f"{self.subject}: {blocks:,} blocks of {threads:,} threads are more than an int "
-                "counts",
-                hint="the emulator is for small sizes",
+            raise self._wrong(
+                f"{blocks:,} blocks of {threads:,} threads are more than an int counts",
+                "the emulator is for small sizes",
             )
         if len(call.arguments) != len(self.takes):
-            raise ArgumentError(
-                f"{self.subject}: it takes {len(self.takes)} arguments, and is given "
-                f"{len(call.arguments)}",
-                hint="it takes "
-                + (", ".join(parameter.name for parameter in self.takes) or "none"),
+            raise self._wrong(
+                f"it takes {len(self.takes)} arguments, and is given {len(call.arguments)}",
+                "it takes " + (", ".join(parameter.name for parameter in self.takes) or "none"),
             )
+
+    def _wrong(self, text: str, hint: str) -> ArgumentError:
+        return ArgumentError(f"{self.subject}: {text}", hint=hint)
 
     def _size(self, dimension: str, size: Size) -> tuple[int, int, int]:
         sizes = size if isinstance(size, tuple) else (size,)
         if not 0 < len(sizes) <= 3 or any(length < 0 for length in sizes):
-            raise ArgumentError(
-                f"{self.subject}: its {dimension} are {size!r}", hint="give one to three sizes"
-            )
+            raise self._wrong(f"its {dimension} are {size!r}", "give one to three sizes")
         x, y, z = (*sizes, 1, 1)[:3]
         return x, y, z
 
@@ -261,7 +258,7 @@ class _Launch:
         self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
         """Return an argument as C has it."""
-        subject = f"{self.subject}: {parameter.name}"
+        name = parameter.name
         if parameter.kind in "pc":
             block = self._block(parameter, value, blocks)
             block.is_written |= parameter.kind == "p"
@@ -271,24 +268,24 @@ class _Launch:
         if isinstance(value, np.ndarray) and value.nbytes == parameter.size:
             return ctypes.create_string_buffer(value.tobytes(), parameter.size)
         if isinstance(value, np.ndarray):
-            raise ArgumentError(
-                f"{subject} is a value of {parameter.size} bytes, but it is given an "
+            raise self._wrong(
+                f"{name} is a value of {parameter.size} bytes, but it is given an "
                 f"array of {value.nbytes}",
-                hint="pass a number",
+                "pass a number",
             )
         if parameter.kind not in "iubf":
-            raise ArgumentError(
-                f"{subject} is a struct of {parameter.size} bytes, but it is given {value!r}",
-                hint="pass an array with its bytes",
+            raise self._wrong(
+                f"{name} is a struct of {parameter.size} bytes, but it is given {value!r}",
+                "pass an array with its bytes",
             )
         dtype = np.dtype(f"{parameter.kind.replace('b', 'u')}{parameter.size}")
         if dtype.kind != "f":
             value = int(value)
             if not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
                 bits = 8 * parameter.size
-                raise ArgumentError(
-                    f"{subject} is an integer of {bits} bits, and {value} does not fit",
-                    hint="give it a wider type in the source",
+                raise self._wrong(
+                    f"{name} is an integer of {bits} bits, and {value} does not fit",
+                    "give it a wider type in the source",
                 )
         return ctypes.create_string_buffer(np.asarray(value, dtype).tobytes(), parameter.size)
 
@@ -296,14 +293,14 @@ class _Launch:
         self, parameter: TypedParameter, matrix: Matrix, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ctypes.Array[ctypes.c_char]:
         """Return the tensor map of the copy of an array."""
-        subject = f"{self.subject}: {parameter.name}"
+        name = parameter.name
         if parameter.size != BYTES:
-            raise ArgumentError(
-                f"{subject} is no tensor map, but it is given one",
-                hint="const __grid_constant__ lab_tensor_map is one",
+            raise self._wrong(
+                f"{name} is no tensor map, but it is given one",
+                "const __grid_constant__ lab_tensor_map is one",
             )
         tile = matrix.tile
-        block = self._block(TypedParameter(parameter.name, "c", 1), matrix.array, blocks)
+        block = self._block(TypedParameter(name, "c", 1), matrix.array, blocks)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
         words_of_map = np.zeros(BYTES // 8, np.uint64)
         words_of_map[:8] = (*words, tile.dtype.itemsize, MAP)
@@ -312,35 +309,31 @@ class _Launch:
     def _block(
         self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
     ) -> ArrayCopy:
-        subject = f"{self.subject}: {parameter.name}"
+        name = parameter.name
         if not isinstance(value, np.ndarray):
-            raise ArgumentError(
-                f"{subject} is a pointer, but it is given {value!r}",
-                hint="pass an array of NumPy's",
+            raise self._wrong(
+                f"{name} is a pointer, but it is given {value!r}", "pass an array of NumPy's"
             )
         if not value.flags.c_contiguous or (parameter.kind == "p" and not value.flags.writeable):
             fault = "read-only" if value.flags.c_contiguous else "not contiguous"
-            raise ArgumentError(
-                f"{self.subject}: the array for {parameter.name} is {fault}",
-                hint="pass a copy: array.copy()",
-            )
+            raise self._wrong(f"the array for {name} is {fault}", "pass a copy: array.copy()")
         size = value.dtype.itemsize
         if parameter.size != 1 and parameter.size % size:
-            raise ArgumentError(
-                f"{subject} points to elements of {parameter.size} bytes, but the array "
+            raise self._wrong(
+                f"{name} points to elements of {parameter.size} bytes, but the array "
                 f"is of {value.dtype}, which has {size}",
-                hint="array.astype(…) gives the other dtype",
+                "array.astype(…) gives the other dtype",
             )
         key = start, _ = _key(value)
         if key in blocks:
             return blocks[key]
         for (other, length), block in blocks.items():
             if other < start + value.nbytes and start < other + length:
-                raise ArgumentError(
-                    f"{self.subject}: the arrays for {block.name} and {parameter.name} overlap",
-                    hint="in one call arrays are the same or apart",
+                raise self._wrong(
+                    f"the arrays for {block.name} and {name} overlap",
+                    "in one call arrays are the same or apart",
                 )
-        blocks[key] = placed(self.subject, parameter.name, value, wide=self.trace)
+        blocks[key] = placed(self.subject, name, value, wide=self.trace)
         return blocks[key]
 
     def _back(self, blocks: dict[ArrayKey, ArrayCopy]) -> None:

@@ -30,6 +30,8 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
+UNITS: Final = ("hopper.h", "units.h")
+"""What stands in for functions of the prelude in PTX."""
 BUILTIN: Final = {
     "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
     "threadgroup_position_in_grid": "lab_place(lab_now->at_block)",
@@ -136,16 +138,20 @@ def compiler() -> Compiler:
 @functools.cache
 def headers(dialect: DialectName) -> str:
     """Return all stand-ins of a dialect, as one text."""
-    names = ["interface.h", "stand_in.h", f"{dialect}.h"]
-    names += ["hopper.h"] * (dialect == "cuda") + ["units.h"]
+    more = UNITS if dialect == "cuda" else ()
+    return _texts("interface.h", "stand_in.h", f"{dialect}.h", *more)
+
+
+def _texts(*names: str) -> str:
+    """Return files of this folder as one text."""
     return "".join((HERE / name).read_text("utf-8") for name in names)
 
 
 @functools.cache
 def stand_ins() -> frozenset[str]:
     """Return the names of the prelude's functions that have stand-ins."""
-    text = "".join((HERE / name).read_text("utf-8") for name in ("units.h", "hopper.h"))
-    return frozenset(re.findall(r"^static inline [\w ]+? (lab_\w+)\(", text, re.MULTILINE))
+    names = re.findall(r"^static inline [\w ]+? (lab_\w+)\(", _texts(*UNITS), re.MULTILINE)
+    return frozenset(names)
 
 
 class Runtime:
@@ -180,12 +186,9 @@ class Runtime:
 @functools.cache
 def runtime() -> Runtime:
     """Return the library that runs fibers."""
-    parts = [
-        (HERE / name).read_text("utf-8") for name in ("interface.h", "fibers.h", "runtime.cpp")
-    ]
-    source = "".join(parts)
+    source = _texts("interface.h", "fibers.h", "runtime.cpp")
     for name in ("watch.h", "bulk.h"):
-        source = source.replace(f'#include "{name}"\n', (HERE / name).read_text("utf-8"))
+        source = source.replace(f'#include "{name}"\n', _texts(name))
     base = compiler()
     flags = (*base.flags, "-O2", "-U_FORTIFY_SOURCE", "-shared")
     return Runtime(load(compile_library(source, replace(base, flags=flags)), "lab_launch"))
@@ -198,10 +201,8 @@ UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> KernelLibrary:
     """Return a source's kernels, compiled and loaded."""
     admit(source)
-    reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading, dialect)
-    path = _compiled(source, text, dialect, reading.stand_ins, build, above)
-    loaded = load(path, "lab_bind")
+    reading = _prepared(source, dialect)
+    loaded = load(_compiled(source, dialect, build, above), "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
     loaded.lab_bind(runtime().table())
     shared = dict(reading.shared)
@@ -216,6 +217,11 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
     return KernelLibrary(loaded, takes, shared, lines, source, dialect, build, above)
+
+
+@functools.lru_cache(maxsize=256)
+def _prepared(source: str, dialect: DialectName) -> PreparedSource:
+    return read(source, dialect, stand_ins() if dialect == "cuda" else frozenset())
 
 
 def _taken(
@@ -264,20 +270,20 @@ def _entries(reading: PreparedSource, dialect: DialectName) -> str:
 
 def _compiled(
     source: str,
-    text: str,
     dialect: DialectName,
-    used: tuple[str, ...],
     build: Build,
     above: int,
     given: tuple[str, ...] | None = None,
 ) -> Path:
+    reading = _prepared(source, dialect)
+    text = reading.text + "\n" + _entries(reading, dialect)
     base = compiler() if given is None else replace(compiler(), flags=given)
     header = headers(dialect)
     # The header comes from a file, so that lines are counted from the first of the source.
     path = _kept(header)
-    using = " ".join(f"using lab_units::{name};" for name in used)
+    using = " ".join(f"using lab_units::{name};" for name in reading.stand_ins)
     flags = [*base.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
-    flags += [f"-DLAB_USING={using}"] * bool(used)
+    flags += [f"-DLAB_USING={using}"] * bool(using)
     flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
     more = "array-bounds" if is_clang(base) else "bounds,object-size"  # clang's needs -O1
     flags += [f"-fsanitize=alignment,{more}"]
@@ -317,8 +323,6 @@ def can_fill() -> bool:
 
 def unset_line(source: str, dialect: DialectName, above: int) -> int:
     """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
-    reading = read(source, dialect, stand_ins())
-    text = reading.text + "\n" + _entries(reading, dialect)
     base = compiler()
     if is_clang(base):
         checks = [f"-Werror={prefix}uninitialized" for prefix in ("", "sometimes-", "conditional-")]
@@ -326,7 +330,7 @@ def unset_line(source: str, dialect: DialectName, above: int) -> int:
         checks = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
     flags = (*(flag for flag in base.flags if flag != "-w"), *checks)
     try:
-        _compiled(source, text, dialect, reading.stand_ins, "unset as zero", above, flags)
+        _compiled(source, dialect, "unset as zero", above, flags)
     except DeviceError as error:
         line = re.search(r"\bthe kernel:(\d+):", error.message)
         return int(line[1]) if line else 0

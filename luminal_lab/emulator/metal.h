@@ -1,6 +1,5 @@
 // What Metal's standard library has, on a CPU. There is no float64 in Metal, so none may be named.
 
-#define LAB_METAL
 #define kernel
 #define device
 #define constant const
@@ -413,3 +412,4 @@ static inline unsigned lab_simdgroups() {
 template <class T> struct lab_pointed_by;
 template <class T> struct lab_pointed_by<T *> { using type = T; };
 template <class T> using lab_pointed = typename lab_pointed_by<T>::type;
+#pragma GCC poison double

@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
 from luminal_lab.kernels.prelude.rows import REGISTERS, WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
+Edit: TypeAlias = tuple[int, int, str]
+"""From where to where in a source something else stands."""
 
 TOKEN: Final = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|\\\n)
@@ -115,26 +117,21 @@ def refused(source: str, offset: int, text: str, hint: str) -> DeviceError:
 def read(source: str, dialect: DialectName, known: frozenset[str]) -> PreparedSource:
     """Return a source ready to be compiled; `known` are the functions that have stand-ins."""
     tokens = tokens_of(source)
-    edits: list[tuple[int, int, str]] = []
-    edits += _directives(source, dialect, tokens)
     cuts, own = _functions_in_ptx(source, tokens, known)
-    edits += cuts
-    if dialect == "metal":
-        edits += _floats(tokens)
-        edits += _swizzles(tokens)
-    kernels = dict(_kernels(source, dialect, tokens))
-    edits += _returns(dialect, tokens)
     declarations, shared = _shared(source, dialect, tokens)
-    edits += declarations
+    kernels = list(_kernels(dialect, tokens))
+    edits = [*_directives(source, dialect, tokens), *cuts, *declarations]
+    edits += (edit for kernel in kernels for edit in kernel.returns)
     if dialect == "metal":
-        edits += _attributes(source, tokens)
+        edits += [*_floats(tokens), *_swizzles(tokens), *_attributes(tokens)]
     used = {token.text for token in tokens if token.kind == "name"}
     text = _edited(source, edits)
     subscripts = tuple(_subscripts(text, frozenset(shared.values())))
-    return PreparedSource(text, kernels, tuple(sorted((known & used) - own)), shared, subscripts)
+    takes = {kernel.name: kernel.parameters for kernel in kernels}
+    return PreparedSource(text, takes, tuple(sorted((known & used) - own)), shared, subscripts)
 
 
-def _edited(source: str, edits: list[tuple[int, int, str]]) -> str:
+def _edited(source: str, edits: list[Edit]) -> str:
     """Return a source with pieces replaced; what is within a larger piece goes with that."""
     parts: list[str] = []
     at = 0
@@ -147,9 +144,7 @@ def _edited(source: str, edits: list[tuple[int, int, str]]) -> str:
     return "".join([*parts, source[at:]])
 
 
-def _directives(
-    source: str, dialect: DialectName, tokens: Sequence[Token]
-) -> Iterator[tuple[int, int, str]]:
+def _directives(source: str, dialect: DialectName, tokens: Sequence[Token]) -> Iterator[Edit]:
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
         if include:
@@ -166,9 +161,9 @@ def _directives(
 
 def _functions_in_ptx(
     source: str, tokens: Sequence[Token], known: frozenset[str]
-) -> tuple[list[tuple[int, int, str]], set[str]]:
+) -> tuple[list[Edit], set[str]]:
     """Return the functions in PTX to cut, which have stand-ins, and the other names defined."""
-    cut: list[tuple[int, int, str]] = []
+    cut: list[Edit] = []
     own: set[str] = set()
     start, k = 0, 0
     while k < len(tokens):
@@ -248,7 +243,7 @@ def _closing(tokens: Sequence[Token], opened: int) -> int:
     return len(tokens)
 
 
-def _floats(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+def _floats(tokens: Sequence[Token]) -> Iterator[Edit]:
     """Yield Metal's literals with the suffix that they need not have there: they are floats."""
     for token in tokens:
         if token.kind == "number" and PLAIN_FLOAT.fullmatch(token.text):
@@ -257,7 +252,7 @@ def _floats(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
             yield token.start, token.end, f"half({token.text[:-1]}f)"
 
 
-def _swizzles(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+def _swizzles(tokens: Sequence[Token]) -> Iterator[Edit]:
     """Yield some components of a vector, `v.yx`, as `v.get<1, 0>()`, or `set` where they change."""
     for k, token in enumerate(tokens[1:-1], 1):
         if tokens[k - 1].text == "." and SWIZZLE.fullmatch(token.text):
@@ -269,7 +264,7 @@ def _swizzles(tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
                 yield token.start, token.end, f"{'set' if is_set else 'get'}<{components}>()"
 
 
-def _attributes(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+def _attributes(tokens: Sequence[Token]) -> Iterator[Edit]:
     for k, token in enumerate(tokens):
         if token.text == "[[":
             end = _closing(tokens, k)
@@ -280,9 +275,15 @@ def _attributes(source: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def _kernels(
-    source: str, dialect: DialectName, tokens: Sequence[Token]
-) -> Iterator[tuple[str, tuple[KernelParameter, ...]]]:
+class ReadKernel(NamedTuple):
+    """A kernel of a source: its parameters, and the edits that report each early return."""
+
+    name: str
+    parameters: tuple[KernelParameter, ...]
+    returns: tuple[Edit, ...]
+
+
+def _kernels(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[ReadKernel]:
     for k, token in enumerate(tokens):
         if token.text != MARK[dialect] or token.kind != "name":
             continue
@@ -300,18 +301,14 @@ def _kernels(
             continue
         close = _closing(tokens, opened)
         parts = _separated(tokens[opened + 1 : close])
-        yield tokens[opened - 1].text, tuple(_parameter(part) for part in parts)
-
-
-def _returns(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
-    """Yield edits that report each early return of a kernel."""
-    for k, token in enumerate(tokens):
-        if token.text == MARK[dialect] and token.kind == "name":
-            opened = next((i for i in range(k, len(tokens)) if tokens[i].text in ("{", ";")), k)
-            end = _closing(tokens, opened) if tokens[opened].text == "{" else opened
-            for token_before, after in pairwise(tokens[opened:end]):
-                if (token_before.text, after.text) == ("return", ";"):
-                    yield token_before.end, token_before.end, " lab_return()"
+        body = next((i for i in range(close, len(tokens)) if tokens[i].text in ("{", ";")), close)
+        end = _closing(tokens, body) if body < len(tokens) and tokens[body].text == "{" else body
+        returns = (
+            (word.end, word.end, " lab_return()")
+            for word, after in pairwise(tokens[body:end])
+            if (word.text, after.text) == ("return", ";")
+        )
+        yield ReadKernel(tokens[opened - 1].text, tuple(map(_parameter, parts)), tuple(returns))
 
 
 def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, int, bool]]:
@@ -369,9 +366,9 @@ def _parameter(part: Sequence[Token]) -> KernelParameter:
 
 def _shared(
     source: str, dialect: DialectName, tokens: Sequence[Token]
-) -> tuple[list[tuple[int, int, str]], dict[int, str]]:
+) -> tuple[list[Edit], dict[int, str]]:
     """Return declarations of shared arrays as references to where the emulator has them."""
-    edits: list[tuple[int, int, str]] = []
+    edits: list[Edit] = []
     names: dict[int, str] = {}
     word = "__shared__" if dialect == "cuda" else "threadgroup"
     for k, token in enumerate(tokens):

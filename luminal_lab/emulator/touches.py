@@ -7,7 +7,7 @@ that it moves), in shared memory the bank, and for how many turns it waits for t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -113,15 +113,8 @@ class Touches:
 
     def where(self, mask: Mask) -> Touches:
         """Return some of them."""
-        return Touches(
-            self.number,
-            self.launch,
-            self.block,
-            self.records[mask],
-            self.turn[mask],
-            self.request[mask],
-            self.wait[mask],
-        )
+        columns = ("records", "turn", "request", "wait")
+        return replace(self, **{name: getattr(self, name)[mask] for name in columns})
 
     def array_of(self, region: int) -> TracedArray:
         """Return the array that a region is."""

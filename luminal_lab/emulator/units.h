@@ -92,6 +92,3 @@ static inline LAB_QUIET void lab_copy_wait(int groups) {
 #if defined(LAB_USING)
 LAB_USING
 #endif
-#if defined(LAB_METAL)
-#pragma GCC poison double
-#endif

@@ -8,10 +8,10 @@ says which, and every time of it has the mark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from typing_extensions import override
 
@@ -27,18 +27,14 @@ from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
-from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.segments import Segment, count_text, ms, segments
 from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
 
+T = TypeVar("T")
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-COLUMNS: Final = tuple(
-    """
-    segment scope from device how seconds spread bytes flops share bound launches kernels missing
-    """.split()  # noqa: SIM905  # a list of names reads better so
-)
 MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 
@@ -108,18 +104,18 @@ class SideBySide(Charted):
     @override
     def __str__(self) -> str:
         many = "1 segment" if len(self) == 1 else f"{len(self)} segments"
-        lines = [f"{self.graph}: {many}"]
-        for letter, column in zip(LETTERS, self.columns, strict=False):
-            lines.append(f"  {letter}  {title(column)}")
+        lettered = list(zip(LETTERS, self.columns, strict=False))
         header = [("<", "segment"), ("<", "from")]
-        for letter, column in zip(LETTERS, self.columns, strict=False):
-            header += heads(letter, column)
+        for letter, column in lettered:
+            first = (">", f"{letter} {MARK[column.how]}ms")
+            header += said_of(column, [first, *HEADS[1:]])
         rows = [self._row(segment) for segment in self.segments[:MOST_SHOWN]]
+        lines = [f"  {letter}  {title(column)}" for letter, column in lettered]
         lines += aligned(header, [*rows, self._totals()])
         if len(self) > MOST_SHOWN:
             lines.append(f"  and {len(self) - MOST_SHOWN} more segments, which the totals count")
-        notes = [(letter, self.notes(c)) for letter, c in zip(LETTERS, self.columns, strict=False)]
-        return "\n".join([*lines, *together(notes)])
+        notes = together((letter, self.notes(column)) for letter, column in lettered)
+        return "\n".join([f"{self.graph}: {many}", *lines, *notes])
 
     def notes(self, column: Column) -> list[str]:
         """Return what is to be known of a column: what is assumed, ignored or missing."""
@@ -145,10 +141,9 @@ class SideBySide(Charted):
             flops = count_text(sum(part.flops or 0 for part in column.parts))
             shown = ms(sum(part.seconds or 0.0 for part in known), MARK[column.how])
             without = f"without {gone}" if gone else ""
-            if column.how == "modelled":
-                cells += [shown if known else "-", size, flops, without]
-            else:
-                cells += [shown if known else "-", without, size, flops, "", ""]
+            last = without if column.how == "modelled" else ""
+            total = shown if known else "-"
+            cells += said_of(column, [total, without, size, flops, "", last])
         return cells
 
     @override
@@ -166,28 +161,31 @@ class SideBySide(Charted):
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""
         rows = (
-            {
-                "segment": segment.name,
-                "scope": segment.scope,
-                "from": "; ".join(segment.lines),
-                "device": column.label,
-                "how": column.how,
-                "seconds": segment.seconds(number),
-                "spread": None if column.how == "modelled" else segment.spread(number),
-                "bytes": segment.bytes(number),
-                "flops": segment.flops(number),
-                "share": segment.share(number),
-                "bound": segment.bound(number),
-                "launches": len(segment.parts[number]),
-                "kernels": tuple(part.kernel for part in segment.parts[number]),
-                "missing": "; ".join(segment.missing(number)),
-            }
+            [cell(segment, number, column) for cell in COLUMNS.values()]
             for segment in self.segments
             for number, column in enumerate(self.columns)
         )
-        return frame(
-            "compare", COLUMNS, (list(row.values()) for row in rows), {"graph": self.graph}
-        )
+        return frame("compare", list(COLUMNS), rows, {"graph": self.graph})
+
+
+COLUMNS: Final[Mapping[str, Callable[[Segment, int, Column], object]]] = {
+    "segment": lambda segment, _number, _column: segment.name,
+    "scope": lambda segment, _number, _column: segment.scope,
+    "from": lambda segment, _number, _column: "; ".join(segment.lines),
+    "device": lambda _segment, _number, column: column.label,
+    "how": lambda _segment, _number, column: column.how,
+    "seconds": lambda segment, number, _: segment.seconds(number),
+    "spread": lambda segment, number, column: (
+        None if column.how == "modelled" else segment.spread(number)
+    ),
+    "bytes": lambda segment, number, _: segment.bytes(number),
+    "flops": lambda segment, number, _: segment.flops(number),
+    "share": lambda segment, number, _: segment.share(number),
+    "bound": lambda segment, number, _: segment.bound(number),
+    "launches": lambda segment, number, _: len(segment.parts[number]),
+    "kernels": lambda segment, number, _: tuple(part.kernel for part in segment.parts[number]),
+    "missing": lambda segment, number, _: "; ".join(segment.missing(number)),
+}
 
 
 def title(column: Column) -> str:
@@ -201,33 +199,32 @@ def title(column: Column) -> str:
     return f"{said}; {middle} ± {spread} ms for a whole run"
 
 
-def heads(letter: str, column: Column) -> list[tuple[str, str]]:
-    """Return the heads of a column's cells; a modelled time has no spread and no share."""
-    first = (">", f"{letter} {MARK[column.how]}ms")
-    if column.how == "modelled":
-        return [first, (">", "bytes"), (">", "flops"), ("<", "limit")]
-    return [first, ("<", "±"), (">", "bytes"), (">", "flops"), (">", "share"), ("<", "limit")]
+HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")
+
+
+def said_of(column: Column, cells: Sequence[T]) -> list[T]:
+    """Return what is said of a column: a modelled time has no spread and no share."""
+    left_out = (1, 4) if column.how == "modelled" else ()
+    return [cell for place, cell in enumerate(cells) if place not in left_out]
 
 
 def row_cells(segment: Segment, device: int, column: Column) -> list[str]:
     """Return what a table says of a segment on one device."""
     seconds, mark = segment.seconds(device), MARK[column.how]
     share, size, flops = segment.share(device), segment.bytes(device), segment.flops(device)
-    time = "no time" if seconds is None else ms(seconds, mark)
-    if not segment.parts[device]:
-        time = "no launch"
-    amounts = [
+    time, spread = "no launch", ""
+    if segment.parts[device]:
+        time = "no time" if seconds is None else ms(seconds, mark)
+        spread = "" if seconds is None else f"± {ms(segment.spread(device), mark)}"
+    cells = [
+        time,
+        spread,
         "" if size is None else size_text(size),
         "" if flops is None else count_text(flops),
+        "" if share is None else f"{share:.0%}",
+        segment.bound(device),
     ]
-    if column.how == "modelled":
-        return [time, *amounts, segment.bound(device)]
-    spread = (
-        ""
-        if not segment.parts[device] or seconds is None
-        else f"± {ms(segment.spread(device), mark)}"
-    )
-    return [time, spread, *amounts, "" if share is None else f"{share:.0%}", segment.bound(device)]
+    return said_of(column, cells)
 
 
 def together(labelled: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

@@ -21,7 +21,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Source, View
 from luminal_lab.core.printer import as_text
 from luminal_lab.machines.rates import size_text
-from luminal_lab.tables import aligned
+from luminal_lab.tables import aligned, heads
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.launches import LaunchTime, lines_text
 from luminal_lab.timing.timings import MARK
@@ -98,16 +98,7 @@ class Segment:
     _repr_mimebundle_ = as_text
 
 
-HEADER = [
-    ("<", "device"),
-    ("<", "launch"),
-    (">", "ms"),
-    ("<", "±"),
-    (">", "bytes"),
-    (">", "flops"),
-    (">", "share"),
-    ("<", "limit"),
-]
+HEADER = heads("< device < launch > ms < ± > bytes > flops > share < limit")
 
 
 def cells(part: LaunchTime) -> list[str]:

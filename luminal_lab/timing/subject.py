@@ -21,7 +21,6 @@ from luminal_lab.errors import (
     InputError,
     NotComputedError,
     nearest,
-    whole_number,
 )
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -29,7 +28,7 @@ from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.tensor.parameter import Parameter
-from luminal_lab.tensor.sizes import bind_dims
+from luminal_lab.tensor.sizes import bind_dims, named_sizes
 
 
 class TensorValue(Protocol):
@@ -112,7 +111,7 @@ def subject_of(
             "compare: nothing is retrieved, so that there is nothing to compute",
             hint="call retrieve() on the tensors whose values you want",
         )
-    sizes = _sizes(ir, dims or {})
+    sizes = _sizes(ir, dims)
     lent = {ir[name].id: parameter for name, parameter in cx.parameters.items() if name in ir}
     forms = {id: parameter.form for id, parameter in lent.items()}
     taken = (GenericCompiler(),) if passes is None else tuple(passes)
@@ -145,19 +144,12 @@ def subject_of(
     return ComparedGraph(ir, given, Environment(data_of, sizes, cx.step), "", sizes, taken)
 
 
-def _sizes(ir: IR, dims: Mapping[str, int]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for name, like in dims.items():
-        size = whole_number(like)
+def _sizes(ir: IR, dims: Mapping[str, int] | None) -> dict[str, int]:
+    sizes = named_sizes("compare", dims)
+    for name in sizes:
         if name not in ir.symbols:
             raise DimError(
                 f"compare: dims names {name!r}, and this graph has no such dim",
                 hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
             )
-        if size is None:
-            raise ArgumentError(
-                f"compare: dims gives {name!r} the size {like!r}",
-                hint=f'give a whole number, as in {{"{name}": 128}}',
-            )
-        sizes[name] = size
     return sizes

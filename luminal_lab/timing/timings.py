@@ -38,7 +38,7 @@ from luminal_lab.machines.rates import (
 )
 from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown, write_text
-from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.timing.comparison import Comparison
 
 SCHEMA = 1
@@ -240,7 +240,7 @@ class Timings(Charted, Displayed):
         if len(shown) > MOST_SHOWN:
             least = sorted((row.seconds for row in shown), reverse=True)[MOST_SHOWN - 1]
             shown = [row for row in shown if row.seconds >= least][:MOST_SHOWN]
-        header = [(side, self.unit if head == "ms" else head) for side, head in HEADER]
+        header = [(">", ""), (">", self.unit), *HEADER[1:]]
         lines = [title, *aligned(header, [self._cells(row) for row in shown])]
         hidden = len(self.rows) - len(shown)
         if hidden:
@@ -321,7 +321,7 @@ class Timings(Charted, Displayed):
             name: getattr(self, name)
             for name in ("graph", "how", "device", "threads", "clock", "warm_up", "date", "note")
         }
-        return frame("timings", COLUMNS, (list(_record(row).values()) for row in self.rows), about)
+        return frame("timings", COLUMNS, map(_record, self.rows), about)
 
     @override
     def plot(self, *others: Timings, theme: Theme = "auto") -> Any:
@@ -376,18 +376,7 @@ class Timings(Charted, Displayed):
 
 # -- parts -----------------------------------------------------------------------------------------
 
-HEADER: Final = [
-    (">", ""),
-    (">", "ms"),
-    ("<", "±"),
-    (">", "bytes"),
-    (">", "GB/s"),
-    (">", "GFLOP/s"),
-    (">", "share"),
-    ("<", "limit"),
-    ("<", "launch"),
-    ("<", "from"),
-]
+HEADER: Final = heads("> ms < ± > bytes > GB/s > GFLOP/s > share < limit < launch < from")
 COLUMNS: Final = """
 launch kind kernel node origin how seconds spread samples bytes flops gbytes gflops
 limit_seconds bound share
@@ -425,22 +414,9 @@ def _lines(origins: Sequence[str]) -> str:
     return "; ".join(origins[:2]) + more
 
 
-def _record(row: Timing) -> dict[str, object]:
-    return {
-        "launch": row.name,
-        "kind": row.kind,
-        "kernel": row.kernel,
-        "node": row.node,
-        "origin": _lines(row.origins),
-        "how": row.how,
-        "seconds": row.seconds,
-        "spread": row.spread,
-        "samples": row.samples,
-        "bytes": row.bytes,
-        "flops": row.flops,
-        "gbytes": row.gbytes,
-        "gflops": row.gflops,
-        "limit_seconds": None if row.limit is None else row.limit.seconds,
-        "bound": None if row.limit is None else row.limit.bound,
-        "share": row.share,
-    }
+def _record(row: Timing) -> list[object]:
+    """Return a row of the table; most columns are attributes."""
+    limit, bound = (None, None) if row.limit is None else row.limit
+    own = {"launch": row.name, "origin": _lines(row.origins), "limit_seconds": limit}
+    own["bound"] = bound
+    return [own[name] if name in own else getattr(row, name) for name in COLUMNS]

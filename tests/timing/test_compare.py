@@ -313,7 +313,7 @@ def test_a_device_cannot_be_measured_without_data():
         ({"rounds": 0}, ArgumentError, "compare: rounds is 0"),
         ({"warm_up": -1}, ArgumentError, "compare: warm_up is -1"),
         ({"dims": {"m": 3}}, DimError, "compare: dims names 'm', and this graph has no such dim"),
-        ({"dims": {"n": 1.5}}, ArgumentError, "compare: dims gives 'n' the size 1.5"),
+        ({"dims": {"n": 1.5}}, ArgumentError, "compare: dims gives the dim 'n' the size 1.5"),
     ],
 )
 def test_arguments_that_cannot_be(given, kind, message):
