@@ -96,14 +96,11 @@ static inline unsigned __activemask() {
 }
 #define LAB_REDUCE(NAME, T, F)                                                                    \
     static inline T NAME(unsigned mask, T v, LAB_LINE) {                                          \
-        return lab_fold(LAB_OF_SUM, v, 32, mask, F, lab_line);                                    \
+        return lab_fold(LAB_OF_SUM, v, 32, mask, F(), lab_line);                                  \
     }
-LAB_REDUCE(__reduce_add_sync, unsigned, lab_add())
-LAB_REDUCE(__reduce_add_sync, int, lab_add())
-LAB_REDUCE(__reduce_max_sync, unsigned, lab_greater())
-LAB_REDUCE(__reduce_max_sync, int, lab_greater())
-LAB_REDUCE(__reduce_min_sync, unsigned, lab_less())
-LAB_REDUCE(__reduce_min_sync, int, lab_less())
+LAB_REDUCE(__reduce_add_sync, unsigned, lab_add) LAB_REDUCE(__reduce_add_sync, int, lab_add)
+LAB_REDUCE(__reduce_max_sync, unsigned, lab_greater) LAB_REDUCE(__reduce_max_sync, int, lab_greater)
+LAB_REDUCE(__reduce_min_sync, unsigned, lab_less) LAB_REDUCE(__reduce_min_sync, int, lab_less)
 
 static inline int lab_counted(int is, int what, int line) {
     const int lane = (int)__ballot_sync(__activemask(), is, line), warp = (int)(lab_now->number / 32);

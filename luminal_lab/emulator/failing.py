@@ -20,27 +20,13 @@ SIGNALS: Final = {8: "it divides an integer by zero", 4: "it meets an illegal in
 """What signals other than those of wrong addresses say, as POSIX numbers them."""
 
 
-class Status(IntEnum):
-    """How a launch ends, in the order of runtime.cpp."""
-
-    FINE = 0
-    DIVERGED = 1
-    FAULT = 2
-    STOPPED = 3
-    TOO_LONG = 4
-    TOO_MANY = 5
-    TRAPPED = 6
-    NO_SHARED = 7
-    NO_MEMORY = 8
-    BAD_BARRIER = 9
-    BAD_COPY = 10
-    BAD_TILE = 11
-    NOT_BEGUN = 12
-    MISALIGNED = 13
-    TOO_MUCH_STATIC = 14
-    OUTSIDE_OWN = 15
-
-
+Status = IntEnum(
+    "Status",
+    "FINE DIVERGED FAULT STOPPED TOO_LONG TOO_MANY TRAPPED NO_SHARED NO_MEMORY BAD_BARRIER "
+    "BAD_COPY BAD_TILE NOT_BEGUN MISALIGNED TOO_MUCH_STATIC OUTSIDE_OWN",
+    start=0,
+)
+"""How a launch ends, in the order of runtime.cpp."""
 REFUSED: Final = {
     Status.BAD_BARRIER: (
         "it uses a barrier that counts bytes as it was not made",
@@ -71,27 +57,16 @@ class Job(ctypes.Structure):
     """A launch as the runtime has it, in the order of runtime.cpp."""
 
     _fields_ = (
-        ("entry", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("blocks", ctypes.c_uint * 3),
-        ("threads", ctypes.c_uint * 3),
+        *((name, ctypes.c_void_p) for name in ("entry", "arguments")),
+        *((name, ctypes.c_uint * 3) for name in ("blocks", "threads")),
         ("dynamic_bytes", ctypes.c_ulonglong * 8),
-        ("limit", ctypes.c_double),
-        ("status", ctypes.c_int),
-        ("signal", ctypes.c_int),
-        ("fault", ctypes.c_ulonglong),
+        *((name, ctypes.c_double) for name in ("limit", "seconds")),
+        *((name, ctypes.c_ulonglong) for name in ("most_static", "most_shared")),
+        *((name, ctypes.c_ulonglong) for name in ("static_bytes", "shared_bytes", "fault")),
         ("blocks_done", ctypes.c_longlong),
-        ("seconds", ctypes.c_double),
-        ("shared_bytes", ctypes.c_ulonglong),
-        ("waits_for_all", ctypes.c_int),
-        ("early_line", ctypes.c_int),
-        ("early_threads", ctypes.c_uint),
-        ("early_block", ctypes.c_uint),
-        ("most_static", ctypes.c_ulonglong),
-        ("most_shared", ctypes.c_ulonglong),
-        ("static_bytes", ctypes.c_ulonglong),
-        ("alignment", ctypes.c_uint),
-        ("is_store", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("waits_for_all", "status", "signal")),
+        *((name, ctypes.c_int) for name in ("is_store", "early_line")),
+        *((name, ctypes.c_uint) for name in ("early_threads", "early_block", "alignment")),
     )
 
 

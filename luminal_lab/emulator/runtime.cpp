@@ -42,25 +42,21 @@ struct Meeting {  // of lanes of a warp that do an operation together
     int kind, line, live;
 };
 
-struct Job {
+struct Job {  // as failing.py has it
     void (*entry)(void **);
     void **arguments;
     unsigned blocks[3], threads[3];
     lab_address dynamic_bytes[8];
-    double limit;
-    // What came of it.
-    int status, signal;
+    double limit, seconds;
+    lab_address most_static, most_shared;    // the bytes of shared memory that a block may have
+    lab_address static_bytes, shared_bytes;  // those that it has declared with their size, and all
     lab_address fault;
     long long blocks_done;
-    double seconds;
-    lab_address shared_bytes;
     int waits_for_all;  // also for threads that have returned
-    int early_line;     // of a barrier that did without such threads, how many and in which block
+    int status, signal, is_store;
+    int early_line;  // of a barrier that did without such threads, how many and in which block
     unsigned early_threads, early_block;
-    lab_address most_static, most_shared;  // the bytes of shared memory that a block may have
-    lab_address static_bytes;              // those that it has declared with their size
-    unsigned alignment;                    // what an address had to be a multiple of
-    int is_store;
+    unsigned alignment;  // what an address had to be a multiple of
 };
 
 struct Place {

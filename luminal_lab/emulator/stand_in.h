@@ -22,38 +22,32 @@ static const lab_runtime *lab_now;
     R lab_hook_##NAME(__VA_ARGS__)
 #define LAB_ONE(NAME, N, KIND)                                                                    \
     LAB_HOOK(void, NAME##N, void *p) { lab_now->touch(p, N, KIND, LAB_FROM); }
-#define LAB_SIZED(N)                                                                              \
+#define LAB_BOTH(NAME, N)                                                                         \
+    LAB_HOOK(void, NAME##N, void *p) {                                                            \
+        lab_now->touch(p, N, LAB_READ, LAB_FROM), lab_now->touch(p, N, LAB_WRITE, LAB_FROM);      \
+    }
+#define LAB_SIZED_HOOKS(N)                                                                        \
     LAB_ONE(read, N, LAB_READ) LAB_ONE(write, N, LAB_WRITE)                                       \
     LAB_ONE(unaligned_read, N, LAB_READ) LAB_ONE(unaligned_write, N, LAB_WRITE)                   \
     LAB_ONE(volatile_read, N, LAB_READ) LAB_ONE(volatile_write, N, LAB_WRITE)                     \
     LAB_ONE(unaligned_volatile_read, N, LAB_READ) LAB_ONE(unaligned_volatile_write, N, LAB_WRITE) \
-    LAB_HOOK(void, read_write##N, void *p) {                                                      \
-        lab_now->touch(p, N, LAB_READ, LAB_FROM), lab_now->touch(p, N, LAB_WRITE, LAB_FROM);      \
-    }                                                                                             \
-    LAB_HOOK(void, unaligned_read_write##N, void *p) {                                            \
-        lab_now->touch(p, N, LAB_READ, LAB_FROM), lab_now->touch(p, N, LAB_WRITE, LAB_FROM);      \
-    }
+    LAB_BOTH(read_write, N) LAB_BOTH(unaligned_read_write, N)
 extern "C" {
-LAB_SIZED(1) LAB_SIZED(2) LAB_SIZED(4) LAB_SIZED(8) LAB_SIZED(16)
+LAB_SIZED_HOOKS(1) LAB_SIZED_HOOKS(2) LAB_SIZED_HOOKS(4) LAB_SIZED_HOOKS(8) LAB_SIZED_HOOKS(16)
 LAB_HOOK(void, init, void) {}
 LAB_HOOK(void, func_entry, void *from) { lab_now->enter(from); }
 LAB_HOOK(void, func_exit, void) { lab_now->leave(); }
-LAB_HOOK(void, read_range, void *p, __SIZE_TYPE__ n) {
-    lab_now->touch(p, (unsigned)n, LAB_READ, LAB_FROM);
-}
-LAB_HOOK(void, write_range, void *p, __SIZE_TYPE__ n) {
-    lab_now->touch(p, (unsigned)n, LAB_WRITE, LAB_FROM);
-}
-LAB_HOOK(void *, memcpy, void *to, const void *at, __SIZE_TYPE__ n) {
-    lab_now->touch(at, (unsigned)n, LAB_READ, LAB_FROM);
-    lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
-    return __builtin_memcpy(to, at, n);
-}
-LAB_HOOK(void *, memmove, void *to, const void *at, __SIZE_TYPE__ n) {
-    lab_now->touch(at, (unsigned)n, LAB_READ, LAB_FROM);
-    lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
-    return __builtin_memmove(to, at, n);
-}
+#define LAB_RANGE(NAME, KIND)                                                                     \
+    LAB_HOOK(void, NAME##_range, void *p, __SIZE_TYPE__ n) {                                      \
+        lab_now->touch(p, (unsigned)n, KIND, LAB_FROM);                                           \
+    }
+#define LAB_COPIED(NAME)                                                                          \
+    LAB_HOOK(void *, NAME, void *to, const void *at, __SIZE_TYPE__ n) {                           \
+        lab_now->touch(at, (unsigned)n, LAB_READ, LAB_FROM);                                      \
+        lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);                                     \
+        return __builtin_##NAME(to, at, n);                                                       \
+    }
+LAB_RANGE(read, LAB_READ) LAB_RANGE(write, LAB_WRITE) LAB_COPIED(memcpy) LAB_COPIED(memmove)
 LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
     lab_now->touch(to, (unsigned)n, LAB_WRITE, LAB_FROM);
     return __builtin_memset(to, value, n);

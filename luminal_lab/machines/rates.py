@@ -211,11 +211,7 @@ class PeakRates:
     @classmethod
     def from_json(cls, text: str) -> PeakRates:
         """Read what `to_json` has written."""
-        return cls.from_object(read_json("rates", text, SCHEMA))
-
-    @classmethod
-    def from_object(cls, given: dict[str, Any]) -> PeakRates:
-        """Return the rates that a JSON object holds."""
+        given = read_json("rates", text, SCHEMA)
         try:
             rates = read(cls, given, "rates")
             check_rates(rates)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, cast
 
-from luminal_lab.core.op import mentioned
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.facts.specifications import (
     bare_name,
@@ -24,7 +23,7 @@ from luminal_lab.devices.facts.specifications import (
 )
 from luminal_lab.devices.gpu.program import GPULaunch, GPUProgram
 from luminal_lab.devices.runtime.worklist import Worklist
-from luminal_lab.errors import DeviceError, DimError, InputError, UnknownNameError
+from luminal_lab.errors import DeviceError, InputError, UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
@@ -34,7 +33,7 @@ from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.timing.launches import Covering, LaunchTime
-from luminal_lab.timing.measure import measured
+from luminal_lab.timing.measure import check_dims, measured
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
 from luminal_lab.timing.timings import CACHED, How
@@ -146,14 +145,12 @@ def fused(
     return compilation, uses
 
 
-def modelled_column(
-    subject: ComparedGraph, specification: Specification, label: str = ""
-) -> Column:
+def modelled_column(subject: ComparedGraph, specification: Specification) -> Column:
     """Return the least times that a device's figures allow, of the CPU's kernels."""
     compilation, uses = fused(subject)
     note = "its kernels are those that the CPU's passes fuse: a compiler for it may fuse others"
     notes = () if specification.dialect == "c" else (note,)
-    return column_of_model(compilation, uses, subject.dims, specification, label, notes)
+    return column_of_model(compilation, uses, subject.dims, specification, notes)
 
 
 def column_of_model(
@@ -161,11 +158,10 @@ def column_of_model(
     uses: Sequence[KernelUse],
     dims: Mapping[str, int],
     specification: Specification,
-    label: str = "",
     notes: tuple[str, ...] = (),
 ) -> Column:
     """Return the least times of some kernels on a device."""
-    check_dims(compilation, dims)
+    check_dims("compare", compilation.ir, dims, "compare(cx, devices")
     covering = Covering(compilation)
     ignored: dict[str, None] = {}
     parts: list[LaunchTime] = []
@@ -180,7 +176,7 @@ def column_of_model(
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
     return Column(
-        label or specification.name,
+        specification.name,
         "modelled",
         specification.name,
         "",
@@ -190,18 +186,6 @@ def column_of_model(
     )
 
 
-def check_dims(compilation: Compilation, dims: Mapping[str, int]) -> None:
-    """Raise unless every dim that a graph mentions has a size."""
-    ir = compilation.ir
-    needed = mentioned([type for node in ir for type in node.types], [node.op for node in ir])
-    for name in needed:
-        if name not in dims:
-            raise DimError(
-                f"compare: the dim {name!r} has no size, and without data none is known",
-                hint=f'give it one, as in compare(cx, devices, dims={{"{name}": 128}})',
-            )
-
-
 # -- on a GPU --------------------------------------------------------------------------------------
 
 
@@ -209,12 +193,13 @@ def gpu_column(
     subject: ComparedGraph,
     device: Pipeline,
     specification: Specification | None,
-    label: str,
+    kind: str,
     *,
     rounds: int,
     warm_up: int,
 ) -> Column:
     """Return the times of a graph's launches on a GPU; modelled where it is not here."""
+    label = kind if specification is None else specification.name
     compilation = subject.compiled(device)
     program = cast("GPUProgram", compilation.runner)
     covering = Covering(compilation)
@@ -232,7 +217,7 @@ def gpu_column(
         assert specification is not None
         uses = [KernelUse(launch.node, launch.kernel) for launch in program.launches]
         said = (f"not measured: {why}",)
-        return column_of_model(compilation, uses, subject.dims, specification, label, said)
+        return column_of_model(compilation, uses, subject.dims, specification, said)
     if specification is None:
         with suppress(UnknownNameError):
             specification = known_specification(here)

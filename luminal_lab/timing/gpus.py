@@ -29,8 +29,7 @@ class CUDA:
         """Return all launches of a graph, with their times."""
         card = _named(self.card, "cuda", "CUDA")
         device = CUDACompiler(arch=None if card is None else card.arch, tf32=self.tf32)
-        label = "CUDA" if card is None else card.name
-        return gpu_column(subject, device, card, label, rounds=rounds, warm_up=warm_up)
+        return gpu_column(subject, device, card, "CUDA", rounds=rounds, warm_up=warm_up)
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,8 @@ class Metal:
     def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
         chip = _named(self.chip, "metal", "Metal")
-        label = "Metal" if chip is None else chip.name
         device = MetalCompiler(chip=self.chip)
-        return gpu_column(subject, device, chip, label, rounds=rounds, warm_up=warm_up)
+        return gpu_column(subject, device, chip, "Metal", rounds=rounds, warm_up=warm_up)
 
 
 def _named(name: str | None, dialect: str, kind: str) -> Specification | None:

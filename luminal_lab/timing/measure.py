@@ -65,10 +65,14 @@ def measured(
                 for step in steps:
                     seconds.setdefault(step.node.id, []).append(step.seconds)
             bar.step()
-    threads = program.threads if isinstance(program, CPUProgram) else 1
-    gpu = program if isinstance(program, GPUProgram) else None
+    device = cpu_name() if program is not None else f"{cpu_name()} (NumPy's interpreter)"
+    clock, threads = CLOCK, 1
+    if isinstance(program, CPUProgram):
+        clock, threads = C_CLOCK, program.threads
+    elif isinstance(program, GPUProgram):
+        device, clock = program.device, program.clock
     # What this machine's processor can do at most says nothing of a GPU.
-    rates = opened(peak_rates) if gpu is None else None
+    rates = None if isinstance(program, GPUProgram) else opened(peak_rates)
     maker = _RowMaker(
         graph, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
     )
@@ -78,9 +82,9 @@ def measured(
     return Timings(
         ir.name,
         tuple(rows),
-        device=_device(program) if gpu is None else gpu.device,
+        device=device,
         threads=threads,
-        clock=_clock(program) if gpu is None else gpu.clock,
+        clock=clock,
         warm_up=warm_up,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         whole=tuple(whole),
@@ -88,14 +92,6 @@ def measured(
         note="\n".join(notes),
         busy=load.others,
     )
-
-
-def _device(program: object) -> str:
-    return cpu_name() if program is not None else f"{cpu_name()} (NumPy's interpreter)"
-
-
-def _clock(program: object) -> str:
-    return C_CLOCK if isinstance(program, CPUProgram) else CLOCK
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"
@@ -127,19 +123,24 @@ def modelled(
     Limit(seconds=0.0004, bound='memory')
     """
     sizes = dict(dims or {})
-    needed = mentioned([type for node in ir for type in node.types], [node.op for node in ir])
-    missing = [name for name in needed if name not in sizes]
-    if missing:
-        raise DimError(
-            f"time: the dim {missing[0]!r} has no size, and without data none is known",
-            where=str(here() or "") or None,
-            hint=f'give it one, as in time(model=…, dims={{"{missing[0]}": 128}})',
-        )
+    check_dims("time", ir, sizes, "time(model=…")
     many = rates.threads if threads is None else threads
     live = ir.ancestors(ir.output_ids)
     maker = _RowMaker(ir, sizes, rates, many)
     rows = [maker.row(node, None) for node in ir.nodes if node.id in live and is_work(node)]
     return Timings(ir.name, tuple(rows), "modelled", rates.device, many, rates=rates)
+
+
+def check_dims(asking: str, ir: IR, dims: Mapping[str, int], call: str) -> None:
+    """Raise unless every dim that a graph mentions has a size."""
+    needed = mentioned([type for node in ir for type in node.types], [node.op for node in ir])
+    for name in needed:
+        if name not in dims:
+            raise DimError(
+                f"{asking}: the dim {name!r} has no size, and without data none is known",
+                where=str(here() or "") or None,
+                hint=f'give it one, as in {call}, dims={{"{name}": 128}})',
+            )
 
 
 def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit | None:

@@ -18,8 +18,9 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.timing.column import Column, KernelUse, check_dims, fused
+from luminal_lab.timing.column import Column, KernelUse, fused
 from luminal_lab.timing.launches import Covering, LaunchTime
+from luminal_lab.timing.measure import check_dims
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
@@ -46,7 +47,7 @@ class Recorded:
         """Return all launches of a graph, with the times that were recorded."""
         recording = self.recording
         compilation, uses = self._uses(subject)
-        check_dims(compilation, subject.dims)
+        check_dims("compare", compilation.ir, subject.dims, "compare(cx, devices")
         covering, limits = Covering(compilation), self._specification()
         notes = [f"{recording.driver}; clock {recording.clock}"]
         parts: list[LaunchTime] = []

@@ -238,12 +238,10 @@ class _Groups:
 
     def of(self, member: object) -> object:
         """Return what stands for the group of something."""
-        root = member
-        while self.parent.setdefault(root, root) != root:
-            root = self.parent[root]
-        while self.parent[member] != root:
-            self.parent[member], member = root, self.parent[member]
-        return root
+        while (parent := self.parent.setdefault(member, member)) != member:
+            self.parent[member] = self.parent[parent]  # the next one who asks has half the way
+            member = parent
+        return member
 
     def join(self, first: object, *others: object) -> None:
         """Put things into one group."""

@@ -27,16 +27,9 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import PassLike
+from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import bind_dims, named_sizes
-
-
-class TensorValue(Protocol):
-    """A tensor of a session's."""
-
-    def numpy(self) -> Array:
-        """Return its value."""
-        ...
 
 
 class TimedSession(Protocol):
@@ -54,7 +47,7 @@ class TimedSession(Protocol):
         """The parameters that it borrows, by the names of their inputs."""
         ...
 
-    def __getitem__(self, name: str) -> TensorValue:
+    def __getitem__(self, name: str) -> Tensor:
         """Return the tensor with a name."""
         ...
 
