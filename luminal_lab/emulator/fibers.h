@@ -19,22 +19,22 @@ static lab_context lab_fiber(char *, unsigned long long bytes, void (*body)(void
     return CreateFiberEx(4096, bytes, 0, lab_fiber_body, (void *)body);
 }
 
-static void *lab_map(unsigned long long bytes) {
+LAB_EXPORT void *lab_map(unsigned long long bytes) {
     return VirtualAlloc(0, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
-static void lab_forbid(void *at, unsigned long long bytes) {
+LAB_EXPORT void lab_forbid(void *at, unsigned long long bytes) {
     DWORD old;
     VirtualProtect(at, bytes, PAGE_NOACCESS, &old);
 }
 
-static void lab_unmap(void *at, unsigned long long) { VirtualFree(at, 0, MEM_RELEASE); }
+LAB_EXPORT void lab_unmap(void *at, unsigned long long) { VirtualFree(at, 0, MEM_RELEASE); }
 
 #else
 
 #include <sys/mman.h>
 
-static void *lab_map(unsigned long long bytes) {
+LAB_EXPORT void *lab_map(unsigned long long bytes) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 #ifdef MAP_NORESERVE
     flags |= MAP_NORESERVE;
@@ -43,9 +43,9 @@ static void *lab_map(unsigned long long bytes) {
     return at == MAP_FAILED ? 0 : at;
 }
 
-static void lab_forbid(void *at, unsigned long long bytes) { mprotect(at, bytes, PROT_NONE); }
+LAB_EXPORT void lab_forbid(void *at, unsigned long long bytes) { mprotect(at, bytes, PROT_NONE); }
 
-static void lab_unmap(void *at, unsigned long long bytes) { munmap(at, bytes); }
+LAB_EXPORT void lab_unmap(void *at, unsigned long long bytes) { munmap(at, bytes); }
 
 typedef void *lab_context;
 

@@ -178,9 +178,9 @@ class Runtime:
         self.findings = function("findings", void, address(ctypes.c_int))
         self.element = function("element", ctypes.c_int, ctypes.c_int)
         self.last_line = function("last_line", ctypes.c_int)
-        self.memory = function("memory", void, size)
-        self.close = function("close", None, void, size)
-        self.release = function("release", None, void, size)
+        self.memory = function("map", void, size)
+        self.close = function("forbid", None, void, size)
+        self.release = function("unmap", None, void, size)
 
 
 @functools.cache

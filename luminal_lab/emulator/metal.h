@@ -54,6 +54,9 @@ template <class T, int... I> struct lab_parts {
     const T &operator[](int k) const { return all[k]; }                                           \
     template <int... I> vec<T, sizeof...(I)> get() const { return {all[I]...}; }                  \
     template <int... I> lab_parts<T, I...> set() { return {all}; }                                \
+    vec(T s) {                                                                                    \
+        for (int k = 0; k < N; k++) all[k] = s;                                                   \
+    }                                                                                             \
     template <class U> explicit vec(const vec<U, N> &v) {                                         \
         for (int k = 0; k < N; k++) all[k] = (T)v[k];                                             \
     }
@@ -65,7 +68,6 @@ template <class T> struct alignas(2 * sizeof(T)) vec<T, 2> {
         struct { T r, g; };
     };
     LAB_INDEXED(2)
-    vec(T s) : all{s, s} {}
     vec(T x, T y) : all{x, y} {}
 };
 
@@ -76,7 +78,6 @@ template <class T> struct alignas(4 * sizeof(T)) vec<T, 3> {
         struct { T r, g, b; };
     };
     LAB_INDEXED(3)
-    vec(T s) : all{s, s, s} {}
     vec(T x, T y, T z) : all{x, y, z} {}
     vec(vec<T, 2> v, T z) : all{v[0], v[1], z} {}
 };
@@ -88,7 +89,6 @@ template <class T> struct alignas(4 * sizeof(T)) vec<T, 4> {
         struct { T r, g, b, a; };
     };
     LAB_INDEXED(4)
-    vec(T s) : all{s, s, s, s} {}
     vec(T x, T y, T z, T w) : all{x, y, z, w} {}
     vec(vec<T, 2> a, vec<T, 2> b) : all{a[0], a[1], b[0], b[1]} {}
     vec(vec<T, 3> a, T w) : all{a[0], a[1], a[2], w} {}
@@ -100,12 +100,10 @@ template <class T> struct alignas(4 * sizeof(T)) vec<T, 4> {
         return a;                                                                                 \
     }                                                                                             \
     template <class T, int N> static inline vec<T, N> operator OP(vec<T, N> a, lab_same<T> b) {   \
-        for (int k = 0; k < N; k++) a[k] = a[k] OP b;                                             \
-        return a;                                                                                 \
+        return a OP vec<T, N>(b);                                                                 \
     }                                                                                             \
     template <class T, int N> static inline vec<T, N> operator OP(lab_same<T> a, vec<T, N> b) {   \
-        for (int k = 0; k < N; k++) b[k] = a OP b[k];                                             \
-        return b;                                                                                 \
+        return vec<T, N>(a) OP b;                                                                 \
     }                                                                                             \
     template <class T, int N> static inline vec<T, N> &operator OP##=(vec<T, N> &a, vec<T, N> b) { \
         return a = a OP b;                                                                        \

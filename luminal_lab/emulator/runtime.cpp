@@ -625,7 +625,3 @@ LAB_EXPORT const Finding *lab_findings(int *given) {
 LAB_EXPORT int lab_element(int region) { return places[region - SHARED_REGION].element; }
 
 LAB_EXPORT int lab_last_line(void) { return last_line; }
-
-LAB_EXPORT void *lab_memory(lab_address bytes) { return lab_map(bytes); }
-LAB_EXPORT void lab_close(void *at, lab_address bytes) { lab_forbid(at, bytes); }
-LAB_EXPORT void lab_release(void *at, lab_address bytes) { lab_unmap(at, bytes); }

@@ -72,19 +72,17 @@ enum { LAB_LEADS_ON = -1 };
 #else
 enum { LAB_LEADS_ON = 2 };  // to a load or store, which gcc looks at as well
 #endif
-#define LAB_REPORT(NAME)                                                                          \
-    extern "C" {                                                                                  \
-    LAB_QUIET void lab_report_##NAME(const lab_asked *, __SIZE_TYPE__)                            \
-        __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_" #NAME);                         \
-    void lab_report_##NAME(const lab_asked *asked, __SIZE_TYPE__ at) {                            \
-        if (asked->does == LAB_LEADS_ON) return;                                                  \
-        const int line = (int)asked->at.line, is_write = asked->does == 1;                        \
-        const unsigned to = 1u << asked->power;                                                   \
-        if (at % to == 0) lab_now->outside(is_write, line, __builtin_return_address(0));          \
-        else lab_now->misaligned((const void *)at, to, is_write, line, __builtin_return_address(0)); \
-    }                                                                                             \
-    }
-LAB_REPORT(type_mismatch_v1)
+#define LAB_CHECK(NAME) __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_" #NAME)
+extern "C" {
+LAB_QUIET void lab_report_address(const lab_asked *, __SIZE_TYPE__) LAB_CHECK(type_mismatch_v1);
+void lab_report_address(const lab_asked *asked, __SIZE_TYPE__ at) {
+    if (asked->does == LAB_LEADS_ON) return;
+    const int line = (int)asked->at.line, is_write = asked->does == 1;
+    const unsigned to = 1u << asked->power;
+    if (at % to == 0) lab_now->outside(is_write, line, __builtin_return_address(0));
+    else lab_now->misaligned((const void *)at, to, is_write, line, __builtin_return_address(0));
+}
+}
 
 // A subscript of an array that a thread has for itself: where it stands (gcc says its end, clang its
 // beginning), of how many; others are looked at by their address.
@@ -95,8 +93,7 @@ struct lab_indexed {
     const struct { unsigned short kind, info; char name[1]; } *type;
 };
 extern "C" {
-LAB_QUIET void lab_report_bounds(const lab_indexed *, __SIZE_TYPE__)
-    __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_out_of_bounds");
+LAB_QUIET void lab_report_bounds(const lab_indexed *, __SIZE_TYPE__) LAB_CHECK(out_of_bounds);
 void lab_report_bounds(const lab_indexed *asked, __SIZE_TYPE__) {
     unsigned depth = 0;
     for (const char *c = asked->type->name; *c; c++) depth += *c == '[';

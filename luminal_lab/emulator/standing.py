@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from typing_extensions import override
 
 from luminal_lab.emulator.library import LaunchFacts, runtime
@@ -128,13 +129,7 @@ def ranges(numbers: Sequence[int]) -> str:
     >>> ranges([0, 1, 2, 5])
     '0 to 2, 5'
     """
-    parts: list[str] = []
-    start = last = numbers[0]
-    for number in [*numbers[1:], -1]:
-        if number == last + 1:
-            last = number
-            continue
-        parts.append(str(start) if start == last else f"{start} to {last}")
-        start = last = number
+    runs = np.split(np.asarray(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
     shown = parts[:8]
     return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
