@@ -67,17 +67,14 @@ __asm__(".text\n.p2align 4\n.globl " LAB_SYMBOL "\n" LAB_SYMBOL ":\n"
         "  retq\n");
 enum { LAB_RETURN = 6 };
 #else
+#define LAB_KEPT(MOVE)                                                                            \
+    MOVE " x19, x20, [sp]\n" MOVE " x21, x22, [sp, #16]\n" MOVE " x23, x24, [sp, #32]\n"          \
+    MOVE " x25, x26, [sp, #48]\n" MOVE " x27, x28, [sp, #64]\n" MOVE " x29, x30, [sp, #80]\n"     \
+    MOVE " d8, d9, [sp, #96]\n" MOVE " d10, d11, [sp, #112]\n" MOVE " d12, d13, [sp, #128]\n"     \
+    MOVE " d14, d15, [sp, #144]\n"
 __asm__(".text\n.p2align 4\n.globl " LAB_SYMBOL "\n" LAB_SYMBOL ":\n"
-        "  sub sp, sp, #160\n"
-        "  stp x19, x20, [sp]\n  stp x21, x22, [sp, #16]\n  stp x23, x24, [sp, #32]\n"
-        "  stp x25, x26, [sp, #48]\n  stp x27, x28, [sp, #64]\n  stp x29, x30, [sp, #80]\n"
-        "  stp d8, d9, [sp, #96]\n  stp d10, d11, [sp, #112]\n  stp d12, d13, [sp, #128]\n"
-        "  stp d14, d15, [sp, #144]\n"
-        "  mov x9, sp\n  str x9, [x0]\n  mov sp, x1\n"
-        "  ldp x19, x20, [sp]\n  ldp x21, x22, [sp, #16]\n  ldp x23, x24, [sp, #32]\n"
-        "  ldp x25, x26, [sp, #48]\n  ldp x27, x28, [sp, #64]\n  ldp x29, x30, [sp, #80]\n"
-        "  ldp d8, d9, [sp, #96]\n  ldp d10, d11, [sp, #112]\n  ldp d12, d13, [sp, #128]\n"
-        "  ldp d14, d15, [sp, #144]\n"
+        "  sub sp, sp, #160\n" LAB_KEPT("  stp")
+        "  mov x9, sp\n  str x9, [x0]\n  mov sp, x1\n" LAB_KEPT("  ldp")
         "  add sp, sp, #160\n  ret\n");
 enum { LAB_RETURN = 11 };
 #endif
