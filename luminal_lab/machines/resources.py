@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from luminal_lab.errors import ArgumentError, UnknownNameError, nearest, whole_number
 from luminal_lab.machines.cards import CARDS as KNOWN, capability_of
-from luminal_lab.machines.figures import Capability
+from luminal_lab.machines.figures import Specification
 
 WARP = 32
 MOST_THREADS = 1024
@@ -43,9 +43,9 @@ class Resources:
     threads: int = 0
     """How many threads its blocks may have; 0 where it does not say."""
 
-    def occupancy(self, card: str | Card, threads: int | None = None) -> Occupancy:
+    def occupancy(self, card: str | Specification, threads: int | None = None) -> Occupancy:
         """Return how many blocks of it a card runs at once on each multiprocessor."""
-        known = card if isinstance(card, Card) else card_of(card)
+        known = card if isinstance(card, Specification) else card_of(card)
         many = whole_number(self.threads if threads is None else threads)
         if many is None or many < (threads is not None):
             raise ArgumentError(
@@ -83,29 +83,17 @@ class CompiledCUDA:
         return reduce(Resources.most, self.resources.values(), Resources())
 
 
-@dataclass(frozen=True)
-class Card:
-    """A GPU of NVIDIA's by its name, and what its cores hand out."""
-
-    name: str
-    arch: str
-    has: Capability
-
-
-CARDS: Final[Mapping[str, Card]] = MappingProxyType(
-    {
-        # Forms of a card with more memory or less have the same cores.
-        (name := re.sub(r" \d+ GB$", "", card.name)): Card(name, card.arch.rstrip("a"), has)
-        for card in KNOWN
-        if card.arch is not None and (has := capability_of(card.arch)) is not None
-    }
+CARDS: Final[Mapping[str, Specification]] = MappingProxyType(
+    # Forms of a card with more memory or less have the same cores.
+    {re.sub(r" \d+ GB$", "", card.name): card for card in KNOWN if card.arch is not None}
 )
+"""The GPUs of NVIDIA's by their names."""
 
 
-def card_of(name: str) -> Card:
+def card_of(name: str) -> Specification:
     """Return a card by its name, as people or drivers write it, or by its architecture.
 
-    >>> card_of("NVIDIA GeForce RTX 4090").arch, card_of("sm_90a").name
+    >>> card_of("NVIDIA GeForce RTX 4090").arch, card_of("sm_90").name
     ('sm_89', 'H100')
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
@@ -115,12 +103,12 @@ def card_of(name: str) -> Card:
     words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
     # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
     starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
-    for card in CARDS.values():
-        plain = card.name.lower().replace(" ", "")
+    for known, card in CARDS.items():
+        plain = known.lower().replace(" ", "")
         if any(re.match(rf"{plain}(?!\d)", start) for start in starts):
             return card
     for card in CARDS.values():
-        if name in (card.arch, f"{card.arch}a"):
+        if card.arch is not None and name.rstrip("a") == card.arch.rstrip("a"):
             return card
     hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
     raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)
@@ -143,31 +131,33 @@ class Occupancy:
         return f"{many}, {self.share:.0%} of the warps; limited by {self.limit}"
 
 
-def occupancy(resources: Resources, threads: int, card: Card) -> Occupancy:
+def occupancy(resources: Resources, threads: int, card: Specification) -> Occupancy:
     """Return how many blocks of `threads` a card runs at once on each multiprocessor.
 
     >>> print(occupancy(Resources(registers=40, shared=16640), 256, CARDS["H100"]))
     6 blocks, 75% of the warps; limited by registers
     """
+    has = capability_of(card.arch or "")
+    assert has is not None, "cards of the table are of known architectures"
     warps = max(1, ceil(threads / WARP))
-    limits = {"blocks": card.has.blocks, "warps": card.has.warps // warps}
+    limits = {"blocks": has.blocks, "warps": has.warps // warps}
     if threads > MOST_THREADS:
         limits["threads of a block"] = 0
-    if resources.registers > card.has.thread_registers:
+    if resources.registers > has.thread_registers:
         limits["registers"] = 0
     elif resources.registers:
-        each = _pieces(resources.registers * WARP, card.has.register_piece)
-        fit = card.has.registers // card.has.quarters // each * card.has.quarters
+        each = _pieces(resources.registers * WARP, has.register_piece)
+        fit = has.registers // has.quarters // each * has.quarters
         limits["registers"] = fit // warps
     if resources.shared:
-        each = _pieces(resources.shared + card.has.reserved, card.has.shared_piece)
-        fits = resources.shared <= card.has.block_shared
-        limits["shared memory"] = card.has.shared // each if fits else 0
+        each = _pieces(resources.shared + has.reserved, has.shared_piece)
+        fits = resources.shared <= has.block_shared
+        limits["shared memory"] = has.shared // each if fits else 0
     blocks = min(limits.values())
     # Of limits that are equal the one that the kernel can do something about is named.
     limit = next(name for name in reversed(limits) if limits[name] == blocks)
     limit = "threads of a block" if threads > MOST_THREADS else limit
-    return Occupancy(blocks, blocks * warps, blocks * warps / card.has.warps, limit)
+    return Occupancy(blocks, blocks * warps, blocks * warps / has.warps, limit)
 
 
 def _pieces(size: int, piece: int) -> int:
