@@ -11,6 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock

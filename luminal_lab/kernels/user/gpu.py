@@ -26,6 +26,7 @@ from luminal_lab.errors import DefinitionError, DimError, DTypeError
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
+from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     COMMENT,
     DEFINE,
@@ -239,15 +240,17 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     )
     function = function_name(name)
     is_by_host = any(isinstance(node.op, HostCall) for node in op.body)
+    source = _embedded(op, header, function)
     return Kernel(
         name,
         None,
-        _embedded(op, header, function),
+        source,
         (Phase(function, blocks, threads),),
         given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         given_numbers=numbers,
         cost=use.cost,
+        uses=frozenset(functions_in(source)),
         dialect=op.dialect,
         # What a function of a session's computes is not known here.
         meaning=Meaning(

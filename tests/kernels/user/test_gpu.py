@@ -10,6 +10,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted, LabError
+from luminal_lab.kernels.dialect import CUDA as CUDA_DIALECT
+from luminal_lab.kernels.render.gpu.program import gpu_source
 from tests.expect import error_of
 
 HEADER = "f(x: f32[n]) -> (y: f32[n])"
@@ -106,6 +108,31 @@ def test_it_runs_within_a_program(dialect: str):
         if "y[(left" in line or "y[left" in line
     )
     assert wrong in seen.transactions
+
+
+def test_what_it_calls_of_the_prelude_comes_with_it():
+    summed = ll.kernel(
+        """
+        // kernel summed(x: f32[64]) -> (y: f32[1])
+        extern "C" __global__ void summed(const float *x, float *y) {
+            __shared__ float parts[2];
+            const float all = lab_block_sum_f32(x[threadIdx.x], parts, 64);
+            if (threadIdx.x == 0) y[0] = all;
+        }
+        """,
+        dialect="cuda",
+        blocks=1,
+        threads=64,
+        meaning=lambda x: x.sum(0, keepdims=True),
+    )
+    cx = ll.Graph()
+    summed(cx.tensor((64,), name="x")).retrieve()
+    cx.compile(ll.CUDACompiler(arch="sm_80"))
+    kernel = cx.kernels["summed"]
+    assert "float lab_block_sum_f32(" in gpu_source([kernel], CUDA_DIALECT)
+    seen = kernel.emulate(trace=True)
+    assert seen.agrees
+    assert not seen.findings
 
 
 @pytest.mark.parametrize("dialect", SOURCES)
