@@ -15,7 +15,7 @@ from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ir import Node
 from luminal_lab.devices.cpu.plan import CPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import LaunchSpan
+from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, write_over
@@ -151,7 +151,7 @@ class CPURun(DeviceRun[CPUBound]):
         self.by_numpy(node)
 
     @override
-    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         if slot in self.blocks:
             return self.blocks[slot].array(shape, dtype)
         offset = self.bound.memory.offsets.get(slot)

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from pathlib import Path
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 import numpy as np
@@ -166,12 +165,7 @@ class TrialProcess:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._leave()
 
     def _leave(self) -> None:

@@ -34,7 +34,7 @@ from luminal_lab.devices.cpu.trial import (
 )
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.devices.cpu.trial_report import INDEX, ArrayName, words
-from luminal_lab.devices.runtime.plan import LaunchSpan
+from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
@@ -137,14 +137,12 @@ class CPUTrial(CPURun):
         ]
 
     @override
-    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         area, offset = self.place_of[slot]
         return self.trial.array(area, shape, dtype, offset)
 
     @override
-    def fetched(
-        self, id: int, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-    ) -> Array:
+    def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         return self.array(slot, shape, dtype).copy()
 
     # -- running -----------------------------------------------------------------------------------

@@ -259,12 +259,8 @@ def _known(source: str, arch: str, folder: str | Path | None) -> CompiledCUDA | 
 def _packed(compiled: CompiledCUDA) -> bytes:
     """Return what is kept on disk: a line of JSON, and the machine code."""
     resources = {name: asdict(taken) for name, taken in compiled.resources.items()}
-    facts = {
-        "arch": compiled.arch,
-        "log": compiled.log,
-        "ptx": compiled.ptx,
-        "resources": resources,
-    }
+    texts = {"arch": compiled.arch, "log": compiled.log, "ptx": compiled.ptx}
+    facts = {**texts, "resources": resources}
     return json.dumps(facts).encode() + b"\n" + compiled.cubin
 
 

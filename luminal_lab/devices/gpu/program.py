@@ -18,8 +18,8 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.gpu.engine import Engine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
 from luminal_lab.devices.gpu.run import GPURun
-from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
-from luminal_lab.devices.runtime.plan import RunRequest
+from luminal_lab.devices.runtime.blocks import BlockPool
+from luminal_lab.devices.runtime.plan import NumpyType, RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.devices.runtime.worklist import Maker, NodeWork
@@ -119,10 +119,6 @@ class GPUProgram(DeviceProgram[GPUPlan]):
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def arena(self, size: int) -> Memory:
-        """Return the memory that temporaries share, a larger one if it must be."""
-        return self.kept("arena", size)
-
     def kept(self, key: object, size: int) -> Memory:
         """Return the memory that is kept for something, a larger one if it must be."""
         memory = self._memory.pop(key, None)
@@ -142,10 +138,6 @@ class GPUProgram(DeviceProgram[GPUPlan]):
             self._versions[slot] = version
         return location
 
-    def state(self, size: int) -> MemoryBlock:
-        """Return memory for what is carried from run to run."""
-        return self.blocks.take(size)
-
     def lies_open(self, slots: Sequence[int]) -> bool:
         """Return whether an output lies where the host sees it: all do, or what is carried."""
         if self.engine.sees_all:
@@ -158,11 +150,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         slot_of = self.list.slot_of
         return frozenset(slot_of[new] for new, _ in self.ir.carries if new in slot_of)
 
-    def result(self, slots: tuple[int, ...], size: int) -> Memory:
-        """Return the memory of an output from which it is copied."""
-        return self.kept(slots, size)
-
-    def fresh(self, id: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def fresh(self, id: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         """Return an array for an output that is copied; the last one's, if that may be."""
         if not self.reuse_outputs:
             return np.empty(shape, dtype)

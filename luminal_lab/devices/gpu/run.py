@@ -14,7 +14,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.devices.gpu.engine import Engine, Location, PlacedLaunch
 from luminal_lab.devices.gpu.plan import GPUBound
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import LaunchSpan
+from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import DeviceRun
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import look, opened, write_over
@@ -72,7 +72,7 @@ class GPURun(DeviceRun[GPUBound]):
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
         """Return memory with a copy of a carried input, which may be written over."""
-        block = self.program.state(self.bound.owned[slot])
+        block = self.program.blocks.take(self.bound.owned[slot])
         self.held.append(block.array((0,), NO_BYTES))
         location = Location(block, 0, self.bound.owned[slot])
         self.engine.upload(location, np.require(array, requirements=("C", "A")))
@@ -81,7 +81,7 @@ class GPURun(DeviceRun[GPUBound]):
     @override
     def find_outputs(self) -> None:
         program, sized = self.program, self.bound
-        arena = program.arena(sized.memory.arena_bytes)
+        arena = program.kept("arena", sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
             self.places[slot] = Location(arena, offset, self._bytes(slot))
         for slots, size in sized.outputs:
@@ -91,7 +91,7 @@ class GPURun(DeviceRun[GPUBound]):
                 for slot in slots:
                     self._lies(slot, block)
             else:
-                memory = program.result(slots, size)
+                memory = program.kept(slots, size)
                 self.places |= dict.fromkeys(slots, Location(memory, 0, size))
         fault = program.fault(len(self.plan.works)) if sized.faults else None
         self.launched = sized.launched(self.places, fault, self.environment.step)
@@ -136,7 +136,7 @@ class GPURun(DeviceRun[GPUBound]):
         self.engine.upload(self.places[slot], value)
 
     @override
-    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         location = self.places[slot]
         if isinstance(location.memory, MemoryBlock):
             self.engine.wait()
@@ -146,9 +146,7 @@ class GPURun(DeviceRun[GPUBound]):
         return array
 
     @override
-    def fetched(
-        self, id: int, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-    ) -> Array:
+    def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         array = self.program.fresh(id, shape, dtype)
         self.engine.download(self.places[slot], array)
         return array

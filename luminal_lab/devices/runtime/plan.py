@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ MOST_CHECKED = 10_000
 FITTING = (Elementwise, Reduce, ops.Contiguous, ops.Expand, ops.Flip, ops.Permute, ops.Reshape)
 """Ops that fit for all sizes if they fit when written, since equal dims are the same dim."""
 
+NumpyType: TypeAlias = np.dtype[np.generic]
 BoundT = TypeVar("BoundT", bound="Bound")
 
 
@@ -109,7 +110,7 @@ class Bound:
             self._numbers[dim] = evaluate(dim, self.dims)
         return self._numbers[dim]
 
-    def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], NumpyType]:
         """Return a type as NumPy knows it."""
         return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
 

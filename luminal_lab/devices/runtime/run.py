@@ -16,7 +16,7 @@ from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import HostCall, Pick
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, RunPlan
+from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, NumpyType, RunPlan
 from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
 
@@ -114,7 +114,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         """Return the error that says how much memory the run needs."""
 
     @abstractmethod
-    def array(self, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         """Return a value as an array: where it lies, if the host sees it, or a copy."""
 
     # -- what NumPy does ---------------------------------------------------------------------------
@@ -195,9 +195,7 @@ class DeviceRun(ABC, Generic[BoundT]):
             taken.add(slot)
         return results
 
-    def fetched(
-        self, id: int, slot: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]
-    ) -> Array:
+    def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         """Return a result that lies in no block of its own."""
         return self.array(slot, shape, dtype)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.kernels.memory.layout import LifeSpan
+from luminal_lab.tables import aligned
 
 if TYPE_CHECKING:
     from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
@@ -51,30 +53,18 @@ def table(plan: MemoryPlan, bound: BoundPlan | None = None) -> str:
     """Return a plan as text: its numbers, a line a value, and what was not done and why."""
     program, rows = plan.program, rows_of(plan, bound)
     steps = len(program.steps)
-    cells = [("value", "bytes", "kind", "steps", "", "place")]
+    header = [("<", "value"), (">", "bytes"), ("<", "kind"), ("<", "steps")]
+    header += [("<", "")] * (0 < steps <= WIDEST) + [("<", "place")]
+    cells: list[Sequence[str]] = []
     for row in rows:
         life = None if row["first"] is None else LifeSpan(int(row["first"]), int(row["last"] or 0))
-        drawn = "" if life is None or steps > WIDEST else _bar(life, steps)
+        drawn = "" if life is None else _bar(life, steps)
         size = row["bytes"]
-        cells.append(
-            (
-                str(row["value"]),
-                f"{size:,}" if isinstance(size, int) else str(size),
-                str(row["kind"]),
-                "-" if life is None else f"{life.first}..{life.last}",
-                drawn,
-                _where(plan, row),
-            )
-        )
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        texts = [str(row["value"]), f"{size:,}" if isinstance(size, int) else str(size)]
+        texts += [str(row["kind"]), "-" if life is None else f"{life.first}..{life.last}"]
+        cells.append([*texts, *[drawn] * (0 < steps <= WIDEST), _where(plan, row)])
     many = f"{steps} step{'s' * (steps != 1)}, {len(rows)} values"
-    lines = [f"memory plan: {many}", *_numbers(plan, bound)]
-    for name, size, *others in cells:
-        texts = [name.ljust(widths[0]), size.rjust(widths[1])]
-        texts += [
-            text.ljust(width) for text, width in zip(others, widths[2:], strict=True) if width
-        ]
-        lines.append("  ".join(texts).rstrip())
+    lines = [f"memory plan: {many}", *_numbers(plan, bound), *aligned(header, cells)]
     return "\n".join([*lines, *_reasons(plan)])
 
 

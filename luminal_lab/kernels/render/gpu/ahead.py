@@ -87,12 +87,9 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     first = loop.body[0] if loop.body else None
     if not isinstance(first, When):
         return None
-    arrays = {one.name for one in walk(first.body) if isinstance(one, Set)}
-    counts = {
-        _behind(one.index[0], loop.axis)
-        for one in walk(first.body)
-        if isinstance(one, Set) and one.index
-    }
+    sets = [one for one in walk(first.body) if isinstance(one, Set)]
+    arrays = {one.name for one in sets}
+    counts = {_behind(one.index[0], loop.axis) for one in sets if one.index}
     sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
     spaces = {nest.locals[name].space if name in nest.locals else None for name in arrays}
     shared = spaces in ({"shared"}, {"tiles"})

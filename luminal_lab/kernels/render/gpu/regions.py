@@ -182,10 +182,7 @@ class Regions:
         if one.how == "+=" and near.is_float:
             self.code.assign(place, found, "+=", ops)
         else:
-            which = "max" if one.how == "max=" else "add"
-            self.code.assign(
-                place, self.code.call(f"lab_{which}_{near.short}", place, found), ops=ops
-            )
+            self.code.assign(place, self.writer.joined(one, near, Text(found)), ops=ops)
 
     def value_of(self, one: Set) -> Text:
         """Return what a statement assigns; what decides where something jumps is rounded."""
