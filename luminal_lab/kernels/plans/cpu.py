@@ -248,7 +248,7 @@ def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
     work, size, enough = work_of(loop.loop.body), loop.size, WORK.values[0]
     if at_most(size) * work < 2 * enough:
         return
-    enough = made.choose(WORK)
+    enough = made.choose(WORK) if 2 * work <= max(WORK.values) else enough
     is_few = isinstance(size, int) and size < FEW
     if is_few and work_of(loop.loop.body, at_most) > SUM.values[0] and _few(made, loop, machine):
         return

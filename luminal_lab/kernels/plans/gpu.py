@@ -141,7 +141,7 @@ def _general(made: Scheduling, gpu: GPU) -> bool:
     left = [top for top in made.tops if top.loop.kind == "for"]
     _placed(made, "memory")
     with made.attempt():
-        _bound(made, _body(made, left, _threads(made, _length(left))))
+        _bound(made, _body(made, left, _threads(made, _length(left)) if left else 1))
     if any(top in made.nest.loops for top in left):
         _placed(made, "registers")
     return True
@@ -176,12 +176,12 @@ def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     length = _length(row.parts)
     if length < LONG or is_column(made.nest, row):
         return False
-    rows, count = made.choose(ROWS), many(top.inner)
+    count = many(top.inner)
     is_flat = all(one.inner[-1].is_plain for one in row.parts)
-    is_short = length < FEW or (length < WIDE and count >= 2 * rows * gpu.cores)
-    block = each = row
-    if several := is_flat and is_short and at_most(row.size) > 1:
-        block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops
+    is_short = length < FEW or (length < WIDE and count >= 2 * ROWS.values[0] * gpu.cores)
+    several = is_flat and is_short and at_most(row.size) > 1
+    rows = made.choose(ROWS) if several else 1
+    block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
     binds = _body(made, each.parts, WARP if several else _threads(made, length))
     if several:
         made.do(Fission((each,)))
