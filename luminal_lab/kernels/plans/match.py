@@ -93,8 +93,9 @@ def reads(nest: Nest, loop: str, array: str) -> list[Read]:
 
 def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
     """Return the loops right inside each other that a nest ends in, or that are all of it."""
-    *others, last = [one for one in nest.body if not isinstance(one, Local)]
-    return [*perfect(last)] if isinstance(last, Loop) and not (alone and others) else []
+    tops = [one for one in nest.body if not isinstance(one, Local)]
+    last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
+    return [*perfect(last)] if isinstance(last, Loop) else []
 
 
 def factors(term: Term) -> Iterator[Term]:
