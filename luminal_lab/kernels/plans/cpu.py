@@ -19,15 +19,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    at_most,
-    atoms,
-    innermost,
-    names_in,
-    stride,
-    work_of,
-)
+from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
@@ -94,7 +86,7 @@ def _general(made: Scheduling, machine: Machine) -> bool:
     for loop in made.loops:
         _lanes(made, loop)
     for top in made.tops:
-        _fetch(made, top.loop, machine)
+        _fetch(made, top, machine)
     simd(made)
     return True
 
@@ -191,40 +183,38 @@ def _reuse(made: Scheduling) -> None:
                 made.attempted(Reuse(output, row))
 
 
-def _fetch(made: Scheduling, rows: Loop, machine: Machine) -> None:
+def _fetch(made: Scheduling, rows: Handle, machine: Machine) -> None:
     """Bring the next row near while one is computed, where rows come from memory.
 
     The processor follows what is read in order by itself, but not while a row is read again and
     again, nor when what is computed takes long enough to do both at once.
     """
-    passes = [one for one in rows.body if isinstance(one, Loop)]
-    if len(passes) == 1:
-        (rows,) = passes
-        passes = [one for one in rows.body if isinstance(one, Loop)]
-    uses = [{one.name for one in accesses((each,))} for each in passes]
+    if len(rows.parts) == 1:
+        (rows,) = rows.parts
+    passes = rows.parts
+    uses = [{one.name for one in accesses((each.loop,))} for each in passes]
     times = {name: sum(name in use for use in uses) for name, _ in made.nest.inputs}
-    large = [name for name in times if times[name] > 1 and _is_far(made, name, rows, machine)]
+    large = [name for name in times if times[name] > 1 and _is_far(made, name, rows.loop, machine)]
     if not large:
         return
-    costs = [work_of(innermost(each).body) for each in passes]
+    costs = [work_of(each.inner[-1].loop.body) for each in passes]
     cost, at = max((cost, at) for at, cost in enumerate(costs))
     names = [name for name in large if name in uses[at]]
     if not names or (cost <= CHEAP and all(times[name] <= TWICE for name in names)):
         return
     if cost > CHEAP:
         names += [name for name, _ in made.nest.outputs if name in uses[at]]
-    loop, row = passes[at], rows.name
+    loop, row = passes[at], str(rows)
     block = min(made.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
     with made.attempt():
-        if rows.kind == "parallel" and block > 1:  # else the next row is another thread's
+        if rows.loop.kind == "parallel" and block > 1:  # else the next row is another thread's
             for step in _task(row, block):
                 made.do(step)
             row = level(row, "own")
-        blocks = loop.name
-        if not isinstance(loop.body[0], Loop) or len(loop.body) > 1:
-            blocks = _side_by_side(made, loop.name, _sums(loop))
+        if len(loop.inner) == 1:
+            loop = _side_by_side(made, loop, _sums(loop.loop))
         for name in names:
-            made.do(FetchAhead(name, blocks, 1, row))
+            made.do(FetchAhead(name, loop, 1, row))
 
 
 def _is_far(made: Scheduling, name: str, rows: Loop, machine: Machine) -> bool:
@@ -258,7 +248,7 @@ def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
     work, size, enough = work_of(loop.loop.body), loop.size, WORK.values[0]
     if at_most(size) * work < 2 * enough:
         return
-    enough = made.choose(WORK)
+    enough = made.choose(WORK) if 2 * work <= max(WORK.values) else enough
     is_few = isinstance(size, int) and size < FEW
     if is_few and work_of(loop.loop.body, at_most) > SUM.values[0] and _few(made, loop, machine):
         return

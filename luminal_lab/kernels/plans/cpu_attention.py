@@ -10,6 +10,7 @@ from __future__ import annotations
 from luminal_lab.kernels.definition.terms import Guard, free, read_by, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import stride
+from luminal_lab.kernels.plans.cpu_contraction import VECTORS
 from luminal_lab.kernels.plans.match import Attention, attention_of, by_column, reads, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last, simd
 from luminal_lab.kernels.steps.arrays import Copy, Pack
@@ -35,15 +36,11 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
     found = attention_of(made.nest)
     if found is None:
         return False
-    lanes = machine.lanes(made.nest.types[found.mean].dtype.itemsize)
-    path = [*found.path]
-    row = rows_last(made, found)
+    row, lanes = rows_last(made, found), machine.lanes(made.nest.types[found.mean].dtype.itemsize)
+    _share_out(made, [name for name in found.path if name != row])
     if row is None:  # rows that have keys of their own, or one row: what is read is read once
-        _share_out(made, path)
         made.attempted(Stage(found.mean, found.key, (found.feature,), "mixed"))
     else:
-        path.remove(row)
-        _share_out(made, path)
         _together(made, found, row, lanes)
     simd(made, found.block)
     made.run("parallel", [top for top in made.tops if top.loop.kind == "for"])
@@ -82,11 +79,12 @@ def _together(made: Scheduling, found: Attention, row: Handle, lanes: int) -> No
         shared = Pack(array, path[0], (*outer, block, *axes), into)
         made.do(shared if is_shared else Pack(array, own, axes, into))
 
-    tile, column = made.do(Split((found.column,), (2 * lanes,), ("tile", "own"))).loops
+    wide = made.choose(VECTORS, 2) * lanes
+    tile, column = made.do(Split((found.column,), (wide,), ("tile", "own"))).loops
     _, keys = by_column(sum_in(made.nest, found.fold).term, column)
     packed(min(read_by(keys)), set(free(keys)), (tile, found.fold, column), "keys")
     width = made.loop(found.feature).size
-    by = next((w for w in (2 * lanes, lanes) if isinstance(width, int) and width % w == 0), None)
+    by = next((w for w in (wide, lanes) if isinstance(width, int) and width % w == 0), None)
     features: tuple[Handle, ...] = ()
     if by is not None:
         features = made.do(Split((found.feature,), (by,), ("tile", "own"))).loops
@@ -116,7 +114,8 @@ def _score(made: Scheduling, found: Attention, lanes: int, column: Handle) -> No
     rows = around(made.nest, column)[-2].name
     (sums,) = {a.name for a in accesses((made.nest.loops[found.fold],)) if a.how == "+="}
     query, _ = by_column(sum_in(made.nest, found.fold).term, column)
-    axes, cuts = {"i": rows, "j": column, "k": found.fold}, {"i": {"tile": made.choose(HEIGHT)}}
+    axes = {"i": rows, "j": column, "k": found.fold}
+    cuts = {"i": {"tile": made.choose(HEIGHT)}}
     tiler = Tiler(made, axes, SCORES, cuts, [found.fold], masked=False, is_inner=True)
     tiler.apart()
     (i_start, i, i_end), (j_start, j, j_end) = (

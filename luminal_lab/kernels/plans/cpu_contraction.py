@@ -85,8 +85,8 @@ def contraction_plan(made: Scheduling, machine: Machine) -> bool:
     if found is None or not found.right.dtype.is_float:
         return False
     tile = tile_of(machine, found.right)
-    k, j, i = axes_of(made, found, 0, 2 * tile.width)
-    left, right = operands(made.nest, k)
+    axes, left, right = axes_of(made, found, 0, 2 * tile.width)
+    k, j, i = axes.values()
     is_along = stride(made.nest, right, k) == 1 and stride(made.nest, left, k) == 1
     if is_along and about(i.size) < about(j.size):
         # The longer operand stays as it is.
@@ -181,8 +181,6 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
     found = contraction_of(made.nest)
     if found is None or not found.right.dtype.is_float or not _has_windows(found):
         return False
-    if not isinstance(found.right, Read) and len(list(reads_of(found.right))) != 1:
-        return False  # windows of several arrays, one behind another
     tile = tile_of(machine, found.right)
     channels, places = many(found.rows), many(found.columns)
     as_rows = _whole(channels, tile.height) * _whole(many(found.columns[-1:]), tile.width)
@@ -229,17 +227,16 @@ def _has_windows(found: Contraction) -> bool:
     """Return whether places in an operand move along the result and along the sum."""
     along = {loop.name for loop in found.columns}
     summed = {loop.name for loop in found.folds if loop.size != 1}
-    return any(
-        names & along and names & summed
-        for _, index in reads_of(found.right)
-        for names in ({s.name for s in symbols(place)} for place in index or ())
-    )
+    indices = [index or () for _, index in reads_of(found.right)]
+    names = [{s.name for s in symbols(place)} for index in indices for place in index]
+    # Windows of several arrays, one behind another, are another matter.
+    is_alone = isinstance(found.right, Read) or len(indices) == 1
+    return is_alone and any(here & along and here & summed for here in names)
 
 
 def _short(made: Scheduling, folds: list[str]) -> list[str]:
     """Return the innermost loops of a sum that are short together."""
-    short: list[str] = []
-    count = 1
+    short, count = list[str](), 1
     for fold in reversed(folds):
         size = made.loop(fold).size
         if not isinstance(size, int) or count * size > MOST_UNROLLED:

@@ -23,7 +23,7 @@ A row becomes:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from luminal_lab.core.printer import unique
@@ -33,24 +33,12 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, accesses, arrays_in, walk
-from luminal_lab.kernels.nest.sizes import (
-    about,
-    at_most,
-    bytes_in,
-    bytes_of,
-    innermost,
-    is_plain,
-    iterations,
-    many,
-    perfect,
-    width_of,
-)
+from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, walk
+from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iterations, many, width_of
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
-from luminal_lab.kernels.plans.tiler import BYTES
-from luminal_lab.kernels.render.gpu.nest import Phase, phases
+from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
@@ -80,6 +68,8 @@ ROWS = Choice("rows", 8, 4, 16)
 """How many short rows a block has."""
 COLUMNS, HEIGHT = Choice("columns", 32, 64), Choice("height", 8, 4, 16)
 """How many columns a block has, and how many threads share one."""
+ACCESS = Choice("access_bytes", 16, 4, 8)
+"""What a thread loads and stores as one at most."""
 PIECE = Choice("piece", 8192, 4096, 16384)
 """How many elements of a sum a piece of it has at least, where it is cut into pieces."""
 Binds = list[tuple[str, str]]
@@ -115,17 +105,12 @@ def fitted(made: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) 
             raise ScheduleError(ELSE)
         for phase in phases(made.nest):
             if phase.blocks or not top:
-                _check(phase, gpu)
+                phase.check()
+                if bytes_in(phase.body, "tiles") > gpu.shared - RESERVED:
+                    raise ScheduleError("tiles are more than threads can share")
+                if bytes_in(phase.body, "shared") > min(gpu.shared, DECLARED):
+                    raise ScheduleError("arrays are more than threads can share")
     return attempt
-
-
-def _check(phase: Phase, gpu: GPU) -> None:
-    """Refuse a phase that no GPU could run, or that has more to share than there is room for."""
-    phase.check()
-    if bytes_in(phase.body, "tiles") > gpu.shared - RESERVED:
-        raise ScheduleError("tiles are more than threads can share")
-    if bytes_in(phase.body, "shared") > min(gpu.shared, DECLARED):
-        raise ScheduleError("arrays are more than threads can share")
 
 
 def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
@@ -137,7 +122,7 @@ def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
     for group in (tops[:5], tops[5:]):
         made.share(group)
     _shrink(made)
-    _in_memory(made)
+    _placed(made, "memory")
     return len(made.tops) == 2 and all(row_plan(made, top, gpu) for top in made.tops)
 
 
@@ -154,12 +139,11 @@ def _general(made: Scheduling, gpu: GPU) -> bool:
             plans = row_plan, column_plan, _elements
             any(fitted(made, gpu, plan, loop).held for plan in plans)
     left = [top for top in made.tops if top.loop.kind == "for"]
-    _in_memory(made)
-    body = tuple(top.loop for top in left)
+    _placed(made, "memory")
     with made.attempt():
-        _bound(made, _body(made, body, _threads(made, _length(body))))
+        _bound(made, _body(made, left, _threads(made, _length(left)) if left else 1))
     if any(top in made.nest.loops for top in left):
-        near(made)
+        _placed(made, "registers")
     return True
 
 
@@ -173,12 +157,14 @@ def _shrink(made: Scheduling) -> None:
                 raise ScheduleError(f"{name} is larger than what threads share")
 
 
-def _in_memory(made: Scheduling) -> None:
-    """Place what one launch leaves for another where both find it."""
-    local = [one.name for one in made.nest.locals.values() if one.space == "scratch"]
-    whole = [name for name in local if not around_local(made.nest, name)]
-    if whole:
-        made.do(Place(tuple(whole), "memory"))
+def _placed(made: Scheduling, space: str) -> None:
+    """Place in registers what a thread keeps, or in memory what one launch leaves for another."""
+    local = [one for one in made.nest.locals.values() if one.space == "scratch"]
+    most, is_own = (OWN, True) if space == "registers" else (inf, False)
+    small = [one.name for one in local if bytes_of(one) <= most]
+    names = [name for name in small if bool(around_local(made.nest, name)) == is_own]
+    if names:
+        made.do(Place(tuple(names), space))
 
 
 # -- rows -----------------------------------------------------------------------------------------
@@ -187,16 +173,16 @@ def _in_memory(made: Scheduling) -> None:
 def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let the threads of a block, or of a warp, share what is done for one row."""
     *outer, row = top.inner
-    length = _length(row.loop.body)
+    length = _length(row.parts)
     if length < LONG or is_column(made.nest, row):
         return False
-    rows, count = made.choose(ROWS), many(top.inner)
-    is_flat = all(is_plain(innermost(one)) for one in row.loop.body if isinstance(one, Loop))
-    is_short = length < FEW or (length < WIDE and count >= 2 * rows * gpu.cores)
-    block = each = row
-    if several := is_flat and is_short and at_most(row.size) > 1:
-        block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops
-    binds = _body(made, each.loop.body, WARP if several else _threads(made, length))
+    count = many(top.inner)
+    is_flat = all(one.inner[-1].is_plain for one in row.parts)
+    is_short = length < FEW or (length < WIDE and count >= 2 * ROWS.values[0] * gpu.cores)
+    several = is_flat and is_short and at_most(row.size) > 1
+    rows = made.choose(ROWS) if several else 1
+    block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
+    binds = _body(made, each.parts, WARP if several else _threads(made, length))
     if several:
         made.do(Fission((each,)))
     made.run("block", [*outer, block])
@@ -211,10 +197,7 @@ def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
 
 
 def _whole(made: Scheduling, loop: Handle, threads: set[str], rows: int) -> None:
-    """Run a loop over rows to the end of the block's, though there may be fewer.
-
-    It is guarded where it would read, for nothing, what its rows have not put into shared memory.
-    """
+    """Run a loop over rows to the block's end, or guard it where it would read what is not set."""
     if loop.size == rows:
         return
     kept = {name for name, one in made.nest.locals.items() if one.space == "scratch"}
@@ -234,16 +217,13 @@ def shared(made: Scheduling, block: Handle) -> None:
 
 def _threads(made: Scheduling, length: float) -> int:
     """Return how many threads share something: whole warps, each with something to do."""
-    threads, most = WARP, made.choose(THREADS)
-    while threads < most and 2 * threads <= length:
-        threads *= 2
-    return threads
+    return max(WARP, min(made.choose(THREADS), 1 << max(1, int(length)).bit_length() - 1))
 
 
-def _length(body: Block) -> float:
+def _length(loops: list[Handle]) -> float:
     """Return how long the longest loop is that can be shared."""
-    loops = [[*perfect(one)] for one in body if isinstance(one, Loop)]
-    lengths = (many(inner if is_plain(inner[-1]) else inner[:1]) for inner in loops)
+    paths = [loop.inner for loop in loops]
+    lengths = (many(inner if inner[-1].is_plain else inner[:1]) for inner in paths)
     return max(lengths, default=0.0)
 
 
@@ -255,9 +235,8 @@ def _bound(made: Scheduling, binds: Binds) -> None:
         made.run(kind, [name for name, where in binds if where == kind])
 
 
-def _body(made: Scheduling, body: Block, threads: int) -> Binds:
-    """Cut the loops of a body into turns of threads; return what is to be bound, in order."""
-    loops = [made.loop(one.name) for one in body if isinstance(one, Loop)]
+def _body(made: Scheduling, loops: Sequence[Handle], threads: int) -> Binds:
+    """Cut loops into turns of threads; return what is to be bound, in order."""
     return [bind for loop in loops for bind in _along(made, loop, threads)]
 
 
@@ -279,10 +258,9 @@ def _along(made: Scheduling, loop: Handle, threads: int) -> Binds:
             return binds
     if is_sum:
         return []
-    if is_plain(loop.loop) and made.allows(Fission((loop,))):
-        parts = made.do(Fission((loop,))).loops
-        return [bind for one in parts for bind in _along(made, one, threads)]
-    return _body(made, loop.loop.body, threads)
+    if loop.is_plain and made.allows(Fission((loop,))):
+        return _body(made, made.do(Fission((loop,))).loops, threads)
+    return _body(made, loop.parts, threads)
 
 
 def _sum(made: Scheduling, loop: Handle, threads: int) -> Binds:
@@ -324,9 +302,9 @@ def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
 def _joined(made: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds]:
     """Make one loop of those right in each other, and one of neighbours that are one access."""
     loops = loop.inner
-    if not is_plain(loops[-1].loop):
+    if not loops[-1].is_plain:
         return loop, []
-    width = width_of(made.nest, loops[-1], BYTES)
+    width = width_of(made.nest, loops[-1], made.choose(ACCESS))
     while width > 1 and at_most(iterations(loops)) < width * threads:
         width //= 2
     lane: list[Handle] = []
@@ -347,14 +325,13 @@ def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
     if array is None or not is_column(made.nest, column):
         return False
     (fold,), height = column.parts, made.choose(HEIGHT)
-    if at_most(iterations(fold.inner)) < 4 * height:
-        return False
-    if many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
+    is_short = at_most(iterations(fold.inner)) < 4 * height
+    if is_short or many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
         return False
     block, column = made.do(Split((column,), (made.choose(COLUMNS),), ("block", "own"))).loops
     if not column.is_whole:
         made.do(Mask((column,)))
-    if is_plain(fold.inner[-1].loop):
+    if fold.inner[-1].is_plain:
         fold = made.merge(fold.inner)
     turn, thread = made.turns(fold, height)
     into, first, last = made.lanes(array, thread, turn, "parts")
@@ -392,24 +369,23 @@ def in_pieces(made: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
     piece = made.choose(PIECE)
     while piece < length * max(1.0, blocks) / (2 * gpu.cores):  # enough for all cores
         piece *= 2
-    results = path[:1]
     with made.attempt():
         place = made.tops.index(top)
         fold, lanes = _joined(made, folds[0], THREADS.values[0])
         for lane, _ in lanes:
-            piece //= int(about(made.loop(lane).size))
+            piece //= int(many([made.loop(lane)]))
         array = total_of(fold.loop) or ""
         outer, _ = made.do(Split((fold,), (piece,), ("piece", "own"))).loops
         made.do(Partial(array, outer, unique(f"{array}_pieces", made.nest.names)))
-        pieces = [outer]
+        ends: list[Handle] = []
         if path:
             made.do(Fission(tuple(path)))
             first, outer, *later = made.tops[place : place + 4]
+            ends.append(first)
             for one in later:
                 made.do(Fuse(one, first))
-            pieces = [outer, first]
-        results[:] = pieces
-    return results
+        return [outer, *ends]
+    return path[:1]
 
 
 # -- elements --------------------------------------------------------------------------------------
@@ -421,14 +397,14 @@ def _elements(made: Scheduling, top: Handle, gpu: GPU) -> bool:
         with made.attempt() as attempt:
             _element(made, top.inner[:count])
         if attempt.held:
-            near(made)
+            _placed(made, "registers")
             return True
     return False
 
 
 def _element(made: Scheduling, loops: list[Handle]) -> None:
     """Make one loop of some, and give it to threads."""
-    width, lane = width_of(made.nest, loops[-1], BYTES), list[Handle]()
+    width, lane = width_of(made.nest, loops[-1], made.choose(ACCESS)), list[Handle]()
     if width > 1:
         loops[-1], *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
     thread = made.merge(loops)
@@ -439,14 +415,6 @@ def _element(made: Scheduling, loops: list[Handle]) -> None:
         made.run("block", [block])
     made.run("thread", [thread])
     made.run("vector", lane)
-
-
-def near(made: Scheduling) -> None:
-    """Place what a thread keeps for itself in its registers."""
-    local = [one for one in made.nest.locals.values() if one.space == "scratch"]
-    own = [one.name for one in local if bytes_of(one) <= OWN and around_local(made.nest, one.name)]
-    if own:
-        made.do(Place(tuple(own), "registers"))
 
 
 def _alone(made: Scheduling, gpu: GPU) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
-from luminal_lab.kernels.nest.sizes import about
+from luminal_lab.kernels.nest.sizes import about, many
 from luminal_lab.kernels.plans.match import Attention, array_of, attention_of, by_column, sum_in
 from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, placed, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack
@@ -26,9 +26,9 @@ from luminal_lab.kernels.steps.staging import Stage
 from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import Stop
 
-ACROSS = 16
+ACROSS = Choice("across", 16, 8, 32)
 """How many threads a row has."""
-GROUPS = 16
+GROUPS = Choice("groups", 16, 8)
 """How many such rows of threads a block has."""
 ROWS = Choice("rows", 4, 2, 1)
 """How many rows of queries each has, the most that there is room for."""
@@ -39,7 +39,7 @@ SCORES = (
     Level("own", "i"),
     Level("turn", "j"),
 )
-"""A thread has the scores of some rows, and of each sixteenth key."""
+"""A thread has the scores of some rows, and of every so many keys one."""
 
 
 def attention_plan(made: Scheduling, gpu: GPU) -> bool:
@@ -48,42 +48,43 @@ def attention_plan(made: Scheduling, gpu: GPU) -> bool:
     row = None if found is None else rows_last(made, found)
     if found is None or row is None:
         return False
-    for rows in made.options(ROWS):
-        if about(row.size) >= GROUPS * rows:
-            with made.attempt() as attempt:
-                made.choose(ROWS, rows)
-                _check(made, found, rows, min(DECLARED, gpu.shared))
-                _share_out(made, found, row, rows)
-            if attempt.held:
-                return True
+    across, groups = made.choose(ACROSS), made.choose(GROUPS)
+    for rows in [rows for rows in made.options(ROWS) if about(row.size) >= groups * rows]:
+        with made.attempt() as attempt:
+            made.choose(ROWS, rows)
+            _check(made, found, groups * rows, across, min(DECLARED, gpu.shared))
+            _share_out(made, found, row, (groups * rows, rows, across))
+        if attempt.held:
+            return True
     return False
 
 
-def _check(made: Scheduling, found: Attention, rows: int, room: int) -> None:
+def _check(made: Scheduling, found: Attention, rows: int, across: int, room: int) -> None:
     """Refuse what threads have no room to share, or cannot share evenly."""
     scores, mean = (made.nest.types[array] for array in (found.scores, found.mean))
     (block,), (width,) = scores.shape, mean.shape
     if not isinstance(block, int) or not isinstance(width, int):
         raise ScheduleError("attention: how wide it is is not known before it runs")
-    if block % ACROSS or width % ACROSS:
-        raise ScheduleError(f"attention: {width} columns are not shared by {ACROSS} threads")
-    each = GROUPS * rows * (block + width) + block * width
+    if block % across or width % across:
+        raise ScheduleError(f"attention: {width} columns are not shared by {across} threads")
+    each = rows * (block + width) + block * width
     if each * mean.dtype.itemsize > room:
         raise ScheduleError("attention: more is shared than there is room for")
 
 
-def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> None:
-    """Give rows to groups of threads, so many to each, and their columns to the threads."""
+def _share_out(made: Scheduling, found: Attention, row: Handle, by: tuple[int, int, int]) -> None:
+    """Give rows to blocks and groups of threads, so many to each, and columns to the threads."""
+    *rows, across = by
     block = made.loop(found.block)
     starts, _, ends = row.parts
     scores, largest, weights, scaled, mixing = block.parts
-    cut(made, row, (GROUPS * rows, rows), ("block", "group", "own"), masked=True)
+    cut(made, row, tuple(rows), ("block", "group", "own"), masked=True)
     short = [one for one in (scores, largest, weights, mixing) if not one.is_whole]
     if short:
         made.do(Mask(tuple(short)))
     weights, total = made.do(Fission((weights,), ("each", "sum"))).loops
     columns = starts, scaled, ends, found.feature, scores, weights, largest, total
-    made.for_each(lambda *loops: Split(loops, (ACROSS,), ("turn", "lane")), columns)
+    made.for_each(lambda *loops: Split(loops, (across,), ("turn", "lane")), columns)
     for loop in (largest, total):
         turn, lane = (made.loop(level(loop, word)) for word in ("turn", "lane"))
         array = next(one.name for one in accesses((turn.loop,)) if one.how != "read")
@@ -106,7 +107,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, rows: int) -> No
 def _part(made: Scheduling, found: Attention, one: Handle, scores: str) -> None:
     """Give one part of the work to threads."""
     group, each, *inner = one.inner
-    lane = next((loop for loop in inner if loop.size == ACROSS), None)
+    lane = next((one for one in inner[::-1] if one.size == made.loop(scores).size), None)
     added = [two for two in walk(one.loop.body) if isinstance(two, Set) and two.how != "="]
     if lane is None:
         made.run("thread", [group])
@@ -136,4 +137,4 @@ def _score(made: Scheduling, found: Attention, group: Handle, lane: Handle) -> N
     _, keys = by_column(sum_in(made.nest, found.fold).term, lane)
     copies = made.do(Pack(array_of(keys), group, (found.fold, turn, lane), "keys")).loops
     made.run("unroll", [each, turn])
-    shared_out(made, copies[0], GROUPS * ACROSS)
+    shared_out(made, copies[0], int(many([group, lane])))

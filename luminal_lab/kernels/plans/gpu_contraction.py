@@ -22,14 +22,7 @@ from typing import NamedTuple
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.sizes import about, at_most, bytes_in, iterations, many, stride
-from luminal_lab.kernels.plans.match import (
-    array_of,
-    contraction_of,
-    loops_of,
-    operands,
-    reads,
-    sum_in,
-)
+from luminal_lab.kernels.plans.match import array_of, contraction_of, loops_of, reads, sum_in
 from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, placed, shared_out
 from luminal_lab.kernels.render.gpu.ahead import bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import bulk_copy
@@ -147,10 +140,8 @@ class Product:
 def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one that they are good for."""
     product = product_of(made, gpu)
-    if product is not None and product.word is None:
-        _by_threads(product)
-    elif product is not None:
-        _by_tensor(product, product.word or "")
+    if product is not None:
+        (_by_threads if product.word is None else _by_tensor)(product)
     return product is not None
 
 
@@ -161,10 +152,9 @@ def product_of(made: Scheduling, gpu: GPU) -> Product | None:
         return None
     if any(at_most(iterations(one)) < LEAST for one in (found.rows, found.columns, found.folds)):
         return None
-    k, j, i = axes_of(made, found, 2 * LEAST, 2 * LEAST)
-    left, right = map(array_of, operands(made.nest, k))
-    outer = [loop for loop in loops_of(made.nest) if loop.name not in (i, j)]
-    return Product(made, gpu, many(outer), {"i": i, "j": j, "k": k}, left, right)
+    axes, left, right = axes_of(made, found, 2 * LEAST, 2 * LEAST)
+    batches = many(loop for loop in loops_of(made.nest) if loop.name not in axes.values())
+    return Product(made, gpu, batches, axes, array_of(left), array_of(right))
 
 
 def _shape(product: Product, shapes: Sequence[Shape], own: str) -> Shape:
@@ -206,13 +196,12 @@ def _by_threads(product: Product) -> None:
     made.run("unroll", loops if is_vector else [*loops, last])
 
 
-def _by_tensor(product: Product, word: str) -> None:
+def _by_tensor(product: Product) -> None:
     """Give each warp tiles of the tensor units."""
     made, gpu, shape = product.made, product.gpu, _shape(product, BY_TENSOR, "warp")
-    tile = gpu.dialect.tile
-    depth, (rows, columns) = 16 if word == "tf32" else shape.depth, tile.sums
+    depth, (rows, columns) = gpu.dialect.tile.depth[product.word or ""], gpu.dialect.tile.sums
     cuts = {
-        "k": {"step": depth, "part": tile.depth[word]},
+        "k": {"step": 16 if product.word == "tf32" else shape.depth, "part": depth},
         "i": {"block": shape.rows, "warp": shape.own_rows, "tile": rows},
         "j": {"block": shape.columns, "warp": shape.own_columns, "tile": columns},
     }
@@ -225,7 +214,6 @@ def _by_tensor(product: Product, word: str) -> None:
     free = {array: BYTES // made.nest.types[array].dtype.itemsize for array in ("rows", "columns")}
     made.do(Widen("rows", 3, free["rows"]))
     made.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, free["columns"]))
-
     if gpu.dialect.copies_ahead and gpu.arch not in OLD:
         _ahead(tiler, "shared", min(DECLARED, gpu.shared))
 
@@ -276,14 +264,10 @@ def group_plan(made: Scheduling, gpu: GPU) -> bool:
     product = product_of(made, gpu) if gpu.dialect.tile.group else None
     if product is None or product.word not in GROUPED:
         return False
-    tiles = _group_tiles(product)
-    for tile in tiles:
+    for tall, wide in _group_tiles(product):
         with made.attempt() as attempt:
-            rows, columns = (
-                made.choose(Choice(name, 64, 128), usual)
-                for name, usual in zip(("rows", "columns"), tile, strict=True)
-            )
-            _by_groups(product, rows, columns, gpu.dialect.tile.depth[product.word or ""])
+            rows = made.choose(Choice("rows", 64, 128), tall)
+            _by_groups(product, rows, made.choose(Choice("columns", 64, 128), wide))
         if attempt.held:
             return True
     raise ScheduleError(f"nest {made.nest.name}: its operands do not lie as tiles are copied")
@@ -301,37 +285,26 @@ def _group_tiles(product: Product) -> list[tuple[int, int]]:
         if rows % tall == 0 and columns % wide == 0
     }
     least = counts.get(BY_GROUPS[-1], 0)
-    refusals = (
-        (
-            not all((rows, columns, depth)),
-            "its sizes, {}, {} and {}, are not all known".format(*sizes),
-        ),
-        (rows % down, f"{rows} rows are not whole tiles of {down}"),
-        (columns % across, f"{columns} columns are not whole tiles of {across}"),
-        (
-            depth % DEPTH or depth < 2 * DEPTH,
-            f"{depth} steps of the sum are not two or more times {DEPTH}",
-        ),
-        (
-            least < cores // 4,
-            f"it has {least} tiles of {down} by {across}, which {cores} cores would wait for",
-        ),
-    )
-    for is_refused, why in refusals:
-        if is_refused:
-            raise ScheduleError(f"nest {nest.name}: {why}")
-    enough = [one for one, count in counts.items() if count >= cores]
-    return enough + [one for one, count in counts.items() if cores > count >= cores // 4]
+    is_shallow, is_few = depth % DEPTH or depth < 2 * DEPTH, least < cores // 4
+    refusals = {
+        "its sizes, {}, {} and {}, are not all known".format(*sizes): not rows * columns * depth,
+        f"{rows} rows are not whole tiles of {down}": rows % down,
+        f"{columns} columns are not whole tiles of {across}": columns % across,
+        f"{depth} steps of the sum are not two or more times {DEPTH}": is_shallow,
+        f"it has {least} tiles of {down} by {across}, which {cores} cores would wait for": is_few,
+    }
+    for why in [why for why, is_refused in refusals.items() if is_refused]:
+        raise ScheduleError(f"nest {nest.name}: {why}")
+    some = [tile for tile, count in counts.items() if count >= cores // 4]
+    return sorted(some, key=lambda tile: counts[tile] < cores)
 
 
-def _by_groups(product: Product, rows: int, columns: int, deep: int) -> None:
+def _by_groups(product: Product, rows: int, columns: int) -> None:
     """Give each four warps tiles of the tensor units."""
     made, gpu = product.made, product.gpu
-    cuts = {
-        "k": {"step": DEPTH},
-        "i": {"block": rows, "group": GROUP_ROWS},
-        "j": {"block": columns},
-    }
+    deep = gpu.dialect.tile.depth[product.word or ""]
+    of_rows = {"block": rows, "group": GROUP_ROWS}
+    cuts = {"k": {"step": DEPTH}, "i": of_rows, "j": {"block": columns}}
     tiler = Tiler(made, product.axes, GROUPS, cuts)
     tiler.apart()
     group, k = tiler.part("sum"), tiler.name("k", "own")
@@ -342,6 +315,5 @@ def _by_groups(product: Product, rows: int, columns: int, deep: int) -> None:
     made.run("tensor", [lane])
     placed(made, "tiles", "rows", "columns")
     made.run("bulk", [loop for copy in copies for loop in copy.inner])
-
     if not _ahead(tiler, "tiles", gpu.shared // 2):  # so that two blocks have room
         raise ScheduleError("the sum has too few steps, or there is no room to copy them ahead")

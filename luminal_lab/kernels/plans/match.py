@@ -7,14 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from luminal_lab.core.ops import Mul
-from luminal_lab.kernels.definition.terms import (
-    Apply,
-    Read,
-    Term,
-    free,
-    read_by,
-    walk as walk_terms,
-)
+from luminal_lab.kernels.definition.terms import Apply, Read, Term, free, read_by
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
 from luminal_lab.kernels.steps.step import private
@@ -47,12 +40,9 @@ def contraction_of(nest: Nest) -> Contraction | None:
     folds, term = total
     last = loops[-1].name
     pair = by_column(term, last)
-    if len(pair) != 2:
+    if len(pair) != 2 or last in free(pair[0]) or last not in free(pair[1]):
         return None
-    left, right = pair
-    if last not in free(right) or last in free(left):
-        return None
-    left_axes, right_axes = set(free(left)), set(free(right))
+    left_axes, right_axes = (set(free(factor)) for factor in pair)
     if any(fold.name not in left_axes & right_axes for fold in folds):
         return None
     places = [place for place, one in enumerate(loops) if one.name in left_axes - right_axes]
@@ -60,7 +50,7 @@ def contraction_of(nest: Nest) -> Contraction | None:
         return None
     rows = _run(loops, places[-1], left_axes - right_axes)
     columns = _run(loops, len(loops) - 1, right_axes - left_axes)
-    return Contraction(loops, rows, columns, folds, left, right)
+    return Contraction(loops, rows, columns, folds, *pair)
 
 
 def summed(body: Block) -> tuple[list[Loop], Term] | None:
@@ -95,18 +85,17 @@ def sum_in(nest: Nest, loop: str) -> Set:
     return only
 
 
-def reads(nest: Nest, loop: str, array: str) -> Iterator[Read]:
-    """Yield the reads of an array in a loop."""
-    for one in walk((nest.loops[loop],)):
-        for part in walk_terms(one.term) if isinstance(one, Set) else ():
-            if isinstance(part, Read) and part.buffer == array:
-                yield part
+def reads(nest: Nest, loop: str, array: str) -> list[Read]:
+    """Return the reads of an array in a loop."""
+    found = [one for one in accesses((nest.loops[loop],)) if (one.name, one.how) == (array, "read")]
+    return [Read(array, one.index, nest.types[array].dtype) for one in found if one.index]
 
 
 def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
     """Return the loops right inside each other that a nest ends in, or that are all of it."""
-    *others, last = [one for one in nest.body if not isinstance(one, Local)]
-    return [*perfect(last)] if isinstance(last, Loop) and not (alone and others) else []
+    tops = [one for one in nest.body if not isinstance(one, Local)]
+    last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
+    return [*perfect(last)] if isinstance(last, Loop) else []
 
 
 def factors(term: Term) -> Iterator[Term]:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
-from luminal_lab.kernels.plans.match import Attention, Contraction, loops_of, sum_in
+from luminal_lab.kernels.plans.match import Attention, Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.loops import Fission, Split
@@ -149,10 +150,11 @@ def simd(made: Scheduling, *others: str) -> None:
 
 def axes_of(
     made: Scheduling, found: Contraction, rows: float, columns: float
-) -> tuple[Handle, Handle, Handle]:
+) -> tuple[dict[str, Handle], Term, Term]:
     """Make one loop each of the sum, the columns and the rows of a contraction.
 
     Of columns and rows those that are one in memory become one, or all where that is too short.
+    The operands are returned as well, that with the rows first.
     """
 
     def merge(loops: list[Loop], least: float) -> Handle:
@@ -160,7 +162,8 @@ def axes_of(
         return made.join(names) if about(loops[-1].size) >= least else made.merge(names)
 
     k = made.merge([loop.name for loop in found.folds])
-    return k, merge(found.columns, columns), merge(found.rows, rows)
+    axes = {"k": k, "j": merge(found.columns, columns), "i": merge(found.rows, rows)}
+    return axes, *operands(made.nest, k)
 
 
 def rows_last(made: Scheduling, found: Attention) -> Handle | None:

@@ -22,7 +22,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
-from luminal_lab.kernels.nest.sizes import divides, perfect
+from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
 from luminal_lab.kernels.steps import (
     ahead,
     arrays,
@@ -153,6 +153,11 @@ class Handle(str):
     def is_innermost(self) -> bool:
         """Whether no loop stands in it."""
         return not axes_in(self.loop.body)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but assignments stands in the loop."""
+        return is_plain(self.loop)
 
     @property
     def is_loops(self) -> bool:

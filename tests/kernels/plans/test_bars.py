@@ -57,6 +57,30 @@ def test_no_plan_puts_the_name_of_a_loop_together() -> None:
         assert "gpu" not in path.name or "plans.cpu" not in text, path.name
 
 
+def test_the_plans_are_short() -> None:
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in PLANS.glob("*.py")]
+    assert sum(lines) <= 2000
+
+
+def test_a_gpu_plan_knows_nothing_of_a_cpu_and_no_plan_of_a_kernels_name() -> None:
+    for path in PLANS.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "gpu" not in path.name or "cpu" not in text, path.name
+        assert not re.search(r"nest\.name (?:==|in)", text), path.name
+
+
+def test_what_is_open_for_rows_on_a_cpu() -> None:
+    cx = ll.Graph()
+    cx.tensor((4096, 4096)).sum(1).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    (kernel,) = cx.kernels
+    assert str(kernel.choices).splitlines() == [
+        "task_work: 16384, 4096 or 65536; 16384 is taken",
+        "lanes: 32, 8, 16 or 64; 32 is taken",
+    ]
+    assert "by 64" in str(kernel.rescheduled(choices={"lanes": 64}).schedule)
+
+
 def test_what_is_open_is_shown_and_can_be_taken_otherwise() -> None:
     kernel = product("sm_90a", size=512)
     assert str(kernel.choices).splitlines()[0] == "rows: 64 or 128; 64 is taken"

@@ -1,5 +1,7 @@
 """The default schedules of GPUs: what they choose, what it computes, and how it reads."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -163,8 +165,28 @@ def test_how_a_nest_and_its_sources_read(name: str, golden: Golden) -> None:
 @pytest.mark.parametrize("gpu", [H200, apple()], ids=["cuda", "metal"])
 @pytest.mark.parametrize("name", [*sorted(TILES), "rms_norm", "columns", "total", "quantised"])
 def test_an_emulated_launch_has_no_races_and_the_same_results(name: str, gpu: GPU) -> None:
+    check_emulated(kernel(name, gpu), name, gpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("attention", {"across": 8, "groups": 8}),
+        ("rms_norm", {"rows": 4, "access_bytes": 4}),
+        ("columns", {"columns": 64, "height": 4}),
+        ("total", {"piece": 4096, "threads": 64}),
+    ],
+)
+def test_other_numbers_compute_the_same(name: str, choices: Mapping[str, int]) -> None:
+    made = kernel(name)
+    other = made.rescheduled(choices=choices)
+    assert other.source != made.source
+    check_emulated(other, name, H200)
+
+
+def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
     dims = {"n": 9, "m": 600}
-    made, (given, want) = kernel(name, gpu), given_to(name, dims)
+    given, want = given_to(name, dims)
     assert made.nest is not None
     assert made.definition is not None
     inner = [

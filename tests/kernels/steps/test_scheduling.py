@@ -45,6 +45,38 @@ def test_a_step_hands_back_what_it_made(made: Scheduling) -> None:
     assert all(type(name) is str for step in made.schedule for name in step.names)
 
 
+def test_loops_come_into_an_order_by_one_step_or_none(made: Scheduling) -> None:
+    made.do("split i by 8 as tile, own")
+    made.reorder(["i.tile", "i.own", "j"])
+    made.reorder(["j", "i.tile", "i.own"])
+    assert [str(step) for step in made.steps[1:]] == ["reorder j, i.tile"]
+    assert made.tops[0].inner == ["j", "i.tile", "i.own"]
+
+
+def test_loops_become_one_as_far_as_they_are_one_in_memory() -> None:
+    def joined(index: str) -> str:
+        nest = "nest copy(x: f32[4, 8, 16]) -> (y: f32[4, 8, 16])\n  for i < 4:\n    for j < 8:\n"
+        nest += f"      for k < 16:\n        y[i, j, k] = x[{index}]"
+        return Scheduling(parse_nest(nest)).join(["i", "j", "k"])
+
+    assert joined("i, j, k") == "ijk"
+    assert joined("i, 7 - j, k") == "k"
+
+
+def test_a_list_of_loops_runs_in_as_few_lines_as_have_room(made: Scheduling) -> None:
+    made.do("split j by 12 as a_word_that_is_rather_long, another_that_is_as_long")
+    made.run("unroll", [*made.loop("j.a_word_that_is_rather_long").inner])
+    assert all(len(str(step)) <= 80 for step in made.steps)
+    made.run("parallel", ["i", "k"], where_allowed=True)
+    assert str(made.steps[-1]) == "parallel i"
+
+
+def test_steps_are_made_all_or_none_of_them(made: Scheduling) -> None:
+    assert not made.attempted(Split(("i",), (8,)), Unroll(("no_such_loop",)))
+    assert not made.steps
+    assert made.attempted(Split(("i",), (8,)))
+
+
 def test_a_handle_of_what_is_gone_names_the_step_that_consumed_it(made: Scheduling) -> None:
     i = made.loop("i")
     made.do("split i by 8 as tile, own")
