@@ -38,7 +38,7 @@ USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
-ANSWER = 15.0
+ANSWER = 10.0
 """The seconds in which a compiler must identify itself; a silent one is not asked again."""
 WAITING = 0.05
 """The seconds between two looks at a compiler that runs."""
@@ -364,7 +364,7 @@ def build(
 
     def hangs() -> bool:
         """Return whether that was too much for it, or whether it does nothing any more."""
-        shorter = min(patience, ANSWER - DOUBT)
+        shorter = min(patience, ANSWER)
         return isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
 
     try:
