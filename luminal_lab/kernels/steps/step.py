@@ -309,7 +309,8 @@ def _group(match: re.Match[str]) -> str:
 def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
     """Return what a field's text says."""
     parts = [part.strip() for part in value.split(",") if part.strip()]
-    if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
+    are_numbers = all(part.isdecimal() and len(part) < 19 for part in parts)
+    if ("int" in kind and not are_numbers) or (kind == "int" and len(parts) != 1):
         many = "has numbers" if kind.startswith("tuple") else "is a number"
         raise ParseError(
             f"schedule: {name} {many}, and not {value!r}",
