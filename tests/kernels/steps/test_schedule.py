@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import LabError, ScheduleError
+from luminal_lab.errors import LabError, ParseError, ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.evaluate import evaluate as value_of
 from luminal_lab.kernels.definition.text import parse_definition
@@ -218,3 +218,9 @@ def test_text_that_is_no_step() -> None:
     with pytest.raises(LabError, match="cannot be read") as caught:
         parse_schedule("split i")
     assert caught.value.hint == "its form is split {loops} by {by}[ as {words}]"
+
+
+@pytest.mark.parametrize("count", ["  ", "2, 3"])
+def test_one_number_is_neither_none_nor_two(count: str):
+    with pytest.raises(ParseError, match="schedule: by is a number, and not"):
+        parse_schedule(f"fetch a in i ahead {count} of j")
