@@ -23,7 +23,7 @@ from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stri
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS, simd
+from luminal_lab.kernels.plans.tiler import PARTS
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
@@ -87,7 +87,7 @@ def _general(made: Scheduling, machine: Machine) -> bool:
         _lanes(made, loop)
     for top in made.tops:
         _fetch(made, top, machine)
-    simd(made)
+    made.simd()
     return True
 
 

@@ -12,7 +12,7 @@ from luminal_lab.kernels.nest.nest import Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.cpu_contraction import VECTORS
 from luminal_lab.kernels.plans.match import Attention, attention_of, by_column, reads, sum_in
-from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last, simd
+from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Parallel, Round, Unroll
@@ -42,7 +42,7 @@ def attention_plan(made: Scheduling, machine: Machine) -> bool:
         made.attempted(Stage(found.mean, found.key, (found.feature,), "mixed"))
     else:
         _together(made, found, row, lanes)
-    simd(made, found.block)
+    made.simd(found.block)
     made.run("parallel", [top for top in made.tops if top.loop.kind == "for"])
     return True
 

@@ -131,13 +131,13 @@ def _general(made: Scheduling, gpu: GPU) -> bool:
     made.share(made.tops)
     _shrink(made)
     for loop in [loop for top in made.tops for loop in in_pieces(made, top, gpu)]:
-        outside = [
-            one for one in made.nest.body if isinstance(one, Local) and one.space != "memory"
-        ]
-        # One launch does not find what another left in registers.
-        if not {one.name for one in outside} & arrays_in((loop.loop,)):
-            plans = row_plan, column_plan, _elements
-            any(fitted(made, gpu, plan, loop).held for plan in plans)
+        outside = {one.name for one in made.nest.body if isinstance(one, Local)}
+        kept = {name for name in outside if made.nest.locals[name].space != "memory"}
+        if kept & arrays_in((loop.loop,)):
+            continue  # one launch does not find what another left in registers
+        for plan in (row_plan, column_plan, _elements):
+            if fitted(made, gpu, plan, loop).held:
+                break
     left = [top for top in made.tops if top.loop.kind == "for"]
     _placed(made, "memory")
     with made.attempt():

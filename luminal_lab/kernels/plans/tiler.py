@@ -142,12 +142,6 @@ def in_registers(made: Scheduling, rows: Sequence[str], columns: Sequence[str], 
     made.run("vector", [level(name, "lane") for name in columns])
 
 
-def simd(made: Scheduling, *others: str) -> None:
-    """Leave innermost loops to vectors, as far as that is allowed, but for some."""
-    plain = [loop for loop in made.loops if loop.loop.kind == "for" and loop not in others]
-    made.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
-
-
 def axes_of(
     made: Scheduling, found: Contraction, rows: float, columns: float
 ) -> tuple[dict[str, Handle], Term, Term]:

@@ -265,6 +265,11 @@ class Scheduling:
 
         self.for_each(step, [one for one in names if not where_allowed or self.allows(step(one))])
 
+    def simd(self, *others: str) -> None:
+        """Leave innermost loops to vectors, as far as that is allowed, but for some."""
+        plain = [loop for loop in self.loops if loop.loop.kind == "for" and loop not in others]
+        self.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
+
     def for_each(self, step: Callable[..., Step], names: Sequence[str]) -> None:
         """Make a step for names, in as few lines as have room for them."""
         line: list[str] = []
