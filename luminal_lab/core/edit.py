@@ -34,7 +34,7 @@ from luminal_lab.errors import GraphError, PassError, VerifyError
 Kind: TypeAlias = Literal["insert", "replace", "erase", "reorder"]
 
 
-class Change(NamedTuple):
+class LogEntry(NamedTuple):
     """One entry of the log: the records before and after, so that it can be undone."""
 
     kind: Kind
@@ -62,12 +62,12 @@ class Refusal(NamedTuple):
     """The reason in words, where no fact is missing."""
 
 
-def replay(ir: IR, log: Iterable[Change]) -> IR:
+def replay(ir: IR, log: Iterable[LogEntry]) -> IR:
     """Return the graph after the changes of a log."""
     return _apply(ir, [(c.before, c.after, c.signatures[1]) for c in log])
 
 
-def undo(ir: IR, log: Sequence[Change]) -> IR:
+def undo(ir: IR, log: Sequence[LogEntry]) -> IR:
     """Return the graph before the changes of a log; their ids stay used."""
     return _apply(ir, [(c.after, c.before, c.signatures[0]) for c in reversed(log)])
 
@@ -116,7 +116,7 @@ class Edit(NodeLookup):
         check_ir("Edit", ir)
         super().__init__(ir.table.copy(), ir.name, ir.signature)
         self.base = ir
-        self.log: list[Change] = []
+        self.log: list[LogEntry] = []
         self.licence = frozenset(licence)
         """The facts about values that rules may assume."""
         self.limit = limit
@@ -279,7 +279,9 @@ class Edit(NodeLookup):
                 readers.setdefault(id, {})[record.id] = None
         given, because = self._because or (rule, "")
         both = self.signature, signature
-        change = Change(kind, rule or given, node, into, before, after, both, self._firing, because)
+        change = LogEntry(
+            kind, rule or given, node, into, before, after, both, self._firing, because
+        )
         self.log.append(change)
         self.signature = signature
         if self._because is None and kind != "insert":

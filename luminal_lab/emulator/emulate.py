@@ -22,8 +22,8 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Status, failure
 from luminal_lab.emulator.library import (
+    EmulatedLaunch,
     KernelLibrary,
-    LaunchFacts,
     TypedParameter,
     can_fill,
     compiler,
@@ -143,7 +143,7 @@ class _Launch:
             parameter for parameter in library.takes[call.function] if not parameter.is_shared
         ]
         sizes = self._size("blocks", call.blocks), self._size("threads", call.threads)
-        self.facts = LaunchFacts(library, call.function, *sizes, limit)
+        self.facts = EmulatedLaunch(library, call.function, *sizes, limit)
         threads, blocks = self.facts.block, self.facts.grid
         sides = tuple_text(self.facts.threads)
         if not 0 < threads <= MOST_THREADS:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 from luminal_lab.devices.build.toolchain import window
-from luminal_lab.emulator.library import LaunchFacts, runtime
+from luminal_lab.emulator.library import EmulatedLaunch, runtime
 from luminal_lab.emulator.memory import ArrayCopy
 from luminal_lab.emulator.standing import ThreadPosition, divergence
 from luminal_lab.errors import DeviceError
@@ -70,7 +70,7 @@ class Job(ctypes.Structure):
     )
 
 
-def failure(launch: LaunchFacts, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
+def failure(launch: EmulatedLaunch, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
@@ -82,7 +82,7 @@ def failure(launch: LaunchFacts, job: Job, blocks: Iterable[ArrayCopy]) -> Devic
 
 
 def _at_a_thread(
-    launch: LaunchFacts, job: Job, status: Status, blocks: list[ArrayCopy]
+    launch: EmulatedLaunch, job: Job, status: Status, blocks: list[ArrayCopy]
 ) -> DeviceError:
     standing, library = ThreadPosition.now(), launch.library
     line = library.line(standing.line())
@@ -139,7 +139,7 @@ def _touched(address: int, blocks: list[ArrayCopy]) -> str:
     return f"it touches memory {side} {near.name}, {near.type}"
 
 
-def _too_large(launch: LaunchFacts, job: Job, status: Status) -> tuple[str, str]:
+def _too_large(launch: EmulatedLaunch, job: Job, status: Status) -> tuple[str, str]:
     """Return what is too large for the emulator, and which size would do."""
     done = job.blocks_done
     match status:

@@ -103,7 +103,7 @@ class KernelLibrary:
 
 
 @dataclass(frozen=True)
-class LaunchFacts:
+class EmulatedLaunch:
     """What was launched: the kernel, its sizes, the seconds that it may take."""
 
     library: KernelLibrary

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
-from luminal_lab.emulator.library import LaunchFacts, runtime
+from luminal_lab.emulator.library import EmulatedLaunch, runtime
 from luminal_lab.errors import DeviceError
 
 FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED = range(7)
@@ -83,7 +83,7 @@ def _lane(number: int) -> tuple[int, int, int, int]:
     return state, line, kind, mask & 0xFFFFFFFF
 
 
-def divergence(launch: LaunchFacts) -> DeviceError:
+def divergence(launch: EmulatedLaunch) -> DeviceError:
     """Return the error about threads that wait in vain for others."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(launch.block):
@@ -103,7 +103,9 @@ def divergence(launch: LaunchFacts) -> DeviceError:
     )
 
 
-def _stand(launch: LaunchFacts, position: tuple[int, int, int, int], members: Sequence[int]) -> str:
+def _stand(
+    launch: EmulatedLaunch, position: tuple[int, int, int, int], members: Sequence[int]
+) -> str:
     """Return where some threads are, in words."""
     state, line, kind, mask = position
     is_one = len(members) == 1

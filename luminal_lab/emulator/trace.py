@@ -15,7 +15,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
 from luminal_lab.emulator.failing import OWN
-from luminal_lab.emulator.library import LaunchFacts, runtime
+from luminal_lab.emulator.library import EmulatedLaunch, runtime
 from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.standing import place_text
 from luminal_lab.emulator.touches import unflat
@@ -303,7 +303,7 @@ def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def launch_trace(
-    launch: LaunchFacts,
+    launch: EmulatedLaunch,
     arrays: Sequence[tuple[str, Array]],
     shared: int,
     notes: tuple[str, ...] = (),
@@ -334,7 +334,7 @@ def launch_trace(
     return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (traced,))
 
 
-def unset(launch: LaunchFacts, name: str, array: Array, byte: int, line: int) -> Finding:
+def unset(launch: EmulatedLaunch, name: str, array: Array, byte: int, line: int) -> Finding:
     """Return the finding that what a kernel makes depends on a local that nothing has set."""
     element = array.dtype.itemsize
     return Finding(
@@ -382,7 +382,7 @@ def _element(region: int) -> int:
 
 
 def _finding(
-    raw: Mapping[str, Any], launch: LaunchFacts, arrays: Sequence[tuple[str, Array]]
+    raw: Mapping[str, Any], launch: EmulatedLaunch, arrays: Sequence[tuple[str, Array]]
 ) -> Finding:
     kind: Kind = KINDS[int(raw["kind"])]
     region: int = raw["region"]

@@ -10,7 +10,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import GPUMaker
-from luminal_lab.devices.runtime.worklist import Maker, Worklist
+from luminal_lab.devices.runtime.worklist import KernelMaker, Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, ScheduleStep, SourceFacts
 from luminal_lab.kernels.gpu import apple, gpu_of
@@ -232,7 +232,7 @@ def _lines(
 
 def _elsewhere(launched: LaunchedCompile, dialect: Dialect) -> Mapping[int, Kernel]:
     """Return another device's kernels for the same graph, by their nodes."""
-    maker: Maker
+    maker: KernelMaker
     ir = launched.compilation.ir
     if dialect == "c":
         return _kernels_of(Worklist(ir, this_machine(), {}))

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from luminal_lab.core.edit import Change, Kind, replay
+from luminal_lab.core.edit import Kind, LogEntry, replay
 from luminal_lab.core.ir import IR, Meta, Node, Signature
 from luminal_lab.core.op import Op, TensorType, mentioned
 from luminal_lab.core.ops import Input
@@ -129,7 +129,7 @@ class Packing:
             },
         }
 
-    def _log(self, log: Iterable[Change]) -> dict[str, Json]:
+    def _log(self, log: Iterable[LogEntry]) -> dict[str, Json]:
         columns: Columns = {name: [] for name in LOG}
         kind, rule, node, into, before, after, old, new, firing, because = columns.values()
         texts, row, signature = self.texts, self._row, self._signature

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn, cast
 
-from luminal_lab.core.edit import Change, Refusal, replay
+from luminal_lab.core.edit import LogEntry, Refusal, replay
 from luminal_lab.core.ir import (
     CHUNK_BITS,
     IR,
@@ -216,7 +216,7 @@ class Unpacking:
 
     # -- logs --------------------------------------------------------------------------------------
 
-    def _log(self, given: JsonObject) -> tuple[Change, ...]:
+    def _log(self, given: JsonObject) -> tuple[LogEntry, ...]:
         count = columns(given, *LOG)
         rows, texts, nodes, signatures = len(self.nodes), self.texts, self.nodes, self.signatures
         kind = given.numbers("kind", 0, len(KINDS))
@@ -229,12 +229,12 @@ class Unpacking:
         new = given.numbers("new", 0, len(signatures))
         firing = given.numbers("firing", 0, MOST)
         because = given.numbers("because", 0, len(texts))
-        changes: list[Change] = []
+        changes: list[LogEntry] = []
         for at in range(count):
             came = tuple([nodes[row] for row in after[at]])
             if not kind[at] and [record.id for record in came] != [node[at]]:
                 raise ValueError(f"{given.path} inserts %{node[at]}, but has no record of it")
-            change = Change(
+            change = LogEntry(
                 KINDS[kind[at]],
                 texts[rule[at]],
                 node[at],

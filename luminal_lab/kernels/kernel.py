@@ -67,7 +67,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Local:
+class WorkingArray:
     """A whole array that a kernel wants between its inputs and its outputs, while it runs."""
 
     name: str
@@ -92,7 +92,7 @@ class Emulator(Protocol):
         ...
 
 
-class Maker(Protocol):
+class Remaker(Protocol):
     """What makes a kernel again."""
 
     def __call__(self, schedule: Schedule | None, /, *, choices: Mapping[str, int]) -> Kernel:
@@ -111,7 +111,7 @@ class Kernel(Displayed):
     source: str
     """The functions of the phases, with the definition as a comment on top."""
     phases: tuple[Phase, ...]
-    locals: tuple[Local, ...] = ()
+    locals: tuple[WorkingArray, ...] = ()
     scratch: Dim = 0
     """The bytes that each thread needs while it runs a task."""
     nest: Nest | None = None
@@ -132,7 +132,7 @@ class Kernel(Displayed):
     """What its source takes of the prelude, by name."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The numbers that its schedule might take others of, and what it took."""
-    make: Maker | None = field(default=None, compare=False)
+    make: Remaker | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule, or by the default one with other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""

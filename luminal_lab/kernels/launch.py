@@ -23,7 +23,7 @@ from luminal_lab.tables import Table, frame
 LAUNCHES = ("launch", "kernel", "node", "scope", "reads", "makes", "from", "flops", "bytes")
 
 
-class Made(Protocol):
+class LaunchResult(Protocol):
     """A tensor, or a node: what a launch may make."""
 
     @property
@@ -115,12 +115,12 @@ class Launches(tuple[Launch, ...]):
     __slots__ = ()
 
     @overload
-    def __getitem__(self, which: str | SupportsIndex | Kernel | Made) -> Launch: ...
+    def __getitem__(self, which: str | SupportsIndex | Kernel | LaunchResult) -> Launch: ...
     @overload
     def __getitem__(self, which: slice) -> tuple[Launch, ...]: ...
     @override
     def __getitem__(
-        self, which: str | SupportsIndex | Kernel | Made | slice
+        self, which: str | SupportsIndex | Kernel | LaunchResult | slice
     ) -> Launch | tuple[Launch, ...]:
         if isinstance(which, slice):
             return super().__getitem__(which)
@@ -153,7 +153,7 @@ class Launches(tuple[Launch, ...]):
             hint=near or f"print(cx.launches) shows all {len(self)}",
         )
 
-    def nodes_of(self, tensor: Made) -> set[int]:
+    def nodes_of(self, tensor: LaunchResult) -> set[int]:
         """Return the ids of the nodes of the compiled graph that a tensor has become."""
         follow = self[0].follow if self else None
         return {tensor.id} if follow is None else follow(tensor.id)

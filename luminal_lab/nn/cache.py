@@ -18,7 +18,7 @@ from luminal_lab.tensor.sources import Sources
 
 
 @runtime_checkable
-class Sized(Protocol):
+class CountedGraph(Protocol):
     """The services that a cache needs from its graph: to count runs, and to set a dim."""
 
     step: int
@@ -154,7 +154,7 @@ class KVCache:
         self._move("advance", self._end)
 
     def _move(self, what: str, to: int) -> None:
-        if not isinstance(self.past, Symbol) or not isinstance(self.graph, Sized):
+        if not isinstance(self.past, Symbol) or not isinstance(self.graph, CountedGraph):
             raise at_user(
                 GraphError(
                     f"{what}: past is {self.past}, which is not one symbol that could be set",
@@ -168,7 +168,7 @@ class KVCache:
 
     @property
     def _runs(self) -> int:
-        return self.graph.step if isinstance(self.graph, Sized) else 0
+        return self.graph.step if isinstance(self.graph, CountedGraph) else 0
 
     def _full(self, problem: str, end: int) -> ShapeError:
         return ShapeError(

@@ -10,7 +10,7 @@ from typing import NamedTuple, final, overload
 
 from typing_extensions import override
 
-from luminal_lab.core.edit import Change, Refusal, replay
+from luminal_lab.core.edit import LogEntry, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DrawnGraph, Explored
@@ -27,7 +27,7 @@ class Firing(NamedTuple):
     """The nodes that were replaced or erased."""
     after: tuple[Node, ...]
     """The nodes that were inserted, or that replaced another."""
-    changes: tuple[Change, ...]
+    changes: tuple[LogEntry, ...]
 
     @override
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Record(NamedTuple):
 
     title: str
     """The pass as pipeline text."""
-    log: Sequence[Change]
+    log: Sequence[LogEntry]
     refusals: tuple[Refusal, ...] = ()
     seconds: float = 0.0
     verified: bool = False

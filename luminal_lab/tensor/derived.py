@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from luminal_lab.core.edit import Change
+from luminal_lab.core.edit import LogEntry
 from luminal_lab.core.ir import IR
 from luminal_lab.interrupts import held
 
@@ -21,7 +21,7 @@ class Derived(NamedTuple):
     name: str
     before: IR
     after: IR
-    log: tuple[Change, ...]
+    log: tuple[LogEntry, ...]
 
     @property
     def added(self) -> dict[int, tuple[int, ...]]:

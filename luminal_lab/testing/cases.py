@@ -37,7 +37,7 @@ TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class CaseRun:
     """What a case is run on: data by the names of its inputs, and sizes of its dims."""
 
     data: Mapping[str, Array]
@@ -52,7 +52,7 @@ class Case:
     name: str
     family: str
     ir: IR
-    runs: tuple[Run, ...]
+    runs: tuple[CaseRun, ...]
     near: Nearness = 0
     op: str | None = None
     """The op that is on trial, where it is one."""
@@ -95,7 +95,7 @@ def named(data: Mapping[str, Array]) -> Callable[[Node], Array]:
     return lambda node: data[node.name]
 
 
-class Writer:
+class CaseWriter:
     """A graph that is written node by node."""
 
     def __init__(self) -> None:
@@ -188,12 +188,12 @@ def between(dtype: DType, target: DType) -> Array:
 
 def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
     """Return a case in which one op reads inputs that hold these values."""
-    writer = Writer()
+    writer = CaseWriter()
     sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
     made = writer.add(op, *sources)
     given = {node.name: array for node, array in zip(sources, data, strict=True)}
     steps = (0, 3) if isinstance(op, ops.Random) else (0,)
-    runs = tuple(Run(given, {}, step) for step in steps)
+    runs = tuple(CaseRun(given, {}, step) for step in steps)
     read = ", ".join(f"{node.type}" for node in sources) or f"→ {made.type}"
     name = f"{op.name} {read}" + (f" {note}" if note else "")
     return Case(name, family, writer.graph(made), runs, nearness(op, *data), op.name)
@@ -266,13 +266,13 @@ def casts() -> Iterator[Case]:
 def sources() -> Iterator[Case]:
     """Yield constants, counts and random numbers."""
     for dtype in DType:
-        writer = Writer()
+        writer = CaseWriter()
         places = {"float": [0, 7, 8, 11, 12, 13, 14, 15], "int": [1, 6, 8], "bool": [0, 1]}
         few = special(dtype)[places[dtype.kind]]
         values: list[Scalar] = [v.item() if not dtype.is_float else float(v) for v in few]
         made = [writer.add(ops.Constant(value, dtype, (2,))) for value in values]
         name = f"constant {dtype.short}[2] special"
-        yield Case(name, "source", writer.graph(*made), (Run({}, {}),), op="constant")
+        yield Case(name, "source", writer.graph(*made), (CaseRun({}, {}),), op="constant")
         if dtype is not DType.bool_:
             for size in (0, 1, 300) if dtype is F32 else (300,):
                 yield one(ops.Iota(dtype, (size,)), family="source")
@@ -281,9 +281,9 @@ def sources() -> Iterator[Case]:
     for seed, stream in ((0, 0), (1, 2), (2**63 + 5, 1)):
         yield one(ops.Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
     for dtype in DType:
-        writer = Writer()
+        writer = CaseWriter()
         given = writer.input(dtype, (3,))
-        run = Run({given.name: tame(dtype, (3,))}, {})
+        run = CaseRun({given.name: tame(dtype, (3,))}, {})
         yield Case(f"input {given.type}", "source", writer.graph(given), (run,), op="input")
 
 

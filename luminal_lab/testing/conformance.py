@@ -34,7 +34,7 @@ from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, as_pass
 from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
 from luminal_lab.testing import cases as table
-from luminal_lab.testing.cases import Case, Run
+from luminal_lab.testing.cases import Case, CaseRun
 from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, written
 from luminal_lab.testing.models import models
 from luminal_lab.testing.result import Conformance, Row
@@ -221,11 +221,11 @@ class _Kit:
             ]
         return self._compiled(batch)
 
-    def _runs(self, case: Case) -> list[Run]:
+    def _runs(self, case: Case) -> list[CaseRun]:
         """Return the runs of a case; a toy has no later ones, whose random numbers are others."""
         return [run for run in case.runs if self.toy is None or run.step == 0]
 
-    def _by_toy(self, toy: Device, ir: IR, run: Run) -> list[Array]:
+    def _by_toy(self, toy: Device, ir: IR, run: CaseRun) -> list[Array]:
         plain = compile_ir(bound(ir, run.dims), INLINED).ir
         given = {name: array.copy() for name, array in run.data.items()}
         return [np.asarray(value) for value in toy.run(plain, given)]
@@ -315,7 +315,7 @@ class _Kit:
         told = f"{type(error).__name__}: {error}"
         return Row(case, "failed", told, 0.0, self._blamed(case, case.runs[0]), case.runs[0])
 
-    def _blamed(self, case: Case, run: Run) -> str | None:
+    def _blamed(self, case: Case, run: CaseRun) -> str | None:
         """Return the first op of a graph that a device gets wrong where all values are kept."""
         if case.op is not None:
             return case.op
@@ -339,7 +339,7 @@ class _Kit:
                 return node.op.name
         return nodes[count].op.name if count < len(nodes) else None
 
-    def _values(self, ir: IR, nodes: Sequence[Node], run: Run) -> list[Array] | None:
+    def _values(self, ir: IR, nodes: Sequence[Node], run: CaseRun) -> list[Array] | None:
         """Return the values of some nodes, each an output; None if that ends in an error."""
         part = IR(ir.table, ir.input_ids, [node.id for node in nodes], name=ir.name)
         try:
@@ -368,7 +368,7 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
 # -- graphs ----------------------------------------------------------------------------------------
 
 
-def expected(ir: IR, run: Run, nodes: Sequence[Node] = ()) -> list[Array]:
+def expected(ir: IR, run: CaseRun, nodes: Sequence[Node] = ()) -> list[Array]:
     """Return what nodes of a graph (the outputs, if none are given) are by the interpreter."""
     ids = [node.id for node in nodes] or list(ir.output_ids)
     environment = Environment(table.named(run.data), run.dims, run.step, FUNCTIONS)
@@ -428,7 +428,7 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
     return np.asarray(~same)
 
 
-def difference(ir: IR, node: Node, run: Run, want: Array, got: Array, wrong: Array) -> str:
+def difference(ir: IR, node: Node, run: CaseRun, want: Array, got: Array, wrong: Array) -> str:
     """Say how a result differs from what it should be; nothing, if it does not."""
     if want.dtype != got.dtype or want.shape != got.shape:
         types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (got, want)]

@@ -20,7 +20,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, TensorType, ints, size_of
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import LabError
-from luminal_lab.testing.cases import F32, Case, Run, Writer, named, tame
+from luminal_lab.testing.cases import F32, Case, CaseRun, CaseWriter, named, tame
 
 SIZES = ({"n": 3, "m": 2}, {"n": 1, "m": 5}, {"n": 8, "m": 17})
 """What symbolic dims are bound to, one after another, in one compile."""
@@ -110,17 +110,17 @@ def written() -> Iterator[Case]:
     """Yield the tables: symbolic dims, and what graphs are made of beside ops."""
     for title, text in SYMBOLIC.items():
         ir = parse(HEAD + text)
-        runs = tuple(Run(drawn_for(ir, dims), dims) for dims in SIZES)
+        runs = tuple(CaseRun(drawn_for(ir, dims), dims) for dims in SIZES)
         yield Case(f"symbolic {title}", "symbolic", ir, runs, None)
     for title, text in STRUCTURE.items():
         ir = parse("graph case" + text)
-        yield Case(title, "structure", ir, (Run(drawn_for(ir, {}), {}),), None)
+        yield Case(title, "structure", ir, (CaseRun(drawn_for(ir, {}), {}),), None)
 
 
 # -- drawn -----------------------------------------------------------------------------------------
 
 
-class Drawn(Writer):
+class Drawn(CaseWriter):
     """A graph that grows at random."""
 
     def __init__(self, seed: int, dims: Mapping[str, int]) -> None:
@@ -231,7 +231,7 @@ def chains() -> Iterator[Case]:
             f"chain {seed} of {start.type}",
             "chain",
             ir,
-            (Run(drawn_for(ir, {}, seed), {}),),
+            (CaseRun(drawn_for(ir, {}, seed), {}),),
             None,
         )
 
@@ -247,11 +247,11 @@ def graphs() -> Iterator[Case]:
             writer.step()
         nodes = [node for node in writer.table if not node.extra]
         ir = writer.graph(nodes[-1], *writer.rng.sample(nodes, 2))
-        runs: list[Run] = []
+        runs: list[CaseRun] = []
         for dims in SIZES if seed % 2 else ({},):
             data = drawn_for(ir, dims, seed)
             if _fits(ir, data, dims):
-                runs.append(Run(data, dims))
+                runs.append(CaseRun(data, dims))
         if runs:
             yield Case(f"drawn {seed}", "drawn", ir, tuple(runs), None)
 

@@ -17,7 +17,7 @@ from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
-from luminal_lab.testing.cases import Case, Run, tame
+from luminal_lab.testing.cases import Case, CaseRun, tame
 
 
 class Sheet(Store):
@@ -120,7 +120,7 @@ def models() -> Iterator[Case]:
         cx.retrieve(write(cx))
         ir = cx.ir
         sizes: tuple[dict[str, int], ...] = ({"n": 5}, {"n": 2}) if ir.symbols else ({},)
-        runs = tuple(Run(_data(ir, dims), dims) for dims in sizes)
+        runs = tuple(CaseRun(_data(ir, dims), dims) for dims in sizes)
         yield Case(f"model {write.__name__}", "model", ir, runs, None)
 
 

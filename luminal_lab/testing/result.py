@@ -14,7 +14,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import OPS, tuple_text
 from luminal_lab.core.printer import as_text
 from luminal_lab.tables import Table, frame
-from luminal_lab.testing.cases import Case, Run
+from luminal_lab.testing.cases import Case, CaseRun
 
 SHOWN = 3
 """How many failures a text shows as a whole."""
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     seconds: float = 0.0
     blamed: str | None = None
     """The op whose implementation is wrong, where one is."""
-    run: Run | None = None
+    run: CaseRun | None = None
     expected: Sequence[Array] = ()
     got: Sequence[Array] = ()
     note: str = ""

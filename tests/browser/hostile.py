@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.edit import Change
+from luminal_lab.core.edit import LogEntry
 from luminal_lab.core.ir import IR, Derivation, Meta, Node, Table
 from luminal_lab.core.op import OPS, TensorType, Unary
 from luminal_lab.core.ops import Input
@@ -84,7 +84,7 @@ def hostile_subject() -> Subject:
     after_table.set(8, changed)
     after = IR(after_table, [0], [8], name=evil(5))
     signatures = before.signature, after.signature
-    log = [Change("replace", evil(1), 7, 6, (last,), (changed,), signatures, 1, evil(2))]
+    log = [LogEntry("replace", evil(1), 7, 6, (last,), (changed,), signatures, 1, evil(2))]
     snapshots = (
         Snapshot(before, before, Record(evil(3), ())),
         Snapshot(before, after, Record(evil(4) + evil(8), log), 1),

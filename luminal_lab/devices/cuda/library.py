@@ -34,7 +34,7 @@ OUTSIDE: Final = 5e-6
 """The seconds that a launch takes more outside of a graph."""
 
 
-class Choice(NamedTuple):
+class MeasuredChoice(NamedTuple):
     """Which of two candidates computes a product, and the seconds that were measured of each."""
 
     ours: float
@@ -69,7 +69,7 @@ class Products:
         self.device, self.stream, self.tf32 = device, stream, tf32
         self.named = named
         """Makes of an error of CuPy's one of ours."""
-        self.choices: dict[tuple[str, tuple[tuple[str, int], ...]], Choice] = {}
+        self.choices: dict[tuple[str, tuple[tuple[str, int], ...]], MeasuredChoice] = {}
         """What computes them, by kernels and sizes of dims."""
         self.why_not = ""
         """Why cuBLAS is no candidate, where it is none."""
@@ -115,7 +115,7 @@ class Products:
             library = seconds(theirs)
         except self.library.CUBLASError as error:
             library, self.why_not = inf, f"kernel {work[0].kernel.name}: cuBLAS failed: {error}"
-        self.choices[key] = Choice(ours, library)
+        self.choices[key] = MeasuredChoice(ours, library)
 
     def multiply(self, work: Sequence[PlacedLaunch]) -> None:
         """Have cuBLAS do some work."""

@@ -22,7 +22,7 @@ from luminal_lab.devices.runtime.blocks import BlockPool
 from luminal_lab.devices.runtime.plan import NumpyType, RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
-from luminal_lab.devices.runtime.worklist import Maker, NodeWork
+from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Launch
@@ -50,7 +50,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
     def __init__(
         self,
         ir: IR,
-        maker: Maker,
+        maker: KernelMaker,
         dialect: Dialect,
         find: Callable[[str, Kernels], Engine],
         **options: Unpack[ProgramOptions],

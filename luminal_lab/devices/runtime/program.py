@@ -17,7 +17,7 @@ from luminal_lab.core.ops import Pick
 from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.run import DeviceRun, RunData
-from luminal_lab.devices.runtime.worklist import Maker, NodeWork, Worklist
+from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Worklist
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
@@ -47,7 +47,9 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
     looks = True
 
-    def __init__(self, ir: IR, maker: Machine | Maker, **options: Unpack[ProgramOptions]) -> None:
+    def __init__(
+        self, ir: IR, maker: Machine | KernelMaker, **options: Unpack[ProgramOptions]
+    ) -> None:
         self.ir = ir
         self.sizes = dict(options.get("specialise") or {})
         """The sizes of dims for which there are kernels beside the general ones."""

@@ -80,7 +80,7 @@ class Unit:
     over: tuple[int, ...] = ()
 
 
-class Maker(Protocol):
+class KernelMaker(Protocol):
     """What makes the kernels of a device."""
 
     @property
@@ -135,14 +135,14 @@ class Worklist:
     def __init__(
         self,
         ir: IR,
-        maker: Machine | Maker,
+        maker: Machine | KernelMaker,
         sizes: Mapping[str, int],
         schedules: Mapping[str, Schedule] | None = None,
     ) -> None:
         self.ir = ir
         self.schedules = schedules or {}
         """The schedules of kernels that have another than the default one, by name."""
-        self.maker: Maker = CMaker(maker) if isinstance(maker, Machine) else maker
+        self.maker: KernelMaker = CMaker(maker) if isinstance(maker, Machine) else maker
         self.sizes = sizes
         """The sizes of dims for which there are kernels beside the general ones."""
         self.dims = sorted(ir.symbols)

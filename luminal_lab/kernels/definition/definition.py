@@ -48,7 +48,7 @@ from luminal_lab.kernels.definition.terms import (
     Draw,
     Fold,
     FoldKind,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Read,

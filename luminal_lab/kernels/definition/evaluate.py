@@ -23,14 +23,14 @@ from luminal_lab.kernels.definition.definition import (
     Definition,
     Draw,
     Fold,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Output,
     Read,
     Term,
 )
-from luminal_lab.kernels.definition.terms import STATES, State
+from luminal_lab.kernels.definition.terms import STATES, FoldState
 
 Ints = npt.NDArray[np.int64]
 NO_DIMS: Mapping[str, int] = {}
@@ -133,7 +133,7 @@ class _Line:
             case Draw(seed=seed, stream=stream, at=at):
                 places = np.where(grid.valid, grid.at(at), 0)
                 return uniform(seed, stream, self.step, int(places.max(initial=0)) + 1)[places]
-            case Guard(holds=holds, term=inner):
+            case Guarded(holds=holds, term=inner):
                 within = replace(grid, valid=grid.valid & (grid.at(holds) != 0), done={})
                 value = self.value(inner, within)
                 return np.where(within.valid, value, np.zeros((), value.dtype))
@@ -141,7 +141,7 @@ class _Line:
                 return op.bind(self.dims).eval(*[self.value(arg, grid) for arg in args])
             case Fold():
                 return self.folded(term, grid)
-            case State(name=name):
+            case FoldState(name=name):
                 return self.states[name]
             case _:
                 raise AssertionError(term)

@@ -36,10 +36,10 @@ from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, repl
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
+    FoldState,
     Lookup,
     Number,
     Read,
-    State,
     States,
     Term,
     free,
@@ -67,7 +67,7 @@ def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
     """
     match states.next:
         case (
-            Apply(op=Maximum(), args=(State(), score)),
+            Apply(op=Maximum(), args=(FoldState(), score)),
             _,
             Apply(args=(_, Apply(args=(_, body)))),
         ):

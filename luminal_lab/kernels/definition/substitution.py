@@ -11,7 +11,7 @@ from luminal_lab.kernels.definition.definition import (
     Count,
     Draw,
     Fold,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Read,
@@ -31,11 +31,11 @@ def counted(at: Dim, dtype: DType) -> Term:
 
 def guarded(holds: Dim, term: Term) -> Term:
     """Return a term where a condition holds, else 0; conditions around one term are one."""
-    if isinstance(term, Guard):
+    if isinstance(term, Guarded):
         holds, term = both(holds, term.holds), term.term
     if holds == 0:
         return Number(0, term.dtype)
-    return term if known(holds) else Guard(holds, term)
+    return term if known(holds) else Guarded(holds, term)
 
 
 def rebuilt(
@@ -55,7 +55,7 @@ def rebuilt(
             return counted(located(at), dtype)
         case Draw(seed=seed, stream=stream, at=at):
             return Draw(seed, stream, located(at))
-        case Guard(holds=holds, term=inner):
+        case Guarded(holds=holds, term=inner):
             return guarded(located(holds), part(inner))
         case Apply(op=op, args=args, dtype=dtype):
             return Apply(op, tuple(map(part, args)), dtype)

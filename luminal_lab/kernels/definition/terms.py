@@ -237,7 +237,7 @@ class Fold(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class State(Term):
+class FoldState(Term):
     """What a fold has so far, by its name."""
 
     name: str
@@ -259,7 +259,7 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     but no -inf is: they weigh 0, and not NaN.
     """
     dtype = value.dtype
-    top, total, acc = (State(name, dtype) for name in STATES)
+    top, total, acc = (FoldState(name, dtype) for name in STATES)
     zero, unit = Number(0, dtype), Number(1, dtype)
     lowest = Number(LOWEST[dtype], dtype)
 
@@ -290,7 +290,7 @@ def power(of: Term, above: Term, factor: float) -> Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard(Term):
+class Guarded(Term):
     """The term where a condition on indices holds, else 0; there the term is not looked at."""
 
     holds: Dim
@@ -360,7 +360,7 @@ def softmaxes(term: Term) -> list[Fold]:
         if isinstance(part, Fold):
             if part.kind == "softmax":
                 folds[part] = None
-        elif not isinstance(part, Guard) and id(part) not in seen:
+        elif not isinstance(part, Guarded) and id(part) not in seen:
             seen.add(id(part))
             todo += part.parts
     return list(folds)
@@ -452,7 +452,7 @@ class _TermWriter:
             body = self.scope(fold.body, " ")[0]
             return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
         start, following, result = fold.states
-        self.names |= {State(name, fold.dtype): own for name, own in self.states.items()}
+        self.names |= {FoldState(name, fold.dtype): own for name, own in self.states.items()}
         shown = self.write(result)[0]
         names = ", ".join(self.states[name] for name in STATES)
         first = ", ".join(self.write(state)[0] for state in start)
@@ -483,7 +483,7 @@ class _TermWriter:
                 return f"{dtype.short}[{at}]", ATOM
             case Draw(seed=seed, stream=stream, at=at):
                 return f"random{{{seed}, {stream}}}[{at}]", ATOM
-            case Guard(holds=holds, term=inner):
+            case Guarded(holds=holds, term=inner):
                 return f"[{holds}: {self.write(inner)[0]}]", ATOM
             case Fold():
                 return self.folded(term), 0
@@ -567,7 +567,7 @@ def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
 
 
 def _is_long(term: Term) -> bool:
-    if not isinstance(term, (Apply, Fold, Guard)):
+    if not isinstance(term, (Apply, Fold, Guarded)):
         return False
     length = 0
     todo: list[Term] = [term]

@@ -21,7 +21,7 @@ from luminal_lab.kernels.definition.definition import (
     Draw,
     Fold,
     FoldKind,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Output,
@@ -31,7 +31,7 @@ from luminal_lab.kernels.definition.definition import (
 )
 from luminal_lab.kernels.definition.online import softmax_of
 from luminal_lab.kernels.definition.substitution import counted
-from luminal_lab.kernels.definition.terms import STATES, State, States
+from luminal_lab.kernels.definition.terms import STATES, FoldState, States
 from luminal_lab.scanner import GAP, Piece
 
 T = TypeVar("T", bound=Term)
@@ -261,7 +261,7 @@ class DefinitionReader(TypeReader):
         self.take(":", "':' and what follows from each")
         names = dict(zip(match.groups()[1:], STATES, strict=True))
         dtype = start[0].dtype
-        self.parts = {**outer, **{name: State(own, dtype) for name, own in names.items()}}
+        self.parts = {**outer, **{name: FoldState(own, dtype) for name, own in names.items()}}
         states = self.parts
         while let := self.take_if(LET):
             self.let(let)
@@ -330,7 +330,7 @@ class DefinitionReader(TypeReader):
             self.take(":", "':' and the term")
             term = self.term()
             self.take(r"\]", "']' or an operator")
-            return self.noted(Guard(holds, term), begin)
+            return self.noted(Guarded(holds, term), begin)
         name = self.take(TERM, "a term")
         if name.text in self.parts and not self.is_at(("[", "(")):
             return self.parts[name.text]

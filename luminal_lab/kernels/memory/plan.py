@@ -62,7 +62,7 @@ class Carry(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True)
-class Place:
+class MemoryPlace:
     """Bytes that hold one value after another, and the views of them."""
 
     kind: PlaceKind
@@ -98,7 +98,7 @@ class MemoryPlan(_Tabled):
     """Where each value of a program lives."""
 
     program: MemoryProgram
-    places: tuple[Place, ...]
+    places: tuple[MemoryPlace, ...]
     """Those of the arena come first, each after all that is below it."""
     in_place: tuple[InPlace, ...] = ()
     """What was asked to be in place of something, in the order of the steps."""
@@ -106,7 +106,7 @@ class MemoryPlan(_Tabled):
     alignment: int = 64
 
     @cached_property
-    def arena(self) -> tuple[Place, ...]:
+    def arena(self) -> tuple[MemoryPlace, ...]:
         """The places that share the arena."""
         return tuple(place for place in self.places if place.kind == "arena")
 
@@ -381,10 +381,10 @@ class _Chains:
 
 def _places(
     program: MemoryProgram, chains: Mapping[int, list[int]], alignment: int
-) -> tuple[Place, ...]:
+) -> tuple[MemoryPlace, ...]:
     """Return a place for each chain, those of the arena in the order of a good layout."""
-    own: list[Place] = []
-    arena: list[Place] = []
+    own: list[MemoryPlace] = []
+    arena: list[MemoryPlace] = []
     for chain in {id(chain): chain for chain in chains.values()}.values():
         first = program.by_id[chain[0]]
         kind: PlaceKind = "arena"
@@ -392,18 +392,20 @@ def _places(
             kind = first.kind
         elif any(id in program.outputs for id in chain):
             kind = "output"
-        (arena if kind == "arena" else own).append(Place(kind, first.bytes, tuple(chain)))
+        (arena if kind == "arena" else own).append(MemoryPlace(kind, first.bytes, tuple(chain)))
     spans = [_whole([program.lives[id] for id in place.values]) for place in arena]
     layout = arrange(spans, _samples(program, arena, alignment))
     rank = {index: at for at, index in enumerate(layout.order)}
     for index in layout.order:
         below = tuple(sorted(rank[other] for other in layout.below[index]))
-        own.append(Place("arena", arena[index].bytes, arena[index].values, below))
+        own.append(MemoryPlace("arena", arena[index].bytes, arena[index].values, below))
     count = len(own) - len(arena)
     return (*own[count:], *own[:count])
 
 
-def _samples(program: MemoryProgram, arena: Sequence[Place], alignment: int) -> list[list[int]]:
+def _samples(
+    program: MemoryProgram, arena: Sequence[MemoryPlace], alignment: int
+) -> list[list[int]]:
     """Return sizes of the arena's places for large, middle and small dims."""
     samples: list[list[int]] = []
     for part in (2, 1, 0) if program.symbols else (2,):

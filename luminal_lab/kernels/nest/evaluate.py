@@ -20,7 +20,7 @@ from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
     Draw,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Read,
@@ -127,7 +127,7 @@ class _Run:
             case Draw(seed=seed, stream=stream, at=at):
                 place = evaluate(at, self.values)
                 return np.asarray(uniform(seed, stream, self.step, place + 1)[place])
-            case Guard(holds=holds, term=inner, dtype=dtype):
+            case Guarded(holds=holds, term=inner, dtype=dtype):
                 if evaluate(holds, self.values):
                     return self.term(inner)
                 return np.zeros((), dtype.numpy)

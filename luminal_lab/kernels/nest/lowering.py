@@ -32,10 +32,10 @@ from luminal_lab.kernels.definition.substitution import exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
-    Guard,
+    FoldState,
+    Guarded,
     Number,
     Read,
-    State,
     Term,
     axis_of,
     free,
@@ -164,7 +164,7 @@ class _Lowering:
         match term:
             case Fold():
                 return self.fold(term)
-            case Guard(term=inner) if any(isinstance(part, Fold) for part in walk(inner)):
+            case Guarded(term=inner) if any(isinstance(part, Fold) for part in walk(inner)):
                 return self.guarded(term)
             case _:
                 return None
@@ -262,7 +262,9 @@ class _Lowering:
             block("mix", added)
         self.add(Loop(outer, blocks, tuple(inside)), level=level)
         ends = {"l": total, "acc": Read(acc.buffer, axes, dtype)}
-        return exchanged(result, lambda part: ends[part.name] if isinstance(part, State) else None)
+        return exchanged(
+            result, lambda part: ends[part.name] if isinstance(part, FoldState) else None
+        )
 
     def each(
         self,
@@ -313,7 +315,7 @@ class _Lowering:
                 inside.append(Set(value, (), term, "+=" if fold.kind == "sum" else "max="))
         return Loop(axis, fold.size, tuple(inside))
 
-    def guarded(self, guard: Guard) -> Term:
+    def guarded(self, guard: Guarded) -> Term:
         """Work out a guarded term with folds, which may only be looked at where it holds."""
         level, floor = len(self.levels) - 1, self.floor
         value = self.local(level, guard.dtype)

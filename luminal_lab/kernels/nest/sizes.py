@@ -12,7 +12,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Guard, Read, Term, walk as walk_terms
+from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 
 USUAL = 1024
@@ -21,7 +21,7 @@ MANY = 1 << 20
 """What a dim without a bound may well become."""
 
 
-class Sized(Protocol):
+class SizedLoop(Protocol):
     """A loop, or what stands for one."""
 
     @property
@@ -117,7 +117,9 @@ def names_in(dim: Dim) -> set[str]:
 def divides(nest: Nest, axis: str) -> bool:
     """Return whether an axis is divided where arrays are read or written, or in a condition."""
     for access in accesses((nest.loops[axis],)):
-        places = [one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guard)]
+        places = [
+            one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guarded)
+        ]
         if access.index is None:
             return True
         places.append(row_major(nest.types[access.name].shape, access.index))
@@ -139,7 +141,7 @@ def innermost(loop: Loop) -> Loop:
     return [*perfect(loop)][-1]
 
 
-def iterations(loops: Iterable[Sized]) -> Dim:
+def iterations(loops: Iterable[SizedLoop]) -> Dim:
     """Return how many iterations loops have together."""
     count: Dim = 1
     for loop in loops:
@@ -176,6 +178,6 @@ def bytes_in(body: Block, space: str) -> float:
     return sum(map(bytes_of, arrays))
 
 
-def many(loops: Iterable[Sized]) -> float:
+def many(loops: Iterable[SizedLoop]) -> float:
     """Return roughly how many iterations loops have together."""
     return prod(about(loop.size) for loop in loops)

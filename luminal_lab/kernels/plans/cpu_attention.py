@@ -7,11 +7,11 @@ hold a tile of sums in registers, as those of matmuls do.
 
 from __future__ import annotations
 
-from luminal_lab.kernels.definition.terms import Guard, free, read_by, walk as walk_terms
+from luminal_lab.kernels.definition.terms import Guarded, free, read_by, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.cpu_contraction import VECTORS
-from luminal_lab.kernels.plans.match import Attention, attention_of, by_column, reads, sum_in
+from luminal_lab.kernels.plans.match import AttentionNest, attention_of, by_column, reads, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
@@ -56,7 +56,7 @@ def _share_out(made: Scheduling, loops: list[str]) -> None:
             return
 
 
-def _together(made: Scheduling, found: Attention, row: Handle, lanes: int) -> None:
+def _together(made: Scheduling, found: AttentionNest, row: Handle, lanes: int) -> None:
     """Schedule rows that have the same keys, some at a time."""
     block, rows, size = made.loop(found.block), made.choose(ROWS), row.size
     # A copy of all keys is only made where it is known that many rows read it.
@@ -109,7 +109,7 @@ def _hold(made: Scheduling, block: Handle) -> None:
                     made.do(Hold(one.name, keys, f"{one.name}_row"))
 
 
-def _score(made: Scheduling, found: Attention, lanes: int, column: Handle) -> None:
+def _score(made: Scheduling, found: AttentionNest, lanes: int, column: Handle) -> None:
     """Schedule the product of queries and keys of a block, whose columns are split."""
     rows = around(made.nest, column)[-2].name
     (sums,) = {a.name for a in accesses((made.nest.loops[found.fold],)) if a.how == "+="}
@@ -138,7 +138,7 @@ def _score(made: Scheduling, found: Attention, lanes: int, column: Handle) -> No
         made.do(Unroll((i_end,)))
 
 
-def _mix(made: Scheduling, found: Attention, lanes: int, tile: Handle, feature: Handle) -> None:
+def _mix(made: Scheduling, found: AttentionNest, lanes: int, tile: Handle, feature: Handle) -> None:
     """Schedule the product of weights and values of a block."""
     rows = around(made.nest, found.key)[-1].name
     i_tile, i = made.do(Split((rows,), (made.choose(HEIGHT),), ("tile", "row"))).loops
@@ -154,7 +154,7 @@ def _is_plain(nest: Nest, array: str, row: str, column: str) -> bool:
     terms = [one.term for one in walk(nest.loops[row].body) if isinstance(one, Set)]
     if type.dtype.is_half or len(found) != 1:
         return False
-    if any(isinstance(one, Guard) for term in terms for one in walk_terms(term)):
+    if any(isinstance(one, Guarded) for term in terms for one in walk_terms(term)):
         return False
     (read,) = found
     return (

@@ -64,7 +64,7 @@ class Tile(NamedTuple):
 
 
 @dataclass
-class Product:
+class CPUProduct:
     """A contraction to be cut into tiles, one loop each of its rows and columns."""
 
     made: Scheduling
@@ -92,7 +92,7 @@ def contraction_plan(made: Scheduling, machine: Machine) -> bool:
         # The longer operand stays as it is.
         left, right, i, j = right, left, j, i
     is_along = isinstance(left, Read) and stride(made.nest, left, k) == 1
-    _cut(Product(made, machine, tile, i, j, [k], left, right, is_along), ROWS)
+    _cut(CPUProduct(made, machine, tile, i, j, [k], left, right, is_along), ROWS)
     return True
 
 
@@ -102,7 +102,7 @@ def tile_of(machine: Machine, term: Term) -> Tile:
     return Tile(12 if machine.vector_bytes == 64 else 6, 2 * lanes, lanes)
 
 
-def _cut(product: Product, block: int) -> None:
+def _cut(product: CPUProduct, block: int) -> None:
     """Cut a product into tiles, and those into tasks of so many rows or of some columns."""
     made, machine, (height, width, lanes) = product.made, product.machine, product.tile
     height, vectors = made.choose(HEIGHT, height), made.choose(VECTORS, width // lanes)
@@ -130,7 +130,7 @@ def _cut(product: Product, block: int) -> None:
     _stage(product, tiler, order, lanes)
 
 
-def _stage(product: Product, tiler: Tiler, order: list[str], lanes: int) -> None:
+def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> None:
     """Copy operands, hold sums in registers, and let tasks and vectors run."""
     made, folds = product.made, product.folds
     (i_start, i, i_end), (j_start, j, j_end) = (
@@ -158,7 +158,7 @@ def _stage(product: Product, tiler: Tiler, order: list[str], lanes: int) -> None
 
 
 def _packed(
-    product: Product, term: Term, axes: tuple[str, ...], path: list[str], into: str
+    product: CPUProduct, term: Term, axes: tuple[str, ...], path: list[str], into: str
 ) -> list[str]:
     """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
     made, array = product.made, array_of(term)
@@ -201,7 +201,7 @@ def convolution_plan(made: Scheduling, machine: Machine) -> bool:
     folds = [*(fold for fold in folds if fold in made.nest.loops and fold != last), last]
     j, i = made.join(rows), made.merge(columns)
     right, left = operands(made.nest, last)
-    _cut(Product(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
+    _cut(CPUProduct(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
     # One loop remains of the sum, whose body is nothing but products.
     made.run("unroll", _short(made, folds[1:]))
     return True

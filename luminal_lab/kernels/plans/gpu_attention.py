@@ -15,7 +15,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about, many
-from luminal_lab.kernels.plans.match import Attention, array_of, attention_of, by_column, sum_in
+from luminal_lab.kernels.plans.match import AttentionNest, array_of, attention_of, by_column, sum_in
 from luminal_lab.kernels.plans.tiler import Level, Tiler, cut, placed, rows_last, shared_out
 from luminal_lab.kernels.steps.arrays import Pack
 from luminal_lab.kernels.steps.binding import Mask
@@ -59,7 +59,7 @@ def attention_plan(made: Scheduling, gpu: GPU) -> bool:
     return False
 
 
-def _check(made: Scheduling, found: Attention, rows: int, across: int, room: int) -> None:
+def _check(made: Scheduling, found: AttentionNest, rows: int, across: int, room: int) -> None:
     """Refuse what threads have no room to share, or cannot share evenly."""
     scores, mean = (made.nest.types[array] for array in (found.scores, found.mean))
     (block,), (width,) = scores.shape, mean.shape
@@ -72,7 +72,9 @@ def _check(made: Scheduling, found: Attention, rows: int, across: int, room: int
         raise ScheduleError("attention: more is shared than there is room for")
 
 
-def _share_out(made: Scheduling, found: Attention, row: Handle, by: tuple[int, int, int]) -> None:
+def _share_out(
+    made: Scheduling, found: AttentionNest, row: Handle, by: tuple[int, int, int]
+) -> None:
     """Give rows to blocks and groups of threads, so many to each, and columns to the threads."""
     *rows, across = by
     block = made.loop(found.block)
@@ -104,7 +106,7 @@ def _share_out(made: Scheduling, found: Attention, row: Handle, by: tuple[int, i
     placed(made, "shared", found.scores, found.mean, "keys")
 
 
-def _part(made: Scheduling, found: Attention, one: Handle, scores: str) -> None:
+def _part(made: Scheduling, found: AttentionNest, one: Handle, scores: str) -> None:
     """Give one part of the work to threads."""
     group, each, *inner = one.inner
     lane = next((one for one in inner[::-1] if one.size == made.loop(scores).size), None)
@@ -128,7 +130,7 @@ def _part(made: Scheduling, found: Attention, one: Handle, scores: str) -> None:
         made.run("unroll", [each, *rest], where_allowed=True)
 
 
-def _score(made: Scheduling, found: Attention, group: Handle, lane: Handle) -> None:
+def _score(made: Scheduling, found: AttentionNest, group: Handle, lane: Handle) -> None:
     """Work out scores from keys in shared memory, several at once."""
     axes = {"i": group, "j": lane, "k": found.fold}
     tiler = Tiler(made, axes, SCORES, {}, [found.fold], is_inner=True)

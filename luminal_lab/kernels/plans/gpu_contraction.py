@@ -113,7 +113,7 @@ AHEAD = Choice("ahead", 2, 1)
 
 
 @dataclass
-class Product:
+class GPUProduct:
     """A contraction worth tiles: one loop each of its rows, its columns and its sum."""
 
     made: Scheduling
@@ -145,7 +145,7 @@ def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
     return product is not None
 
 
-def product_of(made: Scheduling, gpu: GPU) -> Product | None:
+def product_of(made: Scheduling, gpu: GPU) -> GPUProduct | None:
     """Make one loop each of the rows, the columns and the sum of a contraction worth tiles."""
     found = contraction_of(made.nest)
     if found is None or not found.right.dtype.is_float:
@@ -154,10 +154,10 @@ def product_of(made: Scheduling, gpu: GPU) -> Product | None:
         return None
     axes, left, right = axes_of(made, found, 2 * LEAST, 2 * LEAST)
     batches = many(loop for loop in loops_of(made.nest) if loop.name not in axes.values())
-    return Product(made, gpu, batches, axes, array_of(left), array_of(right))
+    return GPUProduct(made, gpu, batches, axes, array_of(left), array_of(right))
 
 
-def _shape(product: Product, shapes: Sequence[Shape], own: str) -> Shape:
+def _shape(product: GPUProduct, shapes: Sequence[Shape], own: str) -> Shape:
     """Choose tiles: the largest of which there are enough for all cores."""
     loops = product.made.nest.loops
     rows, columns = (about(loops[product.axes[axis]].size) for axis in "ij")
@@ -173,7 +173,7 @@ def _shape(product: Product, shapes: Sequence[Shape], own: str) -> Shape:
     return Shape(*(product.made.choose(*choice) for choice in choices))
 
 
-def _by_threads(product: Product) -> None:
+def _by_threads(product: GPUProduct) -> None:
     """Give each thread a tile of sums in registers."""
     made, shape = product.made, _shape(product, BY_THREADS, "thread")
     four = min(4, shape.own_columns)
@@ -196,7 +196,7 @@ def _by_threads(product: Product) -> None:
     made.run("unroll", loops if is_vector else [*loops, last])
 
 
-def _by_tensor(product: Product) -> None:
+def _by_tensor(product: GPUProduct) -> None:
     """Give each warp tiles of the tensor units."""
     made, gpu, shape = product.made, product.gpu, _shape(product, BY_TENSOR, "warp")
     depth, (rows, columns) = gpu.dialect.tile.depth[product.word or ""], gpu.dialect.tile.sums
@@ -220,7 +220,7 @@ def _by_tensor(product: Product) -> None:
 
 def copied(
     tiler: Tiler,
-    product: Product,
+    product: GPUProduct,
     step: type[Pack],
     first: tuple[str, ...] = (),
     *,
@@ -234,7 +234,7 @@ def copied(
     return [tiler.made.do(one).loops[0] for one in steps]
 
 
-def _is_down(tiler: Tiler, product: Product) -> bool:
+def _is_down(tiler: Tiler, product: GPUProduct) -> bool:
     """Return whether neighbouring columns are neighbours in the operand that has them."""
     nest, loop = tiler.made.nest, tiler.name("j", "own", "sum")
     found = reads(nest, tiler.part("sum"), product.right)
@@ -273,7 +273,7 @@ def group_plan(made: Scheduling, gpu: GPU) -> bool:
     raise ScheduleError(f"nest {made.nest.name}: its operands do not lie as tiles are copied")
 
 
-def _group_tiles(product: Product) -> list[tuple[int, int]]:
+def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
     """Return the tiles of which there are enough for the cores, or for some of them."""
     nest, cores = product.made.nest, product.gpu.cores
     sizes = [nest.loops[product.axes[axis]].size for axis in "ijk"]
@@ -299,7 +299,7 @@ def _group_tiles(product: Product) -> list[tuple[int, int]]:
     return sorted(some, key=lambda tile: counts[tile] < cores)
 
 
-def _by_groups(product: Product, rows: int, columns: int) -> None:
+def _by_groups(product: GPUProduct, rows: int, columns: int) -> None:
     """Give each four warps tiles of the tensor units."""
     made, gpu = product.made, product.gpu
     deep = gpu.dialect.tile.depth[product.word or ""]

@@ -151,7 +151,7 @@ def is_column(nest: Nest, name: str) -> bool:
 # -- attention -------------------------------------------------------------------------------------
 
 
-class Attention(NamedTuple):
+class AttentionNest(NamedTuple):
     """A nest of rows that weigh a mean: by scores, products that it has a block of at a time."""
 
     path: list[str]
@@ -169,7 +169,7 @@ class Attention(NamedTuple):
     feature: str
 
 
-def attention_of(nest: Nest) -> Attention | None:
+def attention_of(nest: Nest) -> AttentionNest | None:
     """Return how a nest is an attention, if it is nothing else."""
     around = loops_of(nest, alone=True)
     inside = around[-1].body if around else ()
@@ -188,7 +188,7 @@ def attention_of(nest: Nest) -> Attention | None:
         return None
     names = column.name, fold.name, mixed.name, key.name, feature.name
     path, keys = [one.name for one in around], frozenset(free(pair[1]))
-    return Attention(path, blocks[0].name, keys, end.name, *names)
+    return AttentionNest(path, blocks[0].name, keys, end.name, *names)
 
 
 def _is_block(loop: Loop) -> bool:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
-from luminal_lab.kernels.plans.match import Attention, Contraction, loops_of, operands, sum_in
+from luminal_lab.kernels.plans.match import AttentionNest, Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Mask
 from luminal_lab.kernels.steps.loops import Fission, Split
@@ -160,7 +160,7 @@ def axes_of(
     return axes, *operands(made.nest, k)
 
 
-def rows_last(made: Scheduling, found: Attention) -> Handle | None:
+def rows_last(made: Scheduling, found: AttentionNest) -> Handle | None:
     """Bring the longest loop of rows that have the same keys right around them, if there is one."""
     shared = [name for name in found.path if name not in found.keys]
     if not shared:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.terms import Apply, Guard, Read, Term
+from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.names import c_name
@@ -55,7 +55,7 @@ class Arrays:
         """Return a condition as it is asked."""
         return holds
 
-    def is_zero_elsewhere(self, term: Guard) -> bool:
+    def is_zero_elsewhere(self, term: Guarded) -> bool:
         """Return whether what a guard reads is 0 where the guard does not hold."""
         del term
         return False

@@ -260,14 +260,14 @@ class Code:
 # -- as text ---------------------------------------------------------------------------------------
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of source, and the names of the ops that it computes."""
 
     text: str
     ops: Ops = ()
 
 
-def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> Iterator[Line]:
+def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> Iterator[SourceLine]:
     """Yield the lines of statements, none too long."""
     indent = "    " * depth
     for statement in block:
@@ -277,21 +277,23 @@ def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> It
                     type, name, size, body, pragma = statement
                     head = f"for ({type} {name} = 0; {name} < {size}; {name}++)"
                     if pragma is not None:
-                        yield Line(dialect.pragmas[pragma[0]].format(pragma[1], indent=indent))
+                        yield SourceLine(
+                            dialect.pragmas[pragma[0]].format(pragma[1], indent=indent)
+                        )
                 else:
                     head, body = f"if ({statement.condition})", statement.body
-                yield from map(Line, broken(f"{indent}{head} {{"))
+                yield from map(SourceLine, broken(f"{indent}{head} {{"))
                 yield from printed(body, dialect, depth + 1)
-                yield Line(f"{indent}}}")
+                yield SourceLine(f"{indent}}}")
             case Group(body=body):
                 yield from printed(body, dialect, depth)
             case Barrier():
-                yield Line(f"{indent}{dialect.barrier}();")
+                yield SourceLine(f"{indent}{dialect.barrier}();")
             case Raw(text=text):
-                yield from map(Line, broken(indent + text))
+                yield from map(SourceLine, broken(indent + text))
             case _:
                 for part in broken(indent + _simple(statement, dialect)):
-                    yield Line(part, statement.ops)
+                    yield SourceLine(part, statement.ops)
 
 
 def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:

@@ -15,7 +15,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Kernel, Local, Phase, comment, function_name
+from luminal_lab.kernels.kernel import Kernel, Phase, WorkingArray, comment, function_name
 from luminal_lab.kernels.render.code import Code
 
 AT = "lab_at < 0 || lab_at >= lab_size"
@@ -93,7 +93,7 @@ class Moving(ABC):
             None,
             source,
             tuple(self.phases),
-            (Local("wide", whole * DType.float32.itemsize),) if self.is_wide else (),
+            (WorkingArray("wide", whole * DType.float32.itemsize),) if self.is_wide else (),
             given_dims=self.dims,
             cost=cost,
             dialect=self.code.dialect.name,

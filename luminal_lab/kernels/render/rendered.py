@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.kernels.kernel import Kernel, Local, Phase
+from luminal_lab.kernels.kernel import Kernel, Phase, WorkingArray
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Statement, mapped, substituted
 from luminal_lab.kernels.render.code import Code, printed
 
@@ -21,7 +21,7 @@ class Rendered:
     ops_of_line: tuple[tuple[str, ...], ...]
     """For each line of the text the names of the ops that it computes."""
     phases: tuple[Phase, ...]
-    locals: tuple[Local, ...]
+    locals: tuple[WorkingArray, ...]
     """The arrays between inputs and outputs that it is given, with their bytes."""
     uses: frozenset[str]
     """What it takes of the prelude, by name."""
@@ -43,7 +43,7 @@ class Rendered:
         )
 
 
-class Function(NamedTuple):
+class RenderedPhase(NamedTuple):
     """One phase as source: its first lines, and what stands in it."""
 
     phase: Phase
@@ -51,7 +51,7 @@ class Function(NamedTuple):
     code: Code
 
 
-def rendered(nest: Nest, functions: Sequence[Function]) -> Rendered:
+def rendered(nest: Nest, functions: Sequence[RenderedPhase]) -> Rendered:
     """Return functions as the source of a kernel."""
     text: list[str] = []
     ops: list[tuple[str, ...]] = []
@@ -64,7 +64,7 @@ def rendered(nest: Nest, functions: Sequence[Function]) -> Rendered:
         "\n".join(text),
         tuple(ops),
         tuple(function.phase for function in functions),
-        tuple(Local(name, bytes_of(nest.types[name])) for name in kept_in_memory(nest)),
+        tuple(WorkingArray(name, bytes_of(nest.types[name])) for name in kept_in_memory(nest)),
         frozenset(name for function in functions for name in function.code.uses),
     )
 

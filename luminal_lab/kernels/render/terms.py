@@ -21,7 +21,7 @@ from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
     Draw,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Read,
@@ -152,7 +152,7 @@ class Terms:
                 return Text(text, ATOM, ("random",))
             case Apply():
                 return self.applied(term, known, uses)
-            case Guard():
+            case Guarded():
                 return self.guarded(term, known, uses)
             case _:
                 raise AssertionError(term)
@@ -177,7 +177,7 @@ class Terms:
         # Of an empty axis there is nothing to read.
         return Text(f"{size} > 0 ? {read} : 0", LEAST, ("gather",))
 
-    def guarded(self, term: Guard, known: Known, uses: Uses) -> Text:
+    def guarded(self, term: Guarded, known: Known, uses: Uses) -> Text:
         """Return a term where a condition holds, else 0; elsewhere nothing of it is looked at."""
         inner = term.term
         if self.arrays.is_zero_elsewhere(term):
@@ -241,7 +241,7 @@ class Terms:
         match term:
             case Read(buffer=buffer):
                 return not self.arrays.is_wide(buffer)
-            case Guard(term=inner):
+            case Guarded(term=inner):
                 return self.is_exact(inner)
             case Apply(op=Where(), args=(_, *results)):
                 return all(one in self.exact or self.is_exact(one) for one in results)

@@ -12,7 +12,7 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute,
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
 from luminal_lab.kernels.definition.terms import (
-    Guard,
+    Guarded,
     Read,
     Term,
     free,
@@ -174,7 +174,7 @@ class Copy(Pack):
 
     @override
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
-        inner = term.term if isinstance(term, Guard) else term
+        inner = term.term if isinstance(term, Guarded) else term
         if isinstance(inner, Read) and inner.buffer == self.array and free(term).keys() <= known:
             yield term  # with what keeps it from being looked at where it is not there
         else:

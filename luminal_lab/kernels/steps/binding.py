@@ -12,7 +12,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Symbol, both, symbols
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.kernels.definition.substitution import guarded, rebuilt
-from luminal_lab.kernels.definition.terms import Apply, Guard as Guarded, Lookup, Number, Read, Term
+from luminal_lab.kernels.definition.terms import Apply, Guarded, Lookup, Number, Read, Term
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,

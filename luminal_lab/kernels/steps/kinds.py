@@ -15,7 +15,7 @@ from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
     Draw,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Read,
@@ -127,7 +127,7 @@ class Clamp(ForEach):
         def term(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer in own | writes:
                 return one
-            if isinstance(one, (Read, Count, Draw, Guard, Lookup)):
+            if isinstance(one, (Read, Count, Draw, Guarded, Lookup)):
                 return replaced(one, {loop.name: last})
             return None
 

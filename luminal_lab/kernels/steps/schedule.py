@@ -177,7 +177,7 @@ class Handle(str):
         ]
 
 
-class Made(NamedTuple):
+class StepResult(NamedTuple):
     """What a step made: loops, the outermost first, and local arrays."""
 
     loops: tuple[Handle, ...]
@@ -221,7 +221,7 @@ class Scheduling:
         """The nest as it is now."""
         return self.nests[-1]
 
-    def do(self, step: Step | str) -> Made:
+    def do(self, step: Step | str) -> StepResult:
         """Make a step, and return what it made."""
         step = parse_step(step) if isinstance(step, str) else step
         for name in step.names:
@@ -230,7 +230,7 @@ class Scheduling:
         old, new = self.nest, step.apply(self.nest)
         self.nests.append(new)
         self.steps.append(step)
-        return Made(
+        return StepResult(
             tuple(Handle(name, self) for name in new.loops if name not in old.loops),
             tuple(Handle(name, self) for name in new.locals if name not in old.locals),
         )

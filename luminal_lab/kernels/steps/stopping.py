@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, maximum, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
-from luminal_lab.kernels.definition.terms import Apply, Count, Guard, Number, Read, Term
+from luminal_lab.kernels.definition.terms import Apply, Count, Guarded, Number, Read, Term
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, When, walk
 from luminal_lab.kernels.steps.step import Step, around, extent, private, replaced_loop
 
@@ -107,7 +107,7 @@ def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
             return float(value)
         case Read(buffer=buffer, index=index):
             return known.get(buffer) if buffer in own else _Same(buffer, index)
-        case Guard(term=inner):
+        case Guarded(term=inner):
             return 0.0 if _value(inner, known, own) == 0.0 else None
         case Apply(op=Exp2(), args=(x,)):
             found = _value(x, known, own)

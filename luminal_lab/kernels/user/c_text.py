@@ -37,7 +37,7 @@ class CArgument(NamedTuple):
         return f"{const}{self.type} {'*' if self.is_pointer else ''}{self.name}".rstrip()
 
 
-class Function(NamedTuple):
+class CFunction(NamedTuple):
     """A function that is defined at the top: what it returns, and its arguments."""
 
     name: str
@@ -64,19 +64,19 @@ def bare(source: str) -> str:
     return ATTRIBUTE.sub(blank, text)
 
 
-def functions(source: str) -> dict[str, Function]:
+def functions(source: str) -> dict[str, CFunction]:
     """Return the functions that C defines, by name.
 
     >>> found = functions("static int twice(int x) { return 2 * x; }")
     >>> found["twice"].prototype
     'int twice(int x)'
     """
-    functions_by_name: dict[str, Function] = {}
+    functions_by_name: dict[str, CFunction] = {}
     for match in re.finditer(r"([^;{}]*?)\b(\w+)\s*\(([^(){};]*)\)\s*\{", top(source)):
         before, name, inside = match.groups()
         words = [word for word in TOKEN.findall(before) if word not in STORAGE]
         if words:
-            functions_by_name[name] = Function(
+            functions_by_name[name] = CFunction(
                 name, " ".join(words).replace(" *", "*"), arguments(inside)
             )
     return functions_by_name

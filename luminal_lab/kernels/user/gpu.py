@@ -32,7 +32,7 @@ from luminal_lab.kernels.user.c_text import (
     DEFINE,
     STRING,
     CArgument,
-    Function,
+    CFunction,
     functions,
     names,
 )
@@ -191,7 +191,7 @@ def check_gpu_function(
     return function.arguments
 
 
-def _asked(function: Function) -> Function:
+def _asked(function: CFunction) -> CFunction:
     """Return a function without what Metal fills in."""
     given = tuple(argument for argument in function.arguments if argument.name != GIVEN)
     return function._replace(arguments=given)

@@ -40,7 +40,7 @@ from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     DEFINE,
     INCLUDE,
-    Function,
+    CFunction,
     bare,
     functions,
     marked,
@@ -197,7 +197,7 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 # -- the function ----------------------------------------------------------------------------------
 
 
-def check_function(header: Header, source: str, *, with_tasks: bool) -> Function:
+def check_function(header: Header, source: str, *, with_tasks: bool) -> CFunction:
     """Return the function of a kernel's C, or raise if it is not what the header says."""
     check_text(f"kernel {header.name}", source)
     numbers = [*header_dims(header), *["task"] * with_tasks]
@@ -205,8 +205,8 @@ def check_function(header: Header, source: str, *, with_tasks: bool) -> Function
 
 
 def check_signature(
-    header: Header, language: Language, defined: Mapping[str, Function], numbers: Sequence[str]
-) -> Function:
+    header: Header, language: Language, defined: Mapping[str, CFunction], numbers: Sequence[str]
+) -> CFunction:
     """Return a kernel's function of those that its source defines, or raise if it is not right.
 
     It takes the inputs and the outputs of the header, and then some numbers.
@@ -225,7 +225,7 @@ def check_signature(
 
 
 def _problems(
-    header: Header, language: Language, function: Function, numbers: Sequence[str]
+    header: Header, language: Language, function: CFunction, numbers: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a function, each with a hint."""
     arrays, given = [*header.inputs, *header.outputs], function.arguments

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
-from luminal_lab.core.edit import Change
+from luminal_lab.core.edit import LogEntry
 from luminal_lab.core.ir import Node, Signature
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Input
@@ -134,15 +134,15 @@ def named_scopes(checkpoint: object) -> list[str]:
     return cast("list[str]", scopes)
 
 
-def log_of(appended: Sequence[Node], signature: Signature) -> tuple[Change, ...]:
+def log_of(appended: Sequence[Node], signature: Signature) -> tuple[LogEntry, ...]:
     """Return the log of the appended nodes: a firing for each forward node and rule."""
-    log: list[Change] = []
+    log: list[LogEntry] = []
     for firing, (_, nodes) in enumerate(groupby(appended, key=lambda node: node.meta.derivation)):
         for node in nodes:
             assert node.meta.derivation is not None
             both = signature, signature
             rule = node.meta.derivation.rule
-            log.append(Change("insert", rule, node.id, None, (), (node,), both, firing))
+            log.append(LogEntry("insert", rule, node.id, None, (), (node,), both, firing))
     return tuple(log)
 
 

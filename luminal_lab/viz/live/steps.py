@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from luminal_lab.core.edit import Change
+from luminal_lab.core.edit import LogEntry
 from luminal_lab.core.ir import Node
 from luminal_lab.passes.snapshot import Snapshot
 
@@ -19,7 +19,7 @@ class RecordChange(NamedTuple):
     new: tuple[Node, ...]
 
 
-def step_of(changes: Iterable[Change]) -> RecordChange:
+def step_of(changes: Iterable[LogEntry]) -> RecordChange:
     """Return the combined effect of some changes."""
     gone: dict[Node, None] = {}
     new: dict[Node, None] = {}

@@ -18,7 +18,7 @@ from luminal_lab.devices.cuda import (
     maps as cuda_maps,
 )
 from luminal_lab.devices.cuda.engine import CuPyEngine
-from luminal_lab.devices.cuda.library import Choice
+from luminal_lab.devices.cuda.library import MeasuredChoice
 from luminal_lab.devices.gpu import plan as gpu_plan
 from luminal_lab.devices.gpu.engine import Location
 from luminal_lab.errors import DeviceError, Interrupted, RangeError
@@ -333,7 +333,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
 def test_cublas_computes_what_the_kernel_does(gpu, monkeypatch, dtype):
-    monkeypatch.setattr(Choice, "is_library", True)
+    monkeypatch.setattr(MeasuredChoice, "is_library", True)
     cx = ll.Graph()
     results = []
     for left, right, call in SHAPES:
@@ -359,13 +359,13 @@ def test_the_faster_of_two_is_taken_and_shown(gpu):
     assert "cuBLAS" not in str(cx.launches)
     cx.execute()
     program: Any = cx.compilation.runner
-    assert program.engine.products.choices == {("matmul", ()): Choice(0.00025, 0.00025)}
+    assert program.engine.products.choices == {("matmul", ()): MeasuredChoice(0.00025, 0.00025)}
     assert str(cx.launches) == (
         "   0  %y: f32[5, 6] = matmul(a=%0, b=%1).O  # 250.0 µs, where cuBLAS takes 250.0"
     )
-    assert str(Choice(30e-6, 20e-6)) == "by cuBLAS: 20.0 µs, where its own code takes 30.0"
+    assert str(MeasuredChoice(30e-6, 20e-6)) == "by cuBLAS: 20.0 µs, where its own code takes 30.0"
     # Outside of a graph a launch takes longer than that.
-    assert str(Choice(3e-6, 2e-6)) == "3.0 µs, where cuBLAS takes 2.0"
+    assert str(MeasuredChoice(3e-6, 2e-6)) == "3.0 µs, where cuBLAS takes 2.0"
     del gpu
 
 

@@ -14,7 +14,7 @@ from luminal_lab.kernels.definition.definition import (
     Definition,
     Draw,
     Fold,
-    Guard,
+    Guarded,
     Lookup,
     Number,
     Output,
@@ -84,7 +84,7 @@ TERMS = [
     (Apply(Cast(DType.float16), (X,), DType.float16), "f16(x[i, j])"),
     (Draw(2**64 - 1, 3, AT_I * 4 + AT_J), "random{18446744073709551615, 3}[4*i + j]"),
     # conditions and lookups
-    (Guard(AT_I > 0, Read("x", (AT_I - 1, AT_J), F32)), "[0 < i: x[i - 1, j]]"),
+    (Guarded(AT_I > 0, Read("x", (AT_I - 1, AT_J), F32)), "[0 < i: x[i - 1, j]]"),
     (
         Lookup("x", (0, AT_J), 0, Read("ids", (AT_I,), I64), N, F32),
         "x[ids[i], j]",

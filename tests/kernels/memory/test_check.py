@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from luminal_lab.core.dims import Symbol
 from luminal_lab.errors import VerifyError
 from luminal_lab.kernels.memory.check import check, check_bound
-from luminal_lab.kernels.memory.plan import Carry, InPlace, MemoryPlan, Place, plan
+from luminal_lab.kernels.memory.plan import Carry, InPlace, MemoryPlace, MemoryPlan, plan
 from luminal_lab.kernels.memory.program import MemoryStep as Step, MemoryValue as Value
 from tests.expect import error_of
 
@@ -29,7 +29,7 @@ GOOD = plan(VALUES, STEPS, donated={6: 1}, in_place=[(5, 3)])
 
 def placed(*groups: Any, **changes: Any) -> MemoryPlan:
     """Return the plan with other places: (kind, the values there, what is below)."""
-    places = tuple(Place(kind, 64, ids, tuple(below)) for kind, ids, *below in groups)
+    places = tuple(MemoryPlace(kind, 64, ids, tuple(below)) for kind, ids, *below in groups)
     return replace(GOOD, places=places, **changes)
 
 
@@ -82,7 +82,7 @@ def test_a_planted_fault_is_found(faulty: MemoryPlan, text: str):
 def test_what_is_needed_after_the_run_is_kept():
     values = [Value(0, 64, "output", name="o"), Value(1, 64, "output", name="p")]
     made = plan(values, [Step((), (0,)), Step((), (1,))])
-    faulty = replace(made, places=(Place("output", 64, (0, 1)),))
+    faulty = replace(made, places=(MemoryPlace("output", 64, (0, 1)),))
     text = "memory plan: %o is needed after the run, and its place holds %p"
     assert str(error_of(lambda: check(faulty), VerifyError)) == text
 
@@ -90,7 +90,7 @@ def test_what_is_needed_after_the_run_is_kept():
 def test_what_is_read_in_two_places_is_not_written_over():
     values = [Value(0, 64, name="a"), Value(1, 64, name="b")]
     made = plan(values, [Step((), (0,)), Step((0, 0), (1,))])
-    faulty = replace(made, places=(Place("arena", 64, (0, 1)),), in_place=(InPlace(1, 0, 1),))
+    faulty = replace(made, places=(MemoryPlace("arena", 64, (0, 1)),), in_place=(InPlace(1, 0, 1),))
     text = "memory plan: step 1 writes %b over %a and %a, which it reads"
     assert str(error_of(lambda: check(faulty), VerifyError)) == text
 
@@ -99,14 +99,16 @@ def test_the_place_of_an_input_is_no_place_for_another_output():
     values = [Value(0, 64, "input", name="s"), *(Value(k, 64, "output") for k in (1, 2))]
     made = plan(values, [Step((0,), ()), Step((), (1,)), Step((), (2,))], donated={2: 0})
     assert made.carries == (Carry(2, 0),)
-    faulty = replace(made, places=(Place("input", 64, (0, 1)), Place("output", 64, (2,))))
+    faulty = replace(
+        made, places=(MemoryPlace("input", 64, (0, 1)), MemoryPlace("output", 64, (2,)))
+    )
     text = "memory plan: the output %1 is in a place of the kind 'input'"
     assert str(error_of(lambda: check(faulty), VerifyError)) == text
 
 
 def test_two_results_of_a_step_are_not_one():
     made = plan([Value(0, 64), Value(1, 64)], [Step((), (0, 1))])
-    faulty = replace(made, places=(Place("arena", 64, (0, 1)),))
+    faulty = replace(made, places=(MemoryPlace("arena", 64, (0, 1)),))
     text = "memory plan: step 0 writes %0 and %1 to one place"
     assert str(error_of(lambda: check(faulty), VerifyError)) == text
 

@@ -81,7 +81,7 @@ class CArrays(Arrays):
         return substitute(holds, self.hidden)
 
 
-class Lanes:
+class VectorWriter:
     """Writes a vector loop: its statements for all lanes."""
 
     def __init__(self, arrays: CArrays, loop: Loop) -> None:

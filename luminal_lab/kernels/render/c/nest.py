@@ -36,7 +36,7 @@ from luminal_lab.core.ops import Cast
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
     Apply,
-    Guard,
+    Guarded,
     Lookup,
     Read,
     Term,
@@ -58,15 +58,15 @@ from luminal_lab.kernels.nest.nest import (
 )
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
-from luminal_lab.kernels.render.c.lanes import CArrays, Lanes
+from luminal_lab.kernels.render.c.lanes import CArrays, VectorWriter
 from luminal_lab.kernels.render.c.phases import parts_of
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
-    Function,
     Rendered,
+    RenderedPhase,
     buffers_of,
     bytes_of,
     function_names,
@@ -103,13 +103,13 @@ def render_nest(
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest, parts = parts_of(without_loops(nest, ONCE))
     exact = exact_names(nest, compared)
-    functions: list[Function] = []
+    functions: list[RenderedPhase] = []
     scratch: Dim = 0
     for function, (block, tasks) in zip(function_names(name, parts), parts, strict=True):
         writer = _Writer(nest, order, exact)
         writer.function(block)
         head = [f"{C.head.format(name=function)} {{"]
-        functions.append(Function(Phase(function, tasks), head, writer.code))
+        functions.append(RenderedPhase(Phase(function, tasks), head, writer.code))
         scratch = maximum(scratch, writer.scratch)
     return replace(rendered(nest, functions), scratch=scratch)
 
@@ -118,7 +118,7 @@ def _read_always(term: Term) -> Iterator[Read]:
     """Yield what a term reads whatever holds."""
     if isinstance(term, Read):
         yield term
-    elif not isinstance(term, (Guard, Lookup)):
+    elif not isinstance(term, (Guarded, Lookup)):
         for part in term.parts:
             yield from _read_always(part)
 
@@ -134,7 +134,7 @@ def _reads_where_it_holds(loop: Loop, loops: Mapping[str, Loop]) -> bool:
         return False
     for one in loop.body:
         for part in walk_terms(one.term) if isinstance(one, Set) else ():
-            if not isinstance(part, Guard) or loop.axis not in (known := symbols(part.holds)):
+            if not isinstance(part, Guarded) or loop.axis not in (known := symbols(part.holds)):
                 continue
             if any(isinstance(inner, Read) for inner in walk_terms(part.term)):
                 others = [loops.get(symbol.name) for symbol in known if symbol != loop.axis]
@@ -233,7 +233,7 @@ class _Writer(Writer):
     @override
     def loop(self, one: Loop) -> None:
         if one.kind == "vector":
-            Lanes(self.arrays, one).statements(one.body, self.fetch)
+            VectorWriter(self.arrays, one).statements(one.body, self.fetch)
             return
         hidden = dict(self.arrays.hidden)
         if _reads_where_it_holds(one, self.nest.loops):

@@ -9,11 +9,11 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute
 from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.terms import Guard, Read, Term
+from luminal_lab.kernels.definition.terms import Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Local
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
-from luminal_lab.kernels.render.gpu.nest import Phase, misplaced
+from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced
 from luminal_lab.kernels.render.names import c_name
 
 WIDTHS = 2, 4, 8, 16
@@ -23,7 +23,7 @@ WIDTHS = 2, 4, 8, 16
 class ThreadArrays(Arrays):
     """The arrays of a phase: of those in registers a thread has a part."""
 
-    def __init__(self, phase: Phase, code: Code) -> None:
+    def __init__(self, phase: NestLaunch, code: Code) -> None:
         super().__init__(phase.nest, code)
         self.phase = phase
         self.lanes: dict[tuple[str, Shape], str] = {}
@@ -93,7 +93,7 @@ class ThreadArrays(Arrays):
 
     @override
     def bits(self, term: Term) -> str | None:
-        if not isinstance(term, Guard):
+        if not isinstance(term, Guarded):
             return super().bits(term)
         bits = super().bits(term.term)
         if bits is None or self.is_zero_elsewhere(term):
@@ -101,7 +101,7 @@ class ThreadArrays(Arrays):
         return f"{self.code.condition(term.holds)} ? {bits} : lab_{term.dtype.short}(0)"
 
     @override
-    def is_zero_elsewhere(self, term: Guard) -> bool:
+    def is_zero_elsewhere(self, term: Guarded) -> bool:
         read = term.term
         return isinstance(read, Read) and self.zeroed.get((read.buffer, read.index)) == term.holds
 

@@ -10,14 +10,14 @@ from dataclasses import replace
 from luminal_lab.core.dims import Dim, Symbol, both, known, substitute, symbols
 from luminal_lab.core.dims.expression import Negative, terms_of
 from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Guard, Term
+from luminal_lab.kernels.definition.terms import Guarded, Term
 
 
 def levelled(term: Term, axis: Symbol, width: int) -> Term:
     """Return a term whose guards ask once for neighbours along an axis, where they can."""
 
     def change(one: Term) -> Term | None:
-        if not isinstance(one, Guard) or axis not in symbols(one.holds):
+        if not isinstance(one, Guarded) or axis not in symbols(one.holds):
             return None
         return replace(one, holds=level(one.holds, axis, width))
 

@@ -73,7 +73,7 @@ class Along:
 
 
 @dataclass(frozen=True)
-class Region:
+class ThreadRegion:
     """What the threads of a block do, each by itself."""
 
     axes: tuple[Loop, ...]
@@ -108,13 +108,13 @@ class Region:
 
 
 @dataclass
-class Phase:
+class NestLaunch:
     """One launch: its blocks, its regions, and how many threads they take."""
 
     nest: Nest
     blocks: tuple[Loop, ...]
     body: Block
-    regions: dict[int, Region] = field(default_factory=dict[int, Region])
+    regions: dict[int, ThreadRegion] = field(default_factory=dict[int, ThreadRegion])
     """The regions, by the identities of the loops that they begin with."""
 
     def __post_init__(self) -> None:
@@ -147,7 +147,7 @@ class Phase:
                 found[use.name] = {place: known[place] for place in known if place in along}
         return found
 
-    def _linked(self) -> Iterator[Region]:
+    def _linked(self) -> Iterator[ThreadRegion]:
         """Yield the regions, the largest first, and next those that share arrays with them."""
         left = sorted(self.regions.values(), key=lambda one: -one.size)
         used = [{use.name for use, axes in self._own(one) if axes} for one in left]
@@ -174,7 +174,7 @@ class Phase:
                         found.add(use.name)
         return frozenset(found)
 
-    def places(self, region: Region) -> Mapping[str, Along]:
+    def places(self, region: ThreadRegion) -> Mapping[str, Along]:
         """Return where each axis of a region is in the numbers of threads."""
         return self._places(region, self.spread)
 
@@ -214,7 +214,7 @@ class Phase:
             elif isinstance(one, When):
                 yield from self._starts(one.body)
 
-    def _region(self, first: Loop) -> Region:
+    def _region(self, first: Loop) -> ThreadRegion:
         axes: list[Loop] = []
         loop, body = first, first.body
         while loop.kind == "thread":
@@ -233,9 +233,9 @@ class Phase:
                     "what each thread does",
                     hint="threads' loops are right around each other",
                 )
-        return Region(tuple(axes), body, fold)
+        return ThreadRegion(tuple(axes), body, fold)
 
-    def _own(self, region: Region) -> Iterator[tuple[Access, dict[int, Loop]]]:
+    def _own(self, region: ThreadRegion) -> Iterator[tuple[Access, dict[int, Loop]]]:
         """Yield how a region uses registers that were there before, and their axes of threads."""
         inside = private(region.body)
         for use in accesses(region.body):
@@ -247,7 +247,9 @@ class Phase:
         local = self.nest.locals.get(name)
         return local is not None and local.space == "registers"
 
-    def _places(self, region: Region, known: Mapping[str, Mapping[int, Along]]) -> dict[str, Along]:
+    def _places(
+        self, region: ThreadRegion, known: Mapping[str, Mapping[int, Along]]
+    ) -> dict[str, Along]:
         """Give each axis its place: where arrays want it, or else the innermost that is free."""
         found: dict[str, Along] = {}
         for use, axes in self._own(region):
@@ -269,7 +271,7 @@ class Phase:
                     )
         return found
 
-    def _free(self, region: Region, size: int, taken: list[Along]) -> Along:
+    def _free(self, region: ThreadRegion, size: int, taken: list[Along]) -> Along:
         """Return the innermost place for an axis that no other has."""
         start = region.lanes
         for along in sorted(taken, key=lambda one: one.stride):
@@ -279,14 +281,14 @@ class Phase:
             start = max(start, along.end)
         return Along(size, start)
 
-    def _elsewhere(self, name: str, region: Region) -> ScheduleError:
+    def _elsewhere(self, name: str, region: ThreadRegion) -> ScheduleError:
         loops = ", ".join(loop.name for loop in region.loops)
         why = f"is in the registers of other threads than those of {loops}"
         return misplaced(self.nest, name, why)
 
     # -- what is refused ---------------------------------------------------------------------------
 
-    def _check_use(self, region: Region, use: Access, axes: Mapping[int, Loop]) -> None:
+    def _check_use(self, region: ThreadRegion, use: Access, axes: Mapping[int, Loop]) -> None:
         """Refuse a use of registers of which a thread would need those of another."""
         assert use.index is not None
         own = [axes[place] for place in self.spread[use.name]]
@@ -334,7 +336,7 @@ def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> Schedul
     return ScheduleError(f"nest {nest.name}: {name} {why}", hint=hint)
 
 
-def _threads_of(region: Region, use: Access) -> dict[int, Loop]:
+def _threads_of(region: ThreadRegion, use: Access) -> dict[int, Loop]:
     """Return the loops of threads that are places of a use, by which place they are."""
     by_axis = {loop.axis: loop for loop in region.loops}
     found: dict[int, Loop] = {}
@@ -349,14 +351,14 @@ def _size(loop: Loop) -> int:
     return loop.size
 
 
-def phases(nest: Nest) -> list[Phase]:
+def phases(nest: Nest) -> list[NestLaunch]:
     """Return the launches that a nest is, in order."""
-    found: list[Phase] = []
+    found: list[NestLaunch] = []
     waiting: list[Statement] = []
 
     def alone() -> None:
         if any(not isinstance(one, Local) for one in waiting):
-            found.append(Phase(nest, (), tuple(waiting)))
+            found.append(NestLaunch(nest, (), tuple(waiting)))
             waiting.clear()
 
     for one in nest.body:
@@ -370,7 +372,7 @@ def phases(nest: Nest) -> list[Phase]:
                 and inner.kind == "block"
             ):
                 blocks.append(inner)
-            found.append(Phase(nest, tuple(blocks), blocks[-1].body))
+            found.append(NestLaunch(nest, tuple(blocks), blocks[-1].body))
         elif not (isinstance(one, Local) and one.space == "memory"):
             waiting.append(one)
     alone()

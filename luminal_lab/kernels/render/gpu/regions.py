@@ -22,7 +22,7 @@ from luminal_lab.kernels.nest.nest import Local, Loop, Set, walk
 from luminal_lab.kernels.render.code import Declare
 from luminal_lab.kernels.render.exact import exact_terms
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
-from luminal_lab.kernels.render.gpu.nest import WARP, Along, Region
+from luminal_lab.kernels.render.gpu.nest import WARP, Along, ThreadRegion
 from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import NONE, Touch, Waits, touches
 from luminal_lab.kernels.render.index import LESS
@@ -45,7 +45,7 @@ class Regions:
 
     # -- what threads do ---------------------------------------------------------------------------
 
-    def region(self, region: Region) -> None:
+    def region(self, region: ThreadRegion) -> None:
         """Write what each thread does."""
         if region.size == 0:
             return
@@ -56,7 +56,7 @@ class Regions:
         with self.waits.copying():
             self.work(region)
 
-    def work(self, region: Region) -> None:
+    def work(self, region: ThreadRegion) -> None:
         """Write what each thread does by itself."""
         inside = {one.name for one in walk(region.body) if isinstance(one, Local)}
         sets = {one.name for one in walk(region.body) if isinstance(one, Set)} - inside
@@ -72,7 +72,7 @@ class Regions:
             self.writer.statements(region.body)
         self.writer.first = ""
 
-    def guards(self, region: Region) -> list[str]:
+    def guards(self, region: ThreadRegion) -> list[str]:
         """Return what holds of the first threads that do the work of a region."""
         found: list[str] = []
         above = self.phase.threads
@@ -86,7 +86,7 @@ class Regions:
             found.append(f"{self.thread(above)} == 0")
         return found
 
-    def digits(self, region: Region) -> list[Along]:
+    def digits(self, region: ThreadRegion) -> list[Along]:
         """Return where the axes of a region are, the slowest first."""
         found = [one for one in self.phase.places(region).values() if one.size > 1]
         return sorted(found, key=lambda one: -one.stride)
@@ -97,7 +97,7 @@ class Regions:
         return text if below == self.phase.threads else f"{text} % {below}"
 
     def positions(
-        self, region: Region, *, is_guarded: bool = False
+        self, region: ThreadRegion, *, is_guarded: bool = False
     ) -> AbstractContextManager[None]:
         """Say which positions a thread has, as far as what is added meanwhile mentions them."""
         places, digits = self.phase.places(region), self.digits(region)
@@ -117,7 +117,7 @@ class Regions:
 
     # -- exchanges ---------------------------------------------------------------------------------
 
-    def exchange(self, region: Region, fold: Loop) -> None:
+    def exchange(self, region: ThreadRegion, fold: Loop) -> None:
         """Have threads add up what they have, so that each has the sum."""
         one = region.body[0]
         if len(region.body) != 1 or not isinstance(one, Set) or one.how == "=":
@@ -163,7 +163,7 @@ class Regions:
         if is_wide and threads > WARP:
             self.waits.open = NONE  # all have waited in it
 
-    def by_slots(self, region: Region, one: Set, along: Along, near: DType) -> None:
+    def by_slots(self, region: ThreadRegion, one: Set, along: Along, near: DType) -> None:
         """Let each thread of a group read what the others have left in shared memory."""
         value = self.value_of(one)
         slots = self.slots("slots", near, self.phase.threads)

@@ -27,7 +27,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Draw, Lookup, read_by
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Phase as KernelPhase
+from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
@@ -46,15 +46,15 @@ from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.gpu.ahead import Arrivals, arrivals, bulk_loops
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
-from luminal_lab.kernels.render.gpu.nest import Phase, misplaced, phases
+from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
 from luminal_lab.kernels.render.gpu.threads import Threads
 from luminal_lab.kernels.render.gpu.waiting import Waits, meet, next_turn, no_turn, touches
 from luminal_lab.kernels.render.index import ATOM
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
-    Function,
     Rendered,
+    RenderedPhase,
     buffers_of,
     function_names,
     rendered,
@@ -83,7 +83,7 @@ def render_gpu(
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest = without_loops(nest, ONCE)
     listed, exact = phases(nest), exact_names(nest, compared)
-    functions: list[Function] = []
+    functions: list[RenderedPhase] = []
     shared = 0
     for function, phase in zip(function_names(name, listed), listed, strict=True):
         blocks = Blocks(phase, order, dialect, exact)
@@ -97,7 +97,7 @@ class Blocks:
 
     def __init__(
         self,
-        phase: Phase,
+        phase: NestLaunch,
         dims: Sequence[str],
         dialect: Dialect,
         exact: AbstractSet[str],
@@ -127,7 +127,7 @@ class Blocks:
 
     # -- the function ------------------------------------------------------------------------------
 
-    def function(self, name: str) -> Function:
+    def function(self, name: str) -> RenderedPhase:
         """Return the function."""
         code, body = self.code, self.phase.body
         self.check(name)
@@ -146,7 +146,7 @@ class Blocks:
             if self.faults:
                 code.raw("if (lab_wrong) *lab_fault = 1;")
         code.block += [*self.regions.exchanges.values(), *inner]
-        launch = KernelPhase(
+        launch = Phase(
             name,
             self.phase.tasks,
             self.phase.threads,
@@ -155,7 +155,7 @@ class Blocks:
             self.draws,
             self.faults,
         )
-        return Function(launch, self.head(name), code)
+        return RenderedPhase(launch, self.head(name), code)
 
     def check(self, name: str) -> None:
         """Refuse what the dialect has no word for."""

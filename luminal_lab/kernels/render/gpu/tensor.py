@@ -50,7 +50,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Product:
+class TileProduct:
     """A tile to which the product of two others is added."""
 
     word: str
@@ -75,7 +75,7 @@ class GroupProduct:
     """The bytes from a piece of columns that lie side by side to the next; 0: k do."""
 
 
-def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> Product | GroupProduct | Elements:
+def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or what is done to each element."""
     loops = [loop]
     while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
@@ -110,7 +110,7 @@ def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read
 
 def _warp_product(
     nest: Nest, loops: list[Loop], tiles: Tiles, one: Set, factors: list[Read], word: str | None
-) -> Product:
+) -> TileProduct:
     """Return the product of a warp."""
     (i, j, k), sizes = loops, tuple(loop.size for loop in loops)
     if word is None or sizes != (*tiles.sums, tiles.depth[word]):
@@ -126,7 +126,7 @@ def _warp_product(
         raise _refused(nest, i, "does not multiply rows with columns")
     if one.index[-2:] != (i.axis, j.axis):
         raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
-    return Product(
+    return TileProduct(
         word,
         one.name,
         one.index,

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, symbols
 from luminal_lab.core.op import size_of
-from luminal_lab.kernels.definition.terms import Guard, Lookup, Read, Term
+from luminal_lab.kernels.definition.terms import Guarded, Lookup, Read, Term
 from luminal_lab.kernels.nest.nest import Local, Loop, Set, reads_of
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.levels import levelled
@@ -127,7 +127,7 @@ class Vectors:
         if len(loop.body) != 1 or not isinstance(one, Set) or one.name not in self.waits.ahead:
             return False
         holds, read = (
-            (one.term.holds, one.term.term) if isinstance(one.term, Guard) else (1, one.term)
+            (one.term.holds, one.term.term) if isinstance(one.term, Guarded) else (1, one.term)
         )
         dtype = self.types[one.name].dtype
         if one.how != "=" or width * dtype.itemsize != AHEAD or not isinstance(read, Read):
@@ -180,7 +180,7 @@ class Vectors:
 def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Dim]]:
     """Yield parts of a term that all positions of an axis look at, if a condition holds."""
     yield term, holds
-    if isinstance(term, Guard):
+    if isinstance(term, Guarded):
         if axis in symbols(term.holds):
             return
         holds = both(holds, term.holds)

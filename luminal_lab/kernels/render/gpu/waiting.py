@@ -20,7 +20,7 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Remainder
 from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in
 from luminal_lab.kernels.render.code import Code
-from luminal_lab.kernels.render.gpu.nest import Phase, Region
+from luminal_lab.kernels.render.gpu.nest import NestLaunch, ThreadRegion
 from luminal_lab.kernels.steps.step import apart, private
 
 Mine: TypeAlias = "Shape | None"
@@ -97,7 +97,7 @@ def no_turn(found: Touches, loop: str) -> Touches:
     )
 
 
-def turn_of(phase: Phase, use: Access, inside: set[str]) -> Turn | None:
+def turn_of(phase: NestLaunch, use: Access, inside: set[str]) -> Turn | None:
     """Return which place of those for the turns of a loop around is used, if one is."""
     if not use.index:
         return None
@@ -114,7 +114,9 @@ def turn_of(phase: Phase, use: Access, inside: set[str]) -> Turn | None:
     return Turn(symbol.name, ahead % places if wraps else ahead, places, wraps)
 
 
-def touches(phase: Phase, block: Iterable[Statement], region: Region | None = None) -> Touches:
+def touches(
+    phase: NestLaunch, block: Iterable[Statement], region: ThreadRegion | None = None
+) -> Touches:
     """Return what a piece, or what each thread of a region, does to arrays that others see."""
     found: set[Touch] = set()
     block = tuple(block)
@@ -133,7 +135,7 @@ def touches(phase: Phase, block: Iterable[Statement], region: Region | None = No
     return frozenset(found)
 
 
-def _mine(phase: Phase, region: Region, use: Access) -> Mine:
+def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
     """Return the places of a use, if different threads have different ones."""
     if use.index is None or region.fold is not None or region.is_warps:
         return None
@@ -158,7 +160,7 @@ def _mine(phase: Phase, region: Region, use: Access) -> Mine:
 class Waits:
     """Writes where threads wait, and knows what they have done since."""
 
-    def __init__(self, phase: Phase, code: Code) -> None:
+    def __init__(self, phase: NestLaunch, code: Code) -> None:
         self.phase, self.code = phase, code
         self.open: Touches = NONE
         """What threads have read and written since they last waited for each other."""

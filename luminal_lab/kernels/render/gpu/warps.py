@@ -19,8 +19,8 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.nest import Loop, Set, walk
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, bulk_copy, tiled
-from luminal_lab.kernels.render.gpu.nest import GROUP, Region
-from luminal_lab.kernels.render.gpu.tensor import GroupProduct, Product, product_of
+from luminal_lab.kernels.render.gpu.nest import GROUP, ThreadRegion
+from luminal_lab.kernels.render.gpu.tensor import GroupProduct, TileProduct, product_of
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.writer import Writer
@@ -45,7 +45,7 @@ class Warps:
     def tensor(self, loop: Loop) -> None:
         """Write what the lanes of a warp do to a tile together."""
         found = product_of(self.nest, loop, self.tiles)
-        if isinstance(found, Product):
+        if isinstance(found, TileProduct):
             self.product(found)
             return
         if isinstance(found, GroupProduct):
@@ -76,7 +76,7 @@ class Warps:
         if not isinstance(one, Loop) or one.kind != "tensor":
             return False
         found = product_of(self.nest, one, self.tiles)
-        if not isinstance(found, Product):
+        if not isinstance(found, TileProduct):
             return False
         if inner.axis in symbols(found.left.start) or outer.axis in symbols(found.right.start):
             return False
@@ -92,7 +92,7 @@ class Warps:
                 self.multiply(found, left, f"{right}[{name}]")
         return True
 
-    def product(self, found: Product) -> None:
+    def product(self, found: TileProduct) -> None:
         """Write a product of tiles, which is added to one."""
         own, word = self.tiles, found.word
         left, right = self.code.fresh(), self.code.fresh()
@@ -101,21 +101,21 @@ class Warps:
         self.load_right(found, right)
         self.multiply(found, left, right)
 
-    def load_left(self, found: Product, into: str) -> None:
+    def load_left(self, found: TileProduct, into: str) -> None:
         """Write how lanes get their parts of a tile's rows."""
         of, (row, step) = found.left, found.left.strides
         assert step == 1
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
         self.code.invoke(f"lab_tile_a_{found.word}", into, at, self.code.index(row))
 
-    def load_right(self, found: Product, into: str) -> None:
+    def load_right(self, found: TileProduct, into: str) -> None:
         """Write how lanes get their parts of a tile's columns."""
         of, (down, along) = found.right, found.right.strides
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
         steps = self.code.index(down), self.code.index(along)
         self.code.invoke(f"lab_tile_b_{found.word}", into, at, *steps)
 
-    def multiply(self, found: Product, left: str, right: str) -> None:
+    def multiply(self, found: TileProduct, left: str, right: str) -> None:
         """Write the product of what lanes have, which is added to a tile."""
         place = f"&{self.arrays.tile_at(found.into, found.index)}"
         self.code.invoke(f"lab_mma_{found.word}", place, left, right, ops=MULTIPLIED)
@@ -123,7 +123,7 @@ class Warps:
     # -- four warps, and what is copied for them ---------------------------------------------------
 
     @contextmanager
-    def multiplying(self, region: Region) -> Generator[None]:
+    def multiplying(self, region: ThreadRegion) -> Generator[None]:
         """Have products of four warps that are begun meanwhile be done at the end."""
         sets = [one for one in walk(region.body) if isinstance(one, Set)]
         sums = [one for one in sets if one.how == "+=" and self.phase.is_kept(one.name)]

@@ -5,12 +5,12 @@ import pytest
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.nest.text import parse_nest
-from luminal_lab.kernels.render.gpu.nest import Along, Phase, phases
+from luminal_lab.kernels.render.gpu.nest import Along, NestLaunch, phases
 from luminal_lab.kernels.render.gpu.render import render_gpu
 from tests.expect import error_of
 
 
-def phase(body: str, result: str = "y: f32[64, 64]") -> Phase:
+def phase(body: str, result: str = "y: f32[64, 64]") -> NestLaunch:
     """Return the only phase of a nest."""
     (one,) = phases(parse_nest(nest(body, result)))
     one.check()
