@@ -4,7 +4,7 @@
     ll.devices.known_devices()           all of them, as a table
     ll.devices.specification("cpu")       this machine's processor: measured, and not from a paper
 
-`figures.py` beside it says what a specification is, `cards.py` has those of GPUs, and
+`machines/figures.py` says what a specification is, `machines/cards.py` has those of GPUs, and
 `timing/roofline.py` makes times of them.
 """
 

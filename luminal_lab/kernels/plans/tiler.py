@@ -36,6 +36,7 @@ class Level(NamedTuple):
     axes: str
     """The axes that have this level: i is of the rows, j of the columns, k of the sum."""
     kind: str = "for"
+    """How its loops run: as block, thread, unroll, vector or tensor; "for" leaves them loops."""
 
 
 Levels = tuple[Level, ...]
