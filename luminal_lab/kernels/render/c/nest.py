@@ -60,7 +60,7 @@ from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.c.lanes import CArrays, VectorWriter
 from luminal_lab.kernels.render.c.phases import parts_of
-from luminal_lab.kernels.render.code import Code
+from luminal_lab.kernels.render.code import Assign, Branch, CBlock, Code, Declare, Group, Repeat
 from luminal_lab.kernels.render.exact import exact_names
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
@@ -247,6 +247,8 @@ class _Writer(Writer):
             if one.kind == "unroll" and _adds_vectors(one):
                 self.code.raw(f"{self.code.use('LAB_STEP')};")
             self.statements(one.body)
+            if one.kind == "simd":
+                _note_once(self.code.block)
         self.arrays.floats, self.arrays.hidden = {}, hidden
 
     def widen(self, loop: Loop) -> None:
@@ -311,3 +313,29 @@ class _Writer(Writer):
         at = self.code.index(row_major(self.types[one.name].shape, one.index))
         writes = int(any(output.name == one.name for output in self.nest.outputs))
         self.code.invoke("LAB_FETCH", c_name(one.name), at, writes)
+
+
+def _note_once(body: CBlock) -> None:
+    """Have each iteration of a simd loop note wrong positions once, under no condition.
+
+    GCC 12 makes a number of nothing from a reduction that has several terms under conditions.
+    """
+    notes = [*_notes(body)]
+    if all(block is body for block, _, _ in notes):
+        return
+    for block, at, note in notes:
+        block[at] = note._replace(place="lab_astray")
+    body.insert(0, Declare("int", "lab_astray", "0"))
+    body.append(Assign("lab_wrong", "lab_astray", "|="))
+
+
+def _notes(block: CBlock) -> Iterator[tuple[CBlock, int, Assign]]:
+    """Yield where statements note that a position is wrong."""
+    for at, statement in enumerate(block):
+        match statement:
+            case Assign(place="lab_wrong"):
+                yield block, at, statement
+            case Branch(body=inner) | Repeat(body=inner) | Group(body=inner):
+                yield from _notes(inner)
+            case _:
+                pass
