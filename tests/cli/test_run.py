@@ -110,7 +110,7 @@ def test_a_pass_that_changes_values_fails(capsys, graph, tmp_path):
 def test_passes_are_listed(capsys):
     status, out, _ = ask(capsys, "passes")
     assert status == 0
-    assert "  dce                Keep what the outputs reach, and the inputs.\n" in out
+    assert "  dce                Keep the ancestors of outputs, and the inputs.\n" in out
     assert "\n  cpu " in out.partition("pipelines of passes:")[2]
 
 
@@ -126,7 +126,7 @@ def test_passes_are_listed_for_programs(capsys):
 
 def test_a_pass_is_described(capsys):
     out = ask(capsys, "passes", "dce")[1]
-    assert out.startswith("dce: Keep what the outputs reach, and the inputs.\n\n")
+    assert out.startswith("dce: Keep the ancestors of outputs, and the inputs.\n\n")
     assert "→" in out
     assert out.endswith("It has no options.\n")
     assert (
