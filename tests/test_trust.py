@@ -613,6 +613,20 @@ def test_where_nothing_can_be_written_nothing_is_signed(
     assert not trust.sign([trust.program_of("gcc")])
 
 
+def test_what_was_not_signed_is_not_said_to_be_taken_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    path = Foreign(tmp_path).recording()
+    for options, said in (
+        (["--remove"], "was not signed"),
+        ([], "signed"),
+        (["--remove"], "not signed any more"),
+        (["--remove"], "was not signed"),
+    ):
+        assert cli.main(["trust", str(path), *options]) == 0
+        assert capsys.readouterr().out.startswith(f"{said}: kernel ")
+
+
 def test_damage_to_the_list_loses_what_is_damaged(tmp_path: Path):
     kernels = [next(user_kernels(Foreign(tmp_path, name=name).ir)) for name in ("one", "two")]
     trust.sign(map(trust.foreign_of, kernels))

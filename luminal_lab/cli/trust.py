@@ -58,13 +58,15 @@ def run(given: argparse.Namespace) -> int:
     if given.show:
         say("\n\n".join(map(shown, kernels)))
         return 0
+    before = trust.signed()
     if not (trust.unsign(foreign) if given.remove else trust.sign(foreign)):
         raise DeviceError(
             f"trust: {trust.trusted_file() or 'the file of what is signed'} cannot be written",
             hint="--trust of the other commands asks for one run alone",
         )
     for item in foreign:
-        say(f"{'not signed any more' if given.remove else 'signed'}: {item.what}, {item.digest}")
+        removed = "not signed any more" if item.digest in before else "was not signed"
+        say(f"{removed if given.remove else 'signed'}: {item.what}, {item.digest}")
     return 0
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType, DTypeLike, as_dtype
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
@@ -86,7 +86,9 @@ class Examination(NamedTuple):
     wrong: Counterexample | None
 
 
-def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexample | None:
+def counterexample(
+    rule: Rule, dtypes: DTypeLike | Iterable[DTypeLike] = DTYPES
+) -> Counterexample | None:
     """Return inputs for which a rule is wrong, or None if none are found.
 
     Rules of one variable are tried on all values of the dtypes of 8 and 16 bits; others, and the
@@ -104,7 +106,9 @@ def counterexample(rule: Rule, dtypes: Iterable[DType] = DTYPES) -> Counterexamp
             f"counterexample: {rule!r} is not a rule",
             hint='give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()',
         )
-    tried, wrong = examine(rule, dtypes)
+    one = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    tried, wrong = examine(rule, kinds)
     if not tried:
         text = (
             f"rule {rule.name!r}: no graph that is tried matches {rule.pattern}; nothing is shown"

@@ -7,7 +7,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import Interrupted, LabWarning
+from luminal_lab.errors import DTypeError, Interrupted, LabWarning
 from luminal_lab.passes import enclosure, proof, trials
 from luminal_lab.passes.corners import corners, exactly, simple
 from luminal_lab.passes.pattern import constants, recip, variables, where
@@ -74,6 +74,20 @@ def test_dtypes_can_be_left_out():
     wrong = WRONG["squares below 10^8 are finite, in all dtypes but float16"].rule
     assert counterexample(wrong, {DType.float32, DType.int8}) is None
     assert counterexample(wrong, {F16}) is not None
+
+
+def test_dtypes_are_called_by_their_names():
+    half = Rule("half", (x * 0.5) * 2, x)
+    assert str(counterexample(half, "float32")).endswith(
+        "for float32: with x = 1e-45 the left side is 0.0, but the right side is 1e-45"
+    )
+    assert (
+        str(counterexample(half, ["f64", "int8"]))
+        .partition("\n")[2]
+        .startswith("is wrong for float64: with x = 5e-324")
+    )
+    with pytest.raises(DTypeError, match="'float33' is not a dtype"):
+        counterexample(half, "float33")
 
 
 def test_graphs_can_be_given():

@@ -116,6 +116,8 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
             return _touched(trial, access, area, offset, names)
         if int(fault[2], 16) < 1 << 12:
             return f"it {access} memory by a null pointer", "a pointer is not set"
+    if access == "reads" and (fault is None or kind == "SEGV"):
+        access = "reaches"  # the sanitizer itself reads, to see whether it may be written
     return f"it {access} memory that is nobody's ({kind})", INDEX
 
 

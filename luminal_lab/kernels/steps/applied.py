@@ -128,7 +128,8 @@ def _lines(like: object, kernel: str) -> list[str]:
         if not isinstance(one, (str, Step)):
             raise ArgumentError(
                 f"kernel {kernel}: its schedule has {one!r}, which is no step",
-                hint='give text, one step a line, or a list as in ["split i by 8", "parallel i_o"]',
+                hint="give text, one step a line, or a list as in "
+                '["split i by 8", "parallel i.block"]',
             )
         found += str(one).splitlines()
     return found

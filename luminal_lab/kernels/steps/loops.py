@@ -278,11 +278,12 @@ class Fission(Step):
                             f"a later iteration {_verb(one.how)} {one.name} where an earlier one "
                             f"{_verb(other.how)} it"
                         )
+        names = self.distinct([part(loop.name, word) for word in words])
         body: list[Statement] = [
             Local(one.name, _wider(one, loop), _space(one, loop, top=not fixed)) for one in made
         ]
-        for statement, word in zip(parts, words, strict=True):
-            axis = self.named(nest, part(loop.name, word), extent(loop.axis))
+        for statement, called in zip(parts, names, strict=True):
+            axis = self.named(nest, called, extent(loop.axis))
             block = substituted((statement,), {loop.name: axis})
             for name in own:
                 block = _over(block, name, axis)
@@ -352,7 +353,7 @@ def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) ->
             f"it makes {count} loops, and there are {len(words)} words for them",
             f"name {count} levels behind as, from the outermost in",
         )
-    return [level(loop.name, word) for word in words]
+    return step.distinct([level(loop.name, word) for word in words])
 
 
 def roles(parts: Sequence[Statement]) -> tuple[str, ...]:

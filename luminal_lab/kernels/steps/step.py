@@ -120,6 +120,15 @@ class Step:
             raise self.refuse(f"there is a {name} already", "give other words behind as")
         return axis_of(name, most)
 
+    def distinct(self, names: list[str]) -> list[str]:
+        """Return what the loops are called that the step makes, if no two are called alike."""
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise self.refuse(
+                    f"it would make two loops called {name}", "say each word and each axis once"
+                )
+        return names
+
     def chain(self, nest: Nest, names: Sequence[str], *, others: bool = False) -> list[Loop]:
         """Return loops that stand right inside each other, the outermost first, in any order.
 

@@ -236,8 +236,9 @@ def _problems(
             "what it computes goes into its outputs",
         )
     if len(given) != len(wanted):
+        arguments = f"{len(given)} argument{'s' * (len(given) != 1)}"
         yield (
-            f"its function takes {len(given)} arguments, and the header asks for {len(wanted)}: "
+            f"its function takes {arguments}, and the header asks for {len(wanted)}: "
             f"{', '.join(wanted)}",
             f"write {language.prototype(header, numbers)}",
         )

@@ -146,6 +146,7 @@ FAULTS = {
     "float *t = malloc(40); y[0] = t[n + (long)x[0]]; free(t);": (
         "it reads memory that is nobody's (heap-buffer-overflow)"
     ),
+    "y[n * 100000000000] = 1;": "it reaches memory that is nobody's (SEGV)",
     "f(x, y, n);": "it takes more of the stack than there is",
     "abort();": "it aborts",
     "__builtin_trap();": "it comes to an instruction that ends the process",
