@@ -80,7 +80,7 @@ def buffer_name(node: Node, taken: Iterable[str]) -> str | None:
 
 
 def _inlined(node: Node, edit: Edit) -> int:
-    """Return the id of what has a node's value once calls are gone."""
+    """Return the id of the node that holds a node's value once calls are inlined."""
     into = {change.node: change.into for change in edit.log if change.kind == "replace"}
     id: int | None = node.id
     while id in into:
@@ -154,15 +154,15 @@ class _Definer:
                     self.inputs[self.ir.input_ids.index(node.id)], index, node.dtype
                 )
             elif node.id in self.locals:
-                places = zip(index, node.shape, strict=True)
-                squeezed = tuple(position for position, size in places if size != 1)
+                pairs = zip(index, node.shape, strict=True)
+                squeezed = tuple(position for position, size in pairs if size != 1)
                 self.done[key] = Read(self.locals[node.id].name, squeezed, node.dtype)
             else:
                 self.done[key] = self.computed(node, index)
         return self.done[key]
 
     def computed(self, node: Node, index: Shape) -> Term:
-        """Return one element of what a node computes from its sources."""
+        """Return one element of the value that a node computes from its sources."""
         op, sources = node.op, self.ir.sources(node)
         match op:
             case _ if isinstance(op, PASSING):
@@ -173,11 +173,11 @@ class _Definer:
             case ViewOp():
                 view = ComposedView.identity(sources[0].shape).then(op)
                 values = {f"i{axis}": position for axis, position in enumerate(index)}
-                places = tuple(substitute(position, values) for position in view.index)
+                positions = tuple(substitute(position, values) for position in view.index)
                 holds = substitute(view.valid, values)
                 if holds == 0:
                     return Number(0, node.dtype)
-                return guarded(holds, self.term(sources[0], places))
+                return guarded(holds, self.term(sources[0], positions))
             case ops.SumReduce(axis=axis) | ops.MaxReduce(axis=axis):
                 kind = "sum" if isinstance(op, ops.SumReduce) else "max"
                 return self.fold(kind, axis, node, index)
@@ -215,7 +215,7 @@ class _Definer:
             term = looked_up(element, axis_symbol, size, position)
             if term is not None:
                 return term
-            # As an array of its own it has no index that does arithmetic.
+            # As a separate array its index does no arithmetic.
             self.local(source)
             self.done.pop((source.id, (*index[:axis], axis_symbol, *index[axis + 1 :])))
         raise AssertionError("a local is read at the place itself")
@@ -230,7 +230,7 @@ def _read_by(ir: IR, node: Node) -> tuple[Node, ...]:
 
 
 def _reached(ir: IR) -> list[Node]:
-    """Return what the outputs' values need, sources before users."""
+    """Return the nodes that the outputs need, sources before users."""
     reached: set[int] = set()
     todo = [*ir.outputs]
     while todo:

@@ -70,7 +70,7 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array that a kernel makes: its axes, one for each of its type, and one element's term."""
+    """An array that a kernel computes: its axes, as many as its type has, and an element's term."""
 
     name: str
     type: TensorType
@@ -97,7 +97,7 @@ def header_text(
     outputs: Sequence[Buffer],
     most: float = inf,
 ) -> str:
-    """Return the first line of a kernel; above so many letters each input has its own."""
+    """Return the first line of a kernel; a longer one has a line for each input."""
     known = mentioned([type for _, type in (*inputs, *outputs)], ())
     declared = [
         dim_declaration(symbol)
@@ -105,17 +105,17 @@ def header_text(
         if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
     ]
     title += f"[{', '.join(declared)}]" if declared else ""
-    given, made = ([f"{name}: {type}" for name, type in some] for some in (inputs, outputs))
-    header = f"{title}({', '.join(given)}) -> ({', '.join(made)})"
+    given, returned = ([f"{name}: {type}" for name, type in some] for some in (inputs, outputs))
+    header = f"{title}({', '.join(given)}) -> ({', '.join(returned)})"
     if not given or len(header) <= most:
         return header
     lines = "".join(f"    {text},\n" for text in given)
-    return f"{title}(\n{lines}) -> ({', '.join(made)})"
+    return f"{title}(\n{lines}) -> ({', '.join(returned)})"
 
 
 @dataclass(frozen=True, repr=False)
 class Definition:
-    """What a kernel computes: the arrays that it reads, and what each array that it makes is.
+    """What a kernel computes: the arrays that it reads, and a term for each array it computes.
 
     `locals` are made first, in order, and are gone at the end. A line may read the inputs and the
     locals before it. All names (of buffers, of axes around a term, of dims) are different.
@@ -128,7 +128,7 @@ class Definition:
 
     @property
     def lines(self) -> tuple[Output, ...]:
-        """All that is made, in order."""
+        """All locals and outputs, in order."""
         return (*self.locals, *self.outputs)
 
     @cached_property

@@ -72,25 +72,25 @@ class _Grid:
     """All positions of the axes around a term."""
 
     shape: tuple[int, ...]
-    places: Mapping[str, Ints | int]
+    positions: Mapping[str, Ints | int]
     """Dims by name, and the position along each axis, for every point of the grid."""
     valid: npt.NDArray[np.bool_]
-    """False where a guard says that the term is not looked at."""
+    """False where a guard keeps the term from being evaluated."""
     done: dict[int, Array] = field(default_factory=dict[int, Array])
 
     def at(self, dim: Dim) -> Ints:
-        return np.broadcast_to(evaluate_array(dim, self.places), self.shape)
+        return np.broadcast_to(evaluate_array(dim, self.positions), self.shape)
 
     def along(self, name: str, size: int) -> "_Grid":
         """Return the grid with one more axis, the last."""
-        places = {
+        positions = {
             name: position if isinstance(position, int) else position[..., None]
-            for name, position in self.places.items()
+            for name, position in self.positions.items()
         }
         shape = (*self.shape, size)
         own = np.arange(size).reshape((1,) * len(self.shape) + (size,))
         valid = np.broadcast_to(self.valid[..., None], shape)
-        return _Grid(shape, {**places, name: own}, valid)
+        return _Grid(shape, {**positions, name: own}, valid)
 
 
 @dataclass
@@ -123,16 +123,16 @@ class _Line:
             case Read(buffer=buffer, index=index):
                 return self.read(term, buffer, [grid.at(dim) for dim in index], grid)
             case Lookup(buffer=buffer, index=index, axis=axis, position=position):
-                places = [grid.at(dim) for dim in index]
-                places[axis] = self.value(position, grid).astype(np.int64)
-                return self.read(term, buffer, places, grid)
+                gathered = [grid.at(dim) for dim in index]
+                gathered[axis] = self.value(position, grid).astype(np.int64)
+                return self.read(term, buffer, gathered, grid)
             case Number(value=value, dtype=dtype):
                 return np.asarray(value, dtype.numpy)
             case Count(at=at, dtype=dtype):
                 return grid.at(at).astype(dtype.numpy)
             case Draw(seed=seed, stream=stream, at=at):
-                places = np.where(grid.valid, grid.at(at), 0)
-                return uniform(seed, stream, self.step, int(places.max(initial=0)) + 1)[places]
+                counters = np.where(grid.valid, grid.at(at), 0)
+                return uniform(seed, stream, self.step, int(counters.max(initial=0)) + 1)[counters]
             case Guarded(holds=holds, term=inner):
                 within = replace(grid, valid=grid.valid & (grid.at(holds) != 0), done={})
                 value = self.value(inner, within)
@@ -147,7 +147,7 @@ class _Line:
                 raise AssertionError(term)
 
     def folded(self, fold: Fold, grid: _Grid) -> Array:
-        """Return what a fold is; one that has several values goes along its axis in order."""
+        """Return the value of a fold; a fold with several values goes along its axis in order."""
         if fold.score is None:
             inner = grid.along(fold.axis.name, number_of(fold.size, self.dims))
             last = len(grid.shape)
@@ -158,16 +158,16 @@ class _Line:
         states = [self.computed(state, grid) for state in start]
         for position in range(number_of(fold.size, self.dims)):
             self.states = dict(zip(STATES, states, strict=True))
-            here = _Grid(grid.shape, {**grid.places, fold.axis.name: position}, grid.valid)
+            here = _Grid(grid.shape, {**grid.positions, fold.axis.name: position}, grid.valid)
             states = [self.value(state, here) for state in following]
         self.states = dict(zip(STATES, states, strict=True))
         value = self.value(result, replace(grid, done={}))
         self.states = outer
         return value
 
-    def read(self, term: Term, buffer: str, places: Sequence[Ints], grid: _Grid) -> Array:
+    def read(self, term: Term, buffer: str, index: Sequence[Ints], grid: _Grid) -> Array:
         array = self.known[buffer]
-        chosen = [positions[grid.valid] for positions in places]
+        chosen = [positions[grid.valid] for positions in index]
         for axis, (positions, size) in enumerate(zip(chosen, array.shape, strict=True)):
             wrong = positions[(positions < 0) | (positions >= size)]
             if wrong.size:

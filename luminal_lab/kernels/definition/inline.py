@@ -35,7 +35,7 @@ def inline(
     keep: Iterable[str] = (),
     also: Iterable[str] = (),
 ) -> Definition:
-    """Return a definition that makes for itself what it read from a producer.
+    """Return a definition that computes what it used to read from a producer.
 
     `reads` says for inputs of `into` which output of the producer each one is: those of the same
     name, if it says nothing. Inputs of one name in both are one array. Outputs of the producer
@@ -123,7 +123,7 @@ class _Fused:
         element_found = looked_up(element(source, index), axis_symbol, term.size, position)
         if element_found is not None:
             return element_found
-        # No index can do arithmetic with a value: the array is made, and then looked up.
+        # No index can do arithmetic with a value: the array is computed first, then looked up.
         self.locals.append(replace(source, name=term.buffer))
         return replace(term, position=position)
 

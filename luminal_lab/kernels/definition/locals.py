@@ -17,11 +17,11 @@ from luminal_lab.core.op import Elementwise, Reduce, View, size_of
 from luminal_lab.kernels.definition.cost import typical
 
 PLAIN = (ops.Input, ops.Constant, ops.Iota)
-"""What is never a local."""
+"""Ops that are never locals."""
 DEEPEST, LONGEST, MOST = 50, 200, 5000
 """How deep a term may be; how long one that several lines have; and one that has parts twice."""
 KEEPING = 4
-"""The cost, in additions, of storing and reading an element: cheaper ones are recomputed."""
+"""The cost, in additions, of storing and reading an element: below it, elements are recomputed."""
 
 
 def kept_nodes(
@@ -30,13 +30,13 @@ def kept_nodes(
     keep: set[int] | None,
     read_by: Callable[[IR, Node], tuple[Node, ...]],
 ) -> set[int]:
-    """Return the nodes that become locals: those said, or by cost; and what is too long or deep."""
+    """Return the nodes that become locals: as asked or by cost, and those too long or deep."""
     uses: dict[int, int] = {}
     for node in reached:
         for source in read_by(ir, node):
             uses[source.id] = uses.get(source.id, 0) + 1
-    places = _Places(ir, reached, read_by)
-    kept = places.kept() if keep is None else set(keep)
+    sites = _Sites(ir, reached, read_by)
+    kept = sites.kept() if keep is None else set(keep)
     kept -= {node.id for node in reached if isinstance(node.op, ops.Input)}
     length: dict[int, int] = {}
     depth: dict[int, int] = {}
@@ -45,7 +45,7 @@ def kept_nodes(
         length[node.id] = 1 + sum(length[id] for id in parts)
         depth[node.id] = 1 + max([0, *(depth[id] for id in parts)])
         many = uses.get(node.id, 0) + ir.output_ids.count(node.id) > 1
-        lines = len(places.of.get(node.id, ())) > 1 or keep is not None
+        lines = len(sites.of.get(node.id, ())) > 1 or keep is not None
         long = many and length[node.id] > (LONGEST if lines else MOST)
         deep = depth[node.id] > DEEPEST and node.id in uses
         if (long or deep) and not isinstance(node.op, (*PLAIN, ops.Random)):
@@ -55,8 +55,8 @@ def kept_nodes(
     return kept
 
 
-class _Places:
-    """Where each node is computed, and how often: a place is a line, and the path to it."""
+class _Sites:
+    """Where each node is computed, and how often: a site is a line, and the path to it."""
 
     def __init__(
         self,
@@ -69,49 +69,49 @@ class _Places:
         self.read_by = read_by
         self.known: dict[tuple[int, int], int] = {}
         self.of: dict[int, dict[int, int]] = {node.id: {} for node in reached}
-        """The places of a node, and how many elements are worked out at each."""
+        """The sites of each node, and how many elements are computed at each."""
         self.costs = self._costs()
         self.online = self._online()
 
-    def at(self, place: int, node: Node) -> int:
-        """Return a place further inside."""
-        return self.known.setdefault((place, node.id), len(self.known) + 1)
+    def at(self, site: int, node: Node) -> int:
+        """Return a site further inside."""
+        return self.known.setdefault((site, node.id), len(self.known) + 1)
 
     def kept(self) -> set[int]:
-        """Return the nodes that cost more to work out again than to keep."""
+        """Return the nodes that cost more to compute again than to keep."""
         kept: set[int] = set()
         for node in reversed(self.reached):
             size = typical(size_of(node.shape))
-            places = self.of[node.id]
+            sites = self.of[node.id]
             if node.id in self.ir.output_ids:
-                places[self.at(0, node)] = size
+                sites[self.at(0, node)] = size
             if isinstance(node.op, (*PLAIN, View)):
                 keeps = False
             else:
-                again = sum(places.values()) - size
+                again = sum(sites.values()) - size
                 cost = self.costs[node.id]
                 keeps = cost > KEEPING and again * cost > KEEPING * size
             if keeps and node.id not in self.online and not self._is_negation(node):
                 kept.add(node.id)
-                places = {self.at(-1, node): size}
-            self._pass_on(node, places)
+                sites = {self.at(-1, node): size}
+            self._pass_on(node, sites)
         return kept
 
-    def _pass_on(self, node: Node, places: dict[int, int]) -> None:
-        """Note where the sources of a node are worked out."""
+    def _pass_on(self, node: Node, sites: dict[int, int]) -> None:
+        """Note where the sources of a node are computed."""
         for operand, source in enumerate(self.read_by(self.ir, node)):
             into = self.of[source.id]
-            for place, points in places.items():
+            for site, points in sites.items():
                 if isinstance(node.op, Reduce):
                     size = typical(source.shape[node.op.axis])
-                    into[self.at(place, node)] = points * size
+                    into[self.at(site, node)] = points * size
                 elif isinstance(node.op, View) or (isinstance(node.op, ops.Gather) and not operand):
-                    into[self.at(place, node)] = points
+                    into[self.at(site, node)] = points
                 else:
-                    into[place] = max(points, into.get(place, 0))
+                    into[site] = max(points, into.get(site, 0))
 
     def _costs(self) -> dict[int, float]:
-        """Return what an element of each node costs; what is repeated costs its share."""
+        """Return the cost of an element of each node; a repeated value counts its share."""
         costs: dict[int, float] = {}
         for node in self.reached:
             cost = float(node.op.cost)

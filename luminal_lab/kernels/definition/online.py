@@ -228,7 +228,7 @@ def _weight(term: Term, axis: str) -> tuple[Term, Term, float] | None:
 
 
 def _expanded(term: Term, locals_: Mapping[str, Output], keep: set[str]) -> Term:
-    """Return a term with the locals in it as they were made, but for some."""
+    """Return a term with the definitions of its locals put in, except for some."""
 
     def part(term_part: Term) -> Term | None:
         if (

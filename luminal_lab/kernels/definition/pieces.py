@@ -1,4 +1,4 @@
-"""Attention of few rows: the keys are cut into pieces, each a block's, and put together at the end.
+"""Attention of few rows: the keys are cut into pieces, one for each block, and joined at the end.
 
     O[h, d] = the mean of v[j, d], weighted by 2 ** (factor * s[h, j]), over j < n
     →
@@ -52,17 +52,17 @@ FEW = 16
 
 
 def in_pieces(definition: Definition, most: int) -> Definition:
-    """Return an attention of at most so many rows as pieces that are put together."""
+    """Return an attention of at most `most` rows as pieces that are joined at the end."""
     if len(definition.outputs) != 1:
         return definition
     whole, definition = definition, scores_inlined(definition)
     if definition.locals:
         return whole
     (line,) = definition.outputs
-    found = softmaxes(line.term)
-    if len(found) != 1 or _is_short(found[0]):
+    folds = softmaxes(line.term)
+    if len(folds) != 1 or _is_short(folds[0]):
         return whole
-    (fold,) = found
+    (fold,) = folds
     assert fold.score is not None
     seen = free(fold.score)
     rows = tuple(axis for axis in line.axes if axis.name in seen)
@@ -72,7 +72,7 @@ def in_pieces(definition: Definition, most: int) -> Definition:
         return whole
     if prod(typical(sizes[axis.name]) for axis in alike) >= FEW or len(rows) in (0, len(line.axes)):
         return whole
-    return canonical(_Pieces(definition, line, fold, rows, sizes).made())
+    return canonical(_Pieces(definition, line, fold, rows, sizes).definition_in_pieces())
 
 
 def _is_short(fold: Fold) -> bool:
@@ -102,7 +102,7 @@ class _Pieces:
         self.taken = {
             *definition.types,
             *definition.dims,
-            *(axis.name for one in definition.lines for axis in one.axes),
+            *(axis.name for line in definition.lines for axis in line.axes),
             fold.axis.name,
         }
         count = (fold.size + PIECE - 1) // PIECE
@@ -118,34 +118,36 @@ class _Pieces:
         return axis_of(name, size)
 
     def line_of(self, name: str, axes: tuple[Symbol, ...], term: Term) -> Read:
-        """Add a line, and return what reads it."""
+        """Add a line, and return a read of it."""
         name = unique(name, self.taken)
         self.taken.add(name)
         shape = tuple(self.sizes[axis.name] for axis in axes)
         new = [self.axis(axis.name, size) for axis, size in zip(axes, shape, strict=True)]
-        own: dict[str, Dim] = {old.name: one for old, one in zip(axes, new, strict=True)}
+        own: dict[str, Dim] = {old.name: new_axis for old, new_axis in zip(axes, new, strict=True)}
         type = TensorType(term.dtype, shape)
         self.lines.append(Output(name, type, tuple(new), replaced(term, own)))
         return Read(name, axes, term.dtype)
 
     def over(self, kind: str, axis: Symbol, term: Term) -> Fold:
-        """Return the sum or the maximum of a term along an axis, which gets a name of its own."""
+        """Return the sum or the maximum of a term along an axis, which gets a new name."""
         own = self.axis(axis.name, self.sizes[axis.name])
         body = replaced(term, {axis.name: own})
         size = self.sizes[axis.name]
         return Fold("sum" if kind == "sum" else "max", own, size, body, term.dtype)
 
-    def made(self) -> Definition:
+    def definition_in_pieces(self) -> Definition:
         """Return the definition."""
         fold, dtype, rows = self.fold, self.fold.dtype, self.rows
         assert fold.score is not None
-        place = self.piece * PIECE + self.key
-        there: dict[str, Dim] = {fold.axis.name: place}
-        exists = place < fold.size
-        score, value = (guarded(exists, replaced(one, there)) for one in (fold.score, fold.body))
+        position = self.piece * PIECE + self.key
+        there: dict[str, Dim] = {fold.axis.name: position}
+        exists = position < fold.size
+        score, value = (guarded(exists, replaced(term, there)) for term in (fold.score, fold.body))
         if exists != 1:
             seen = Apply(
-                LessThan(), (Count(place, DType.int64), Count(fold.size, DType.int64)), DType.bool_
+                LessThan(),
+                (Count(position, DType.int64), Count(fold.size, DType.int64)),
+                DType.bool_,
             )
             score = Apply(Where(), (seen, score, Number(float("-inf"), dtype)), dtype)
         lowest = Number(LOWEST[dtype], dtype)
@@ -167,7 +169,7 @@ class _Pieces:
             whole = Apply(Where(), (some, whole, Number(1, dtype)), dtype)
         added = self.over("sum", self.piece, product(a, c, fused=fold.fused))
         mean = product(added, Apply(Recip(), (whole,), dtype))
-        term = exchanged(self.line.term, lambda one: mean if one == fold else None)
+        term = exchanged(self.line.term, lambda part: mean if part == fold else None)
         return replace(
             self.definition,
             locals=(*self.definition.locals, *self.lines),

@@ -1,4 +1,4 @@
-"""Put indices, sizes and buffers into terms; and make the terms that indices alone decide."""
+"""Substitute indices, sizes and buffers in terms; build the terms that indices alone decide."""
 
 from collections.abc import Callable, Mapping
 
@@ -30,7 +30,7 @@ def counted(at: Dim, dtype: DType) -> Term:
 
 
 def guarded(holds: Dim, term: Term) -> Term:
-    """Return a term where a condition holds, else 0; conditions around one term are one."""
+    """Return a term where a condition holds, else 0; nested conditions become one."""
     if isinstance(term, Guarded):
         holds, term = both(holds, term.holds), term.term
     if holds == 0:
@@ -49,8 +49,8 @@ def rebuilt(
         case Read(buffer=buffer, index=index, dtype=dtype):
             return Read(buffers.get(buffer, buffer), tuple(map(located, index)), dtype)
         case Lookup(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
-            name, places = buffers.get(buffer, buffer), tuple(map(located, index))
-            return Lookup(name, places, axis, part(term.position), located(size), dtype)
+            name, new_index = buffers.get(buffer, buffer), tuple(map(located, index))
+            return Lookup(name, new_index, axis, part(term.position), located(size), dtype)
         case Count(at=at, dtype=dtype):
             return counted(located(at), dtype)
         case Draw(seed=seed, stream=stream, at=at):
@@ -123,7 +123,7 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
 
 
 def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
-    """Return a term at a place that is a value; None where an index does arithmetic with it."""
+    """Return a term at a position that is a value; None where an index does arithmetic with it."""
     if isinstance(position, (Number, Count)):
         position_of = int(position.value) if isinstance(position, Number) else position.at
         if known(both(position_of >= 0, position_of < size)):
@@ -132,7 +132,7 @@ def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
         (part, [axis for axis, position_of in enumerate(part.places) if at in symbols(position_of)])
         for part in walk(term)
     ]
-    # The place itself, once, is where a value can stand.
+    # A value can only stand where the index is the position alone, once.
     plain = all(
         not axes
         or (isinstance(part, (Read, Count)) and len(axes) == 1 and part.places[axes[0]] == at)

@@ -52,7 +52,7 @@ class Term:
 
     @property
     def parts(self) -> tuple[Term, ...]:
-        """The terms that this one is made of."""
+        """The terms that this term consists of."""
         return ()
 
     @property
@@ -196,7 +196,7 @@ class Apply(Term):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Term):
-    """All values of the body along an axis of its own, as one: sum, maximum, or weighted mean.
+    """The body's values along the fold's own axis as one: sum, maximum, or weighted mean.
 
     16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
     A softmax is the mean of float32 or float64 bodies, weighted by 2 ** (factor * score), in one
@@ -291,7 +291,7 @@ def power(of: Term, above: Term, factor: float) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Guarded(Term):
-    """The term where a condition on indices holds, else 0; there the term is not looked at."""
+    """The term where a condition on indices holds, else 0 without evaluating the term."""
 
     holds: Dim
     term: Term
@@ -376,14 +376,14 @@ def free(term: Term, bound: Iterable[str] = ()) -> dict[str, Symbol]:
     symbols_by_name: dict[str, Symbol] = {}
     inner = set(bound)
     for part in walk(term):
-        places = [*part.places]
+        dims = [*part.places]
         if isinstance(part, Fold):
             inner.add(part.axis.name)
         elif isinstance(part, Lookup):
-            places.append(part.size)
+            dims.append(part.size)
         elif isinstance(part, Apply):
             symbols_by_name |= {symbol.name: symbol for symbol in part.op.symbols()}
-        symbols_by_name |= {symbol.name: symbol for dim in places for symbol in symbols(dim)}
+        symbols_by_name |= {symbol.name: symbol for dim in dims for symbol in symbols(dim)}
     return {name: symbol for name, symbol in symbols_by_name.items() if name not in inner}
 
 
@@ -408,7 +408,7 @@ def write(
     between: str = " ",
     names: Mapping[Term, str] | None = None,
 ) -> str:
-    """Return the text of a term; what comes twice in it gets a name, which is none of `taken`.
+    """Return the text of a term; a part that comes twice gets a name, which is none of `taken`.
 
     What is in `names` is written so wherever it stands.
     """
@@ -456,7 +456,7 @@ class _TermWriter:
         shown = self.write(result)[0]
         names = ", ".join(self.states[name] for name in STATES)
         first = ", ".join(self.write(state)[0] for state in start)
-        # The new maximum, which all else is made of, has a name however short it is.
+        # The new maximum, which all else builds on, has a name however short it is.
         largest = next(self.free_names)
         text = self.write(following[0])[0]
         self.names[following[0]] = largest
@@ -473,10 +473,10 @@ class _TermWriter:
             case Read(buffer=buffer, index=index):
                 return f"{buffer}[{', '.join(map(str, index))}]", ATOM
             case Lookup(buffer=buffer, index=index, axis=axis, position=position):
-                places = [*map(str, index)]
+                texts = [*map(str, index)]
                 text, _ = self.write(position)
-                places[axis] = text if "[" in text else f"at {text}"
-                return f"{buffer}[{', '.join(places)}]", ATOM
+                texts[axis] = text if "[" in text else f"at {text}"
+                return f"{buffer}[{', '.join(texts)}]", ATOM
             case Number(value=value, dtype=dtype):
                 return number_text(value, dtype), ATOM
             case Count(at=at, dtype=dtype):

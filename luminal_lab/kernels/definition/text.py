@@ -163,7 +163,7 @@ class DefinitionReader(TypeReader):
         return buffers
 
     def line(self, wanted: Mapping[str, TensorType], known_lines: Mapping[str, Output]) -> Output:
-        """Read what one array is."""
+        """Read the definition of one array."""
         name = self.take(WORD, "a line such as y[i < 4] = x[i], or an operator,")
         if name.text in known_lines or name.text in self.types:
             self.fail(name, f"{name.text!r} is there already")
@@ -286,7 +286,7 @@ class DefinitionReader(TypeReader):
         return terms
 
     def comparison(self) -> Term:
-        """Read sums, and what compares two of them."""
+        """Read sums, and comparisons of two sums."""
         left = self.total()
         sign = self.maybe("<")
         return left if sign is None else self.apply(sign, LessThan(), left, self.total())
@@ -356,7 +356,7 @@ class DefinitionReader(TypeReader):
         return Number(value, dtype)
 
     def element(self, name: Piece) -> Term:
-        """Read the places in brackets behind the name of a buffer or a dtype."""
+        """Read the index in brackets behind the name of a buffer or a dtype."""
         positions: list[Dim | Term] = []
         pieces: list[Piece] = []
         for _ in self.until("]"):
@@ -387,17 +387,17 @@ class DefinitionReader(TypeReader):
         lookup = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
         return self.noted(lookup, name)
 
-    def counted(self, name: Piece, places: list[Dim | Term]) -> Term:
+    def counted(self, name: Piece, index: list[Dim | Term]) -> Term:
         """Return an index as a value, of the dtype that stands before the brackets."""
         hint = None
-        match places:
+        match index:
             case [Term()]:
                 message = f"{name.text}[…] holds an index, and not a term"
                 hint = f"{name.text}(…) converts a term"
             case [int() | Expr() as at]:
                 return counted(at, SHORT[name.text])
             case _:
-                message = f"{name.text}[…] holds one index, and not {len(places)}"
+                message = f"{name.text}[…] holds one index, and not {len(index)}"
         return self.fail(name, message, hint)
 
     def place(self, name: Piece) -> Dim | Term:
@@ -477,7 +477,7 @@ class DefinitionReader(TypeReader):
         return self.checked_dim(piece, ChainMap(self.axes, self.dims), declare=False)
 
     def until_mark(self, marks: str) -> Piece:
-        """Read up to one of some marks that does not stand in parentheses."""
+        """Read up to the first of some marks outside parentheses."""
         depth, end = 0, self.pos
         while end < len(self.text):
             letter = self.text[end]

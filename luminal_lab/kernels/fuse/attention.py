@@ -5,9 +5,9 @@
     l[i < n] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695)
     O[i < n, d < 64] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695) * recip(l[i]) * v[j, d]
 
-It is found from its end: a sum of products with one operand whose rows are a region that holds a
-maximum, a sum and powers of 2, and that is made of nothing large but a sum of products. Scores,
-scales, masks, and whatever else is done to a row belong to it, as long as nobody else reads them.
+The search starts at its end: a sum of products with one operand whose rows are a region that holds
+a maximum, a sum and powers of 2, and whose only large source is another sum of products. Scores,
+scales, masks and all other work on a row belong to it, unless another node reads them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _scores(reading: GraphReading, maximum: Node) -> tuple[Dim, str]:
 
 
 def _weights(reading: GraphReading, edge: Edge) -> list[Node] | None:
-    """Return what a softmax of scores is made of, the product below it among them, or None."""
+    """Return the nodes of a softmax of scores, the product below it included, or None."""
     size = typical(size_of(edge.source.shape))
     inside: dict[int, Node] = {}
     todo = [edge.source]
@@ -90,7 +90,7 @@ def _weights(reading: GraphReading, edge: Edge) -> list[Node] | None:
 
 
 def _is_of(reading: GraphReading, node: Node, inside: dict[int, Node]) -> bool:
-    """Return whether a value of a row is made of a reduction over it."""
+    """Return whether a reduction over a row leads to this value of the row."""
     todo, seen = [node], {node.id}
     while todo:
         below = todo.pop()

@@ -3,9 +3,9 @@
     %6 = mul %a, %b              : f32[4, 8]          %6 = fused_mul %a, %b        : f32[4, 8]
     %7 = sum_reduce{axis = 1} %6 : f32[4, 1]    →     %7 = sum_reduce{axis = 1} %6 : f32[4, 1]
 
-A product that one sum reads, and nothing else, need not be rounded before it is added: nobody sees
-it. So it becomes a fused multiply-add, if the licence grants `contract`. No other product does, as
-what is taken from it, or compared with it, may have been made of the rounded one.
+A product that only one sum reads need not be rounded before it is added, since its rounded value
+is never seen. It becomes a fused multiply-add, if the licence grants `contract`. No other product
+does, as a value subtracted from it or compared with it may come from the rounded product.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> 
 
 
 def _sweep(edit: Edit, live: Iterable[int]) -> None:
-    """Erase what nobody reads since it is computed in kernels."""
+    """Erase the nodes without readers, which kernels compute now."""
     for id in sorted(live, reverse=True):
         node = edit.table.get(id)
         if node is None or isinstance(node.op, Input):
@@ -89,12 +89,12 @@ def _split(
     def is_read(node: Node) -> bool:
         """Return whether a node is read from memory."""
         if isinstance(node.op, FREE):
-            # What it views may be in memory as it is, and be made right here.
+            # Its source may be in memory as it is, and still be computed by this kernel.
             return node.id in stored and not reading.depends(node, region.bits)
         return node.id in stored or not region.has(node)
 
     def read_by(node: Node) -> Iterator[Node]:
-        """Yield what a node reads: a kernel's result, unless that is made of this one's."""
+        """Yield a node's sources: a kernel's result, unless that depends on this kernel."""
         was = reading.ir.table.get(node.id) or node
         for old, new in zip(was.sources, node.sources, strict=True):
             is_anew = old != new and old in own and _is_made_of(edit, new, exits)
@@ -127,7 +127,7 @@ def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
 
 
 def _fused(edit: Edit, inside: list[Node], exits: Sequence[int]) -> Set[int]:
-    """Return the products that one sum reads, and nothing else, if the licence allows fusing."""
+    """Return the products that only one sum reads, if the licence allows fusing."""
     readers: dict[int, list[Node]] = {}
     for node in inside:
         for id in node.sources:
@@ -159,7 +159,7 @@ def _body(
     name: str,
     fused: Set[int],
 ) -> IR:
-    """Return a region as a graph of its own, of equal ones the same."""
+    """Return a region as a separate graph; equal regions share one."""
     index_of = {source.id: index for index, source in enumerate(sources)}
     table = Table()
     key: list[object] = [source.type for source in sources]

@@ -108,7 +108,7 @@ def _product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | N
 
 
 def _is_alone(reading: GraphReading, node: Node) -> bool:
-    """Return whether a node is read by one other alone, and part of no kernel yet."""
+    """Return whether a node has exactly one reader and is not part of a kernel yet."""
     is_open = reading.is_open(node) and node.id not in reading.needed
     return is_open and len(reading.readers[node.id]) == 1
 
@@ -183,7 +183,7 @@ def _seen_by_operand(op: object, old: Shape, new: Shape, axes: set[int]) -> tupl
 
 
 def follow(region: FusedRegion, root: Node) -> Node:
-    """Take in what is made of the result, as far as one value comes of it; return that."""
+    """Take in the users of the result, as long as they lead to one value; return that value."""
     reading = region.reading
     size = size_of(root.shape)
     added: list[Node] = []

@@ -15,7 +15,7 @@ the first pass that has a kernel for it:
 A value that several kernels read is stored, or computed in each of them if that costs less: at most
 4 additions an element, with about as many bytes read as it has itself; or, all that a kernel would
 read together, less time than to store and read it, where a byte is worth 2 additions. The passes go
-from the outputs up, so that who reads a value is known when it is decided.
+from the outputs up, so that the readers of a value are known when it is decided.
 
 Why nodes are one kernel, and why one is kept apart, is in the firings and refusals of the passes:
 `compilation.why(node)`, `compilation.why_not("contraction", node)`.
@@ -134,7 +134,7 @@ def _no_reduction(node: Node, inner: Inner) -> str:
 
 
 def _is_late(reading: GraphReading, node: Node) -> bool:
-    """Return whether a reduction takes what the others leave: it has few rows, or only one."""
+    """Return whether a reduction takes what the others leave, as it has few rows or only one."""
     (edge,) = reading.sources[node.id] or (None,)
     is_nested = edge is not None and isinstance(edge.source.op, Reduce)
     return typical(size_of(node.shape)) < FEW_ROWS and not is_nested
@@ -216,7 +216,7 @@ class _Limits:
         )
 
     def _beside(self, node: Node, reductions: int) -> str:
-        """Return why a node that no reduction is made of, or makes, is no member, or nothing."""
+        """Return why a node without a reduction above or below is no member, or nothing."""
         ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
         makes = any(
             self.reading.depends(self.reading.ir[id], 1 << self.reading.order_of[node.id])

@@ -8,7 +8,7 @@
 exp is spelled with four powers of 2, and costs one in C. What is looked for is what the methods of
 tensors write: each is called once, and its graph is the pattern, as it is and as `simplify` leaves
 it. A region stays as it is if others read a power, root or quotient inside it, which would then be
-computed twice; so it does where C gives zeros another sign, unless nobody asks for that.
+computed twice; so it does where C gives zeros another sign and the sign matters.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ SPELLED_IN_ALL: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Abs(), Tensor.abs),
     (Relu(), Tensor.relu),
 )
-"""What is computed in any float, 16-bit ones too."""
+"""Ops computed in any float, 16-bit floats included."""
 SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...] = (
     (Maximum(), Tensor.maximum),
     (Minimum(), Tensor.minimum),
@@ -98,7 +98,7 @@ HALVES = (DType.float16, DType.bfloat16)
 
 @dataclass(frozen=True)
 class Intrinsics(Pass):
-    """Put one op where a function is spelled for which C has its own."""
+    """Replace the spelling of a function by one op, where C has that function."""
 
     name: ClassVar[str] = "intrinsics"
     rounds_otherwise: ClassVar[bool] = True
@@ -123,7 +123,7 @@ def _try_at(node: Node, edit: Edit) -> None:
 
 
 def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
-    """Let the op take a region's place, and erase what only the region needed."""
+    """Replace a region by the op, and erase the nodes that only the region needed."""
     sources = [match[hole] for hole in template.inputs]
     inside = _inside(template, node, match)
     name = template.op.name.removeprefix(PREFIX)
@@ -147,7 +147,7 @@ def _inside(template: Template, root: Node, match: Match) -> list[Node]:
 
 
 def _is_closed(root: Node, match: Match, edit: Edit) -> bool:
-    """Return whether nobody outside reads what costs something inside."""
+    """Return whether every costly node inside is read inside alone."""
     inside = {node.id for node in match.values()}
     costly = [n for n in match.values() if n.op.cost >= COSTLY and n is not root]
     readers = [edit.readers.get(node.id, {}).keys() for node in costly]
@@ -169,7 +169,7 @@ class Template:
     root: int
     lines: dict[int, tuple[Op, tuple[int, ...]]]
     negated: bool = False
-    """Whether the function is of -x, whose sign has gone into what it is spelled with."""
+    """Whether the function takes -x, with the minus sign folded into its spelling."""
 
     def match(self, node: Node, edit: Edit) -> Match | None:
         """Return what each node of the template stands for, with a node as its root."""

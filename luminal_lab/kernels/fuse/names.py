@@ -63,14 +63,14 @@ def _is_causal(inside: Sequence[Node]) -> bool:
     nodes = {node.id: node for node in inside}
 
     def counts(id: int) -> bool:
-        todo, found = [id], False
+        todo, has_iota = [id], False
         while todo:
             node = nodes.get(todo.pop())
             if node is None or isinstance(node.op, Reduce):
                 return False
-            found |= isinstance(node.op, Iota)
+            has_iota |= isinstance(node.op, Iota)
             todo += node.sources
-        return found
+        return has_iota
 
     compared = [node for node in inside if isinstance(node.op, LessThan)]
     return any(all(map(counts, node.sources)) for node in compared)

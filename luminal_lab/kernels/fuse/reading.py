@@ -29,7 +29,7 @@ from luminal_lab.kernels.definition.cost import amount, typical
 FREE = (Constant, Iota, View, Contiguous, StopGradient)
 """What costs nothing to compute again wherever it is read."""
 COMPUTING = (Elementwise, Reduce, Gather, Random)
-"""What kernels are made of; all else is no part of any."""
+"""The ops that kernels consist of; no other op is part of a kernel."""
 CHEAP = 4
 """The most operations that are recomputed instead of stored."""
 
@@ -88,7 +88,7 @@ Bases: TypeAlias = dict[int, tuple[Node, tuple[Node, ...]] | None]
 
 
 class GraphReading:
-    """A graph as nodes that compute, and who reads whom."""
+    """A graph as the nodes that compute, and the edges between them."""
 
     def __init__(self, ir: IR) -> None:
         self.ir = ir
@@ -211,7 +211,7 @@ class GraphReading:
         return isinstance(node.op, (Elementwise, Random)) and not self._made_at(node)
 
     def _made_at(self, node: Node) -> Node | None:
-        """Return the reduction or lookup that a node is made of, if it is part of no kernel yet."""
+        """Return the reduction or lookup behind a node, if it is not part of a kernel yet."""
         for edge in self.sources[node.id]:
             below = edge.source
             is_end = isinstance(below.op, (Reduce, Gather)) and edge.repeats == 1
@@ -249,7 +249,7 @@ class GraphReading:
     def again(self, node: Node) -> Again | str:
         """Return what it takes to compute a node where it is read, or why that costs too much."""
         todo = [node]
-        while todo:  # what it is made of comes first: a graph may be deeper than Python's stack
+        while todo:  # sources come first: a graph may be deeper than Python's stack
             current = todo.pop()
             below = [
                 edge.source for edge in self.sources[current.id] if self._asks(current, edge.source)

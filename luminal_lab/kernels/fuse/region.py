@@ -28,7 +28,7 @@ from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 FLOPS_A_BYTE = 2
 """How many additions take as long as a byte from memory."""
 MOST_ANEW = 64
-"""The most nodes that are computed anew for one kernel together."""
+"""The most nodes that one kernel computes anew."""
 MOST_OPS, MOST_INPUTS = 256, 64
 """The most that one kernel computes and reads: more is slow to compile and overflows caches."""
 Inner: TypeAlias = tuple[bool, ...]
@@ -113,7 +113,7 @@ class FusedRegion:
     anew: set[int] = field(default_factory=set[int])
     """What is computed where it is read, and may be in other kernels, too."""
     once: set[int] = field(default_factory=set[int])
-    """Those of them that nobody else reads: they are computed once, whatever the cost."""
+    """Those of them without other readers: they are computed once, whatever the cost."""
     apart: dict[int, str] = field(default_factory=dict[int, str])
     """Why nodes that could have been members are not, by node."""
     bits: int = 0
@@ -152,7 +152,7 @@ class FusedRegion:
         return sorted(exits, key=self.reading.order_of.__getitem__)
 
     def _is_read(self, id: int) -> bool:
-        """Return whether another kernel reads a member, or one to come will."""
+        """Return whether another kernel, now or later, reads a member."""
         users = [edge.user for edge in self.reading.readers.get(id, ())]
         others = [user for user in users if user.id not in self.members]
         return id in self.reading.stored or any(
@@ -358,7 +358,7 @@ class FusedRegion:
         return self.has(source)
 
     def _is_private(self, node: Node) -> bool:
-        """Return whether nobody else reads a node, and what does reads each element once."""
+        """Return whether only the region reads a node, each element once."""
         edges = self.reading.readers.get(node.id, [])
         is_computed = isinstance(node.op, (Elementwise, Gather, Random))
         return (is_computed and node.id not in self.reading.stored) and all(
@@ -370,8 +370,8 @@ class FusedRegion:
     def compute_together(self, but: Node | None = None) -> None:
         """Compute anew what the region would read, if all of that is less than to store it.
 
-        Nobody else may want it in memory. What one node reads is left as it is: with `but`, the
-        operands of a product, which are read again and again.
+        No other kernel may need it in memory. The sources of `but` stay as they are: those of a
+        product are its operands, which are read again and again.
         """
         reading = self.reading
         edges = [edge for edge in self.outside() if but is None or edge.user is not but]

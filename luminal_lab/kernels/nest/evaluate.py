@@ -1,4 +1,4 @@
-"""What a nest means: its statements one after the other, element by element, in Python.
+"""The meaning of a nest: its statements in order, element by element, in Python.
 
 Slow and obvious, for small sizes. It refuses what C would not notice: a place outside of an array,
 an element that is read and that nobody has written.
@@ -67,11 +67,11 @@ class _Run:
         self.written[name] = np.full(shape, data is not None)
 
     def block(self, block: Block) -> None:
-        for one in block:
-            self.statement(one)
+        for statement in block:
+            self.statement(statement)
 
-    def statement(self, one: Statement) -> None:
-        match one:
+    def statement(self, statement: Statement) -> None:
+        match statement:
             case Loop(axis=axis, size=size, body=body):
                 for position in range(evaluate(size, self.values)):
                     self.values[axis.name] = position
@@ -83,25 +83,25 @@ class _Run:
             case Local(name=name, type=type):
                 self.make(name, type)
             case Set():
-                self.set(one)
+                self.set(statement)
             case Fetch():
                 pass  # it is about time
 
-    def set(self, one: Set) -> None:
-        at = self.place(one.name, one.index)
-        value = self.term(one.term)
-        array = self.arrays[one.name]
+    def set(self, statement: Set) -> None:
+        at = self.place(statement.name, statement.index)
+        value = self.term(statement.term)
+        array = self.arrays[statement.name]
         with np.errstate(all="ignore"):
-            if one.how != "=":
-                old = self.element(one.name, at)
-                value = np.maximum(old, value) if one.how == "max=" else np.add(old, value)
+            if statement.how != "=":
+                old = self.element(statement.name, at)
+                value = np.maximum(old, value) if statement.how == "max=" else np.add(old, value)
             array[at] = value
-        self.written[one.name][at] = True
+        self.written[statement.name][at] = True
 
     def place(self, name: str, index: tuple[Dim, ...]) -> tuple[int, ...]:
-        at = tuple(evaluate(place, self.values) for place in index)
+        at = tuple(evaluate(dim, self.values) for dim in index)
         shape = self.arrays[name].shape
-        if any(not 0 <= place < size for place, size in zip(at, shape, strict=True)):
+        if any(not 0 <= position < size for position, size in zip(at, shape, strict=True)):
             raise RangeError(
                 f"nest {self.nest.name}: {name}{list(at)} is outside of its shape, "
                 f"{tuple_text(shape)}"
@@ -125,15 +125,15 @@ class _Run:
             case Count(at=at, dtype=dtype):
                 return np.asarray(evaluate(at, self.values)).astype(dtype.numpy)
             case Draw(seed=seed, stream=stream, at=at):
-                place = evaluate(at, self.values)
-                return np.asarray(uniform(seed, stream, self.step, place + 1)[place])
+                counter = evaluate(at, self.values)
+                return np.asarray(uniform(seed, stream, self.step, counter + 1)[counter])
             case Guarded(holds=holds, term=inner, dtype=dtype):
                 if evaluate(holds, self.values):
                     return self.term(inner)
                 return np.zeros((), dtype.numpy)
             case Apply(op=op, args=args, dtype=dtype):
                 with np.errstate(all="ignore"):
-                    found = op.bind(self.values).eval(*map(self.term, args))
-                return np.asarray(found).astype(dtype.numpy)
+                    array = op.bind(self.values).eval(*map(self.term, args))
+                return np.asarray(array).astype(dtype.numpy)
             case _:
                 raise AssertionError(term)

@@ -75,7 +75,7 @@ def lower(definition: Definition) -> Nest:
 
 
 class _Level(NamedTuple):
-    """A loop around, or what is outside of all."""
+    """A loop around, or the level outside all loops."""
 
     statements: list[Statement]
     known: dict[Term, Term]
@@ -114,7 +114,7 @@ class _Lowering:
         self.levels = [_Level([], {})]
         for axis, _ in loops:
             self.levels.append(self.levels[-1].inner(axis))
-        place = tuple(values[axis.name] for axis in line.axes)
+        index = tuple(values[axis.name] for axis in line.axes)
         term = replaced(line.term, values)
         self.rows = {}
         self.asked = dict(zip(softmaxes(term), softmaxes(self.written[line.name]), strict=False))
@@ -124,13 +124,13 @@ class _Lowering:
             inner = loops[level:]
             for fold in softmaxes(term):
                 self.rows[fold] = self.softmax(fold, level, inner)
-            write = Set(line.name, place, self.term(term))
+            write = Set(line.name, index, self.term(term))
             for axis, size in reversed(inner):
                 self.add(write)
                 write = Loop(axis, size, tuple(self.levels.pop().statements))
             loops = loops[:level]
         else:
-            write = Set(line.name, place, self.term(term))
+            write = Set(line.name, index, self.term(term))
         self.add(write)
         for axis, size in reversed(loops):
             block = self.levels.pop().statements
@@ -143,14 +143,14 @@ class _Lowering:
 
     @contextmanager
     def inside(self, level: int, *axes: Symbol) -> Generator[list[Statement]]:
-        """Put what is added meanwhile into a loop at a level: only what is around is known."""
+        """Collect the statements added meanwhile at a level, with only its axes known."""
         kept = self.levels
         self.levels = [*kept[: level + 1], kept[level].inner(*axes)]
         yield self.levels[-1].statements
         self.levels = kept
 
     def axis(self, axis: Symbol, size: Dim) -> Symbol:
-        """Return an axis whose name is new."""
+        """Return an axis with a new name."""
         name = unique(axis.name, self.taken)
         self.taken.add(name)
         return axis_of(name, size)
@@ -160,7 +160,7 @@ class _Lowering:
         return exchanged(term, self.before)
 
     def before(self, term: Term) -> Term | None:
-        """Work out what cannot be part of a term, and return what stands for it."""
+        """Compute a value that cannot be part of a term, and return the read that stands for it."""
         match term:
             case Fold():
                 return self.fold(term)
@@ -172,8 +172,8 @@ class _Lowering:
     def level(self, term: Term) -> int:
         """Return the outermost level at which all axes that a term mentions are known."""
         mentioned = free(term).keys() & self.levels[-1].axes
-        found = next(n for n, level in enumerate(self.levels) if mentioned <= level.axes)
-        return max(found, self.floor)
+        outermost = next(n for n, level in enumerate(self.levels) if mentioned <= level.axes)
+        return max(outermost, self.floor)
 
     def fold(self, fold: Fold) -> Term:
         if fold in self.rows:
@@ -213,11 +213,11 @@ class _Lowering:
         whole = fold.size % count == 0
         length: Dim = count if whole else minimum(count, fold.size - BLOCK * outer)
 
-        def block(word: str, made: Callable[[Symbol], Block]) -> None:
-            """Add a loop over a block, whose body may need folds of its own."""
+        def block(word: str, body_of: Callable[[Symbol], Block]) -> None:
+            """Add a loop over a block, whose body may need further folds."""
             j = self.axis(Symbol(f"{fold.axis.name}_{word}"), count)
             with self.inside(len(self.levels) - 1, j) as body:
-                body += made(j)
+                body += body_of(j)
             self.add(Loop(j, length, tuple(body)))
 
         def at(term: Term, j: Symbol) -> Term:
@@ -270,14 +270,14 @@ class _Lowering:
         self,
         word: str,
         along: list[tuple[Symbol, Dim]],
-        made: Callable[[tuple[Symbol, ...]], Statement],
+        write: Callable[[tuple[Symbol, ...]], Statement],
     ) -> Block:
         """Return a statement for each position along some axes, called by a word behind theirs."""
         axes = tuple(self.axis(Symbol(f"{axis.name}_{word}"), size) for axis, size in along)
         kept = self.levels
         for axis in axes:
             self.levels = [*self.levels, self.levels[-1].inner(axis)]
-        block: Block = (made(axes),)
+        block: Block = (write(axes),)
         for level, axis, (_, size) in reversed(
             [*zip(self.levels[len(kept) :], axes, along, strict=True)]
         ):
@@ -286,7 +286,7 @@ class _Lowering:
         return block
 
     def scores(self, fold: Fold) -> str:
-        """Return a name for the scores of a softmax: the one that they were written with."""
+        """Return a name for the scores of a softmax: the name that they were written with."""
         score = self.asked[fold].score if fold in self.asked else None
         if isinstance(score, Read) and score.buffer in self.words:
             self.words.remove(score.buffer)
@@ -303,7 +303,7 @@ class _Lowering:
         return Read(name, (), dtype)
 
     def loop(self, fold: Fold, value: str, dtype: DType, level: int) -> Loop:
-        """Return the loop that works out a fold; a fold right in it of one kind is one with it."""
+        """Return the loop that computes a fold, merged with a fold of its kind right inside it."""
         axis = self.axis(fold.axis, fold.size)
         body = replaced(fold.body, {fold.axis.name: axis})
         with self.inside(level, axis) as inside:
@@ -316,7 +316,7 @@ class _Lowering:
         return Loop(axis, fold.size, tuple(inside))
 
     def guarded(self, guard: Guarded) -> Term:
-        """Work out a guarded term with folds, which may only be looked at where it holds."""
+        """Compute a guarded term with folds, which may only be evaluated where the guard holds."""
         level, floor = len(self.levels) - 1, self.floor
         value = self.local(level, guard.dtype)
         self.add(Set(value.buffer, (), Number(0, guard.dtype)))
@@ -352,9 +352,9 @@ def _values(term: Term, axes: list[Symbol]) -> list[Symbol]:
     """Return the last axes, as many as the scores of no softmax have; none without softmaxes."""
     folds = softmaxes(term)
     scored = {name for fold in folds if fold.score is not None for name in free(fold.score)}
-    found: list[Symbol] = []
+    values: list[Symbol] = []
     for axis in reversed(axes):
         if not folds or axis.name in scored:
             break
-        found.append(axis)
-    return found[::-1]
+        values.append(axis)
+    return values[::-1]

@@ -119,11 +119,11 @@ Block: TypeAlias = "tuple[Statement, ...]"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One place where an array is read or written."""
+    """One read or write of an array."""
 
     name: str
     index: Shape | None
-    """None: anywhere, for what is looked up."""
+    """None: anywhere, for a lookup."""
     how: How | Literal["read"]
     statement: Set
 
@@ -144,13 +144,13 @@ class Nest:
 
     @cached_property
     def locals(self) -> Mapping[str, Local]:
-        """The arrays that the nest makes for itself, by name."""
-        return {one.name: one for one in self.statements if isinstance(one, Local)}
+        """The nest's own arrays, by name."""
+        return {local.name: local for local in self.statements if isinstance(local, Local)}
 
     @cached_property
     def loops(self) -> Mapping[str, Loop]:
         """All loops by name, the outer first."""
-        return {one.name: one for one in self.statements if isinstance(one, Loop)}
+        return {loop.name: loop for loop in self.statements if isinstance(loop, Loop)}
 
     @cached_property
     def types(self) -> Mapping[str, TensorType]:
@@ -161,23 +161,23 @@ class Nest:
     @cached_property
     def dims(self) -> Mapping[str, Symbol]:
         """The dims of the graph that the nest mentions, by name."""
-        found = dict(mentioned(self.types.values(), ()))
+        dims = dict(mentioned(self.types.values(), ()))
         axes: set[str] = set()
-        for one in self.statements:
-            match one:
+        for statement in self.statements:
+            match statement:
                 case Loop(axis=axis, size=size):
                     axes.add(axis.name)
-                    places: Shape = (size,)
+                    shape: Shape = (size,)
                 case When(holds=holds):
-                    places = (holds,)
-                case Set(index=places, term=term):
-                    found |= free(term)
-                case Fetch(index=places):
+                    shape = (holds,)
+                case Set(index=shape, term=term):
+                    dims |= free(term)
+                case Fetch(index=shape):
                     pass
                 case Local():
                     continue
-            found |= {symbol.name: symbol for place in places for symbol in symbols(place)}
-        return {name: found[name] for name in sorted(found) if name not in axes}
+            dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
+        return {name: dims[name] for name in sorted(dims) if name not in axes}
 
     @cached_property
     def names(self) -> set[str]:
@@ -202,13 +202,13 @@ class Nest:
         return {Read(name, (), type.dtype): name for name, type in types if not type.shape}
 
     def _lines(self, block: Block, indent: str) -> Iterator[str]:
-        for one in block:
-            match one:
+        for statement in block:
+            match statement:
                 case Loop(axis=axis, size=size, body=body, kind=kind):
                     most = extent_of(size, self.loops)
                     known = most is not None and axis == axis_of(axis.name, most)
                     of = "" if known or axis.high is None else f" of {axis.high + 1}"
-                    yield f"{indent}{kind} {one.name} < {size}{of}:"
+                    yield f"{indent}{kind} {statement.name} < {size}{of}:"
                     yield from self._lines(body, indent + "  ")
                 case When(holds=holds, body=body):
                     yield f"{indent}if {holds}:"
@@ -216,8 +216,8 @@ class Nest:
                 case Local(name=name, type=type, space=space):
                     yield f"{indent}local {name}: {type} in {space}"
                 case Set(name=name, index=index, term=term, how=how):
-                    place = f"{name}[{', '.join(map(str, index))}]" if index else name
-                    yield f"{indent}{place} {how} {write(term, self.names, names=self._scalars)}"
+                    target = f"{name}[{', '.join(map(str, index))}]" if index else name
+                    yield f"{indent}{target} {how} {write(term, self.names, names=self._scalars)}"
                 case Fetch(name=name, index=index):
                     yield f"{indent}fetch {name}[{', '.join(map(str, index))}]"
 
@@ -236,23 +236,23 @@ def walk(block: Block) -> Iterator[Statement]:
     """Yield all statements, the outer before the inner."""
     todo = [*reversed(block)]
     while todo:
-        one = todo.pop()
-        yield one
-        if isinstance(one, (Loop, When)):
-            todo += reversed(one.body)
+        statement = todo.pop()
+        yield statement
+        if isinstance(statement, (Loop, When)):
+            todo += reversed(statement.body)
 
 
 def accesses(block: Block) -> Iterator[Access]:
-    """Yield where arrays are read and written, in order."""
-    for one in walk(block):
-        if isinstance(one, Set):
-            for part in reads_of(one.term):
-                yield Access(part[0], part[1], "read", one)
-            yield Access(one.name, one.index, one.how, one)
+    """Yield the reads and writes of arrays, in order."""
+    for statement in walk(block):
+        if isinstance(statement, Set):
+            for part in reads_of(statement.term):
+                yield Access(part[0], part[1], "read", statement)
+            yield Access(statement.name, statement.index, statement.how, statement)
 
 
 def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
-    """Yield the arrays and places that a term reads."""
+    """Yield the arrays that a term reads, each with its index."""
     for part in walk_terms(term):
         if isinstance(part, Read):
             yield part.buffer, part.index
@@ -261,42 +261,42 @@ def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
 
 
 def terms_in(block: Block) -> Iterator[Term]:
-    """Yield all that a block works out, and the parts of it."""
-    for one in walk(block):
-        if isinstance(one, Set):
-            yield from walk_terms(one.term)
+    """Yield all terms that a block computes, and their parts."""
+    for statement in walk(block):
+        if isinstance(statement, Set):
+            yield from walk_terms(statement.term)
 
 
 def arrays_in(block: Block) -> set[str]:
     """Return the names of all arrays that a block reads or writes."""
-    found: set[str] = set()
-    for one in walk(block):
-        if isinstance(one, Set):
-            found |= {one.name, *read_by(one.term)}
-    return found
+    arrays: set[str] = set()
+    for statement in walk(block):
+        if isinstance(statement, Set):
+            arrays |= {statement.name, *read_by(statement.term)}
+    return arrays
 
 
 def axes_in(block: Block) -> set[str]:
     """Return the names of all loops in a block."""
-    return {one.name for one in walk(block) if isinstance(one, Loop)}
+    return {loop.name for loop in walk(block) if isinstance(loop, Loop)}
 
 
 def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:
-    """Return a block with each statement changed, the inner ones first; else it is the same."""
-    found: list[Statement] = []
+    """Return a block with each statement changed, inner before outer; unchanged, the same block."""
+    statements: list[Statement] = []
     is_same = True
-    for one in block:
-        made = change(_with_body(one, change))
-        is_same &= made is one
-        found += made if isinstance(made, tuple) else (made,)
-    return block if is_same else tuple(found)
+    for statement in block:
+        changed = change(_with_body(statement, change))
+        is_same &= changed is statement
+        statements += changed if isinstance(changed, tuple) else (changed,)
+    return block if is_same else tuple(statements)
 
 
-def _with_body(one: Statement, change: Callable[[Statement], Statement | Block]) -> Statement:
-    if not isinstance(one, (Loop, When)):
-        return one
-    body = mapped(one.body, change)
-    return one if body is one.body else replace(one, body=body)
+def _with_body(statement: Statement, change: Callable[[Statement], Statement | Block]) -> Statement:
+    if not isinstance(statement, (Loop, When)):
+        return statement
+    body = mapped(statement.body, change)
+    return statement if body is statement.body else replace(statement, body=body)
 
 
 def substituted(
@@ -305,23 +305,25 @@ def substituted(
     """Return a block with axes or dims replaced by others, and arrays renamed."""
     renamed = names or {}
 
-    def change(one: Statement) -> Statement:
-        match one:
+    def change(statement: Statement) -> Statement:
+        match statement:
             case Loop(axis=axis, size=size):
                 if axis.name in values:
                     new = values[axis.name]
                     assert isinstance(new, Symbol), new
                     axis = new
-                return Loop(axis, substitute(size, values), one.body, one.kind)
+                return Loop(axis, substitute(size, values), statement.body, statement.kind)
             case When(holds=holds):
-                return When(substitute(holds, values), one.body)
+                return When(substitute(holds, values), statement.body)
             case Local(name=name):
-                return Local(renamed.get(name, name), one.type, one.space)
+                return Local(renamed.get(name, name), statement.type, statement.space)
             case Set(name=name, index=index, term=term):
-                index = tuple(substitute(place, values) for place in index)
-                return Set(renamed.get(name, name), index, replaced(term, values, renamed), one.how)
+                index = tuple(substitute(dim, values) for dim in index)
+                return Set(
+                    renamed.get(name, name), index, replaced(term, values, renamed), statement.how
+                )
             case Fetch(name=name, index=index):
-                index = tuple(substitute(place, values) for place in index)
+                index = tuple(substitute(dim, values) for dim in index)
                 return Fetch(renamed.get(name, name), index)
 
     return mapped(block, change)

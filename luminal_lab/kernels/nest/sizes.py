@@ -16,13 +16,13 @@ from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, wal
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 
 USUAL = 1024
-"""What a dim without a number is taken to be."""
+"""The assumed value of a dim without a number."""
 MANY = 1 << 20
-"""What a dim without a bound may well become."""
+"""The likely largest value of a dim without a bound."""
 
 
 class SizedLoop(Protocol):
-    """A loop, or what stands for one."""
+    """A loop, or a handle of a loop."""
 
     @property
     def size(self) -> Dim:
@@ -57,10 +57,10 @@ def _usual(symbol: Symbol) -> int:
 
 
 def work_of(body: Block, size_of: Callable[[Dim], float] = about) -> float:
-    """Return roughly how many elements a block handles, a costly one counted as several."""
+    """Return roughly how many elements a block handles; a costly element counts as several."""
     total = 0.0
-    for one in body:
-        match one:
+    for statement in body:
+        match statement:
             case Loop(size=size, body=inner):
                 total += size_of(size) * work_of(inner, size_of)
             case Set(term=term):
@@ -76,7 +76,7 @@ def _is_costly(term: Term) -> bool:
 
 
 def perfect(loop: Loop) -> Iterator[Loop]:
-    """Yield loops that are one right in the other."""
+    """Yield loops that are nested without statements between them."""
     yield loop
     while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
         loop = loop.body[0]
@@ -84,23 +84,23 @@ def perfect(loop: Loop) -> Iterator[Loop]:
 
 
 def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
-    """Return how far apart the neighbours along an axis are that a term reads; None: it differs."""
-    found: set[Dim] = set()
+    """Return the distance of neighbours along an axis that a term reads; None if it differs."""
+    strides: set[Dim] = set()
     for name, index in reads_of(term):
         if index is None:
             return None
         flat = row_major(nest.types[name].shape, index)
         known = {s.name: s for s in symbols(flat)}
         step = substitute(flat, {axis: known[axis] + 1}) - flat if axis in known else 0
-        found.add(step)
-    found.discard(0)
-    if not found:
+        strides.add(step)
+    strides.discard(0)
+    if not strides:
         return 0
-    return found.pop() if len(found) == 1 else None
+    return strides.pop() if len(strides) == 1 else None
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
-    """Yield all that dims are made of."""
+    """Yield the atoms of dims."""
     for dim in dims:
         for monomial, _ in terms_of(dim):
             for atom in monomial:
@@ -117,13 +117,13 @@ def names_in(dim: Dim) -> set[str]:
 def divides(nest: Nest, axis: str) -> bool:
     """Return whether an axis is divided where arrays are read or written, or in a condition."""
     for access in accesses((nest.loops[axis],)):
-        places = [
-            one.holds for one in walk_terms(access.statement.term) if isinstance(one, Guarded)
+        dims = [
+            part.holds for part in walk_terms(access.statement.term) if isinstance(part, Guarded)
         ]
         if access.index is None:
             return True
-        places.append(row_major(nest.types[access.name].shape, access.index))
-        if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(places)):
+        dims.append(row_major(nest.types[access.name].shape, access.index))
+        if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(dims)):
             return True
     return False
 
@@ -133,7 +133,7 @@ def divides(nest: Nest, axis: str) -> bool:
 
 def is_plain(loop: Loop) -> bool:
     """Return whether a loop has nothing but assignments in it."""
-    return all(isinstance(one, Set) for one in loop.body)
+    return all(isinstance(statement, Set) for statement in loop.body)
 
 
 def innermost(loop: Loop) -> Loop:
@@ -173,8 +173,12 @@ def bytes_of(local: Local) -> float:
 
 
 def bytes_in(body: Block, space: str) -> float:
-    """Return how many bytes the arrays have together that are in some memory."""
-    arrays = [one for one in walk(body) if isinstance(one, Local) and one.space == space]
+    """Return the total bytes of the arrays in one memory space."""
+    arrays = [
+        statement
+        for statement in walk(body)
+        if isinstance(statement, Local) and statement.space == space
+    ]
     return sum(map(bytes_of, arrays))
 
 

@@ -9,7 +9,7 @@ from luminal_lab.kernels.nest.nest import Nest, substituted
 
 
 def spelled(nest: Nest) -> Nest:
-    """Return a nest whose loops have names without dots, all of them different still."""
+    """Return a nest whose loops have names without dots, still all different."""
     taken, axes = set(nest.names), dict[str, Dim]()
     for name, loop in nest.loops.items():
         if "." in name:

@@ -61,7 +61,7 @@ class NestReader(DefinitionReader):
         super().__init__(text)
         self.given: set[str] = set()
         """The inputs, which nothing writes."""
-        self.made: set[str] = set()
+        self.written: set[str] = set()
         """The outputs."""
         self.used: dict[str, str] = {}
         """What each name stands for, wherever it was."""
@@ -72,15 +72,15 @@ class NestReader(DefinitionReader):
 
     def nest(self) -> Nest:
         """Read the header and the statements."""
-        name, inputs, made = self.signature("nest")
+        name, inputs, returned = self.signature("nest")
         self.given = {buffer.name for buffer in inputs}
-        outputs = [Buffer(piece.text, type) for piece, type in made]
-        self.made = {buffer.name for buffer in outputs}
+        outputs = [Buffer(piece.text, type) for piece, type in returned]
+        self.written = {buffer.name for buffer in outputs}
         for what, buffers in (("an input", inputs), ("an output", outputs)):
             for buffer in buffers:
                 self.array(buffer.name, buffer.type)
                 self.used[buffer.name] = what
-        for piece, _ in made:
+        for piece, _ in returned:
             if piece.text in self.dims:
                 self.fail(piece, f"{piece.text!r} is the name of a dim already")
         self.used |= dict.fromkeys(self.dims, "a dim")
@@ -113,18 +113,18 @@ class NestReader(DefinitionReader):
         if self.blocks > DEEPEST:
             self.fail(self.here, f"blocks are nested more than {DEEPEST} deep")
         outside = len(self.arrays)
-        found: list[Statement] = []
+        statements: list[Statement] = []
         while self.pos < len(self.text) and (here := self.indent()) > outer:
             if here != width:
                 message = f"this line is indented by {here}, and those above by {width}"
                 self.fail(self.here, message)
-            found.append(self.statement(width))
+            statements.append(self.statement(width))
         for name in self.arrays[outside:]:
             del self.types[name]
             self.parts.pop(name, None)
         del self.arrays[outside:]
         self.blocks -= 1
-        return tuple(found)
+        return tuple(statements)
 
     def statement(self, width: int) -> Statement:
         """Read one statement, with its block."""
@@ -213,8 +213,8 @@ class NestReader(DefinitionReader):
         return tuple(index)
 
     def fetch(self) -> Fetch:
-        """Read what is to be brought near."""
-        name, known = self.take(WORD, "an input or output"), self.given | self.made
+        """Read a fetch."""
+        name, known = self.take(WORD, "an input or output"), self.given | self.written
         if name.text not in known:
             self.fail(
                 name,
