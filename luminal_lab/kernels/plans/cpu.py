@@ -59,10 +59,10 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
     """Return a nest that runs well on a machine, with the steps that lead there."""
     why = ""
     for plan in (attention_plan, convolution_plan, contraction_plan, _general):
-        made = Scheduling(nest, why, asked)
+        scheduling = Scheduling(nest, why, asked)
         try:
-            if plan(made, machine):
-                return made
+            if plan(scheduling, machine):
+                return scheduling
         except ScheduleError as error:
             why = why or error.message
     return Scheduling(nest)
@@ -71,119 +71,119 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 # -- all else --------------------------------------------------------------------------------------
 
 
-def _general(made: Scheduling, machine: Machine) -> bool:
-    made.share(made.tops)
-    for local in list(made.nest.locals):
-        made.attempted(Shrink((local,)))
-    for top in made.tops:
-        _columns(made, top, machine)
-    for loop in made.loops:
-        _groups(made, loop)
-    for top in made.tops:
-        _tasks(made, top, machine)
-    _share_rows(made)
-    _reuse(made)
-    for loop in made.loops:
-        _lanes(made, loop)
-    for top in made.tops:
-        _fetch(made, top, machine)
-    made.simd()
+def _general(scheduling: Scheduling, machine: Machine) -> bool:
+    scheduling.share(scheduling.tops)
+    for local in list(scheduling.nest.locals):
+        scheduling.attempted(Shrink((local,)))
+    for top in scheduling.tops:
+        _columns(scheduling, top, machine)
+    for loop in scheduling.loops:
+        _groups(scheduling, loop)
+    for top in scheduling.tops:
+        _tasks(scheduling, top, machine)
+    _share_rows(scheduling)
+    _reuse(scheduling)
+    for loop in scheduling.loops:
+        _lanes(scheduling, loop)
+    for top in scheduling.tops:
+        _fetch(scheduling, top, machine)
+    scheduling.simd()
     return True
 
 
 # -- sums ------------------------------------------------------------------------------------------
 
 
-def _columns(made: Scheduling, top: Handle, machine: Machine) -> None:
+def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
     """Sum side by side where neighbours lie together, and what is summed lies apart."""
-    nest, last = made.nest, top.inner[-1]
+    nest, last = scheduling.nest, top.inner[-1]
     folds, term = summed(last.loop.body) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
     if term is None or not is_apart or stride(nest, term, last) != 1:
         return
-    columns = made.choose(COLUMNS)
+    columns = scheduling.choose(COLUMNS)
     # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
     if about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns:
-        _, last = made.do(Split((last,), (columns,))).loops
+        _, last = scheduling.do(Split((last,), (columns,))).loops
     names = tuple(fold.name for fold in folds)
-    made.attempted(Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
+    scheduling.attempted(Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
 
 
 def _sums(loop: Loop) -> list[Set]:
     """Return what a loop adds to numbers."""
-    sets = [one for one in loop.body if isinstance(one, Set)]
-    return [one for one in sets if one.how != "=" and not one.index]
+    sets = [s for s in loop.body if isinstance(s, Set)]
+    return [s for s in sets if s.how != "=" and not s.index]
 
 
-def _groups(made: Scheduling, summing: Handle) -> None:
+def _groups(scheduling: Scheduling, summing: Handle) -> None:
     """Sum group by group where each so many elements share another (a scale, say)."""
     loop = summing.loop
-    one = next(iter(_sums(loop)), None)
-    if len(loop.body) != 1 or one is None or one.how != "+=":
+    addition = next(iter(_sums(loop)), None)
+    if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    places = [place for _, index in reads_of(one.term) for place in index or ()]
-    quotients = [atom for atom in atoms(places) if isinstance(atom, Quotient)]
+    dims = [dim for _, index in reads_of(addition.term) for dim in index or ()]
+    quotients = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {atom.d for atom in quotients if loop.name in names_in(atom)}
     size = min((size for size in sizes if isinstance(size, int)), default=0)
     if len(sizes) == 1 and 0 < size <= LANES and loop.size % size == 0:
-        with made.attempt():
-            group, own = made.do(Split((summing,), (size,), ("group", "each"))).loops
-            made.lanes(one.name, own, group, "lanes")
+        with scheduling.attempt():
+            group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
+            scheduling.lanes(addition.name, own, group, "lanes")
 
 
-def _lanes(made: Scheduling, loop: Handle) -> None:
+def _lanes(scheduling: Scheduling, loop: Handle) -> None:
     """Keep several sums side by side where one alone would wait for itself."""
     body, sums = loop.loop.body, _sums(loop.loop)
     is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
     if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
-        with made.attempt():
-            _side_by_side(made, loop, sums)
+        with scheduling.attempt():
+            _side_by_side(scheduling, loop, sums)
 
 
-def _side_by_side(made: Scheduling, loop: str, sums: list[Set]) -> Handle:
+def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
     """Cut a loop so that its sums are some side by side; return the loop over blocks."""
-    block, own, *_ = made.do(Cut(loop, made.choose(SIDE))).loops
-    for one in sums:
-        made.lanes(one.name, own, block, "lanes")
+    block, own, *_ = scheduling.do(Cut(loop, scheduling.choose(SIDE))).loops
+    for addition in sums:
+        scheduling.lanes(addition.name, own, block, "lanes")
     return block
 
 
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _share_rows(made: Scheduling) -> None:
+def _share_rows(scheduling: Scheduling) -> None:
     """Let what is read of a row be read where it is made, while it is at hand."""
-    for first in [one for one in made.nest.loops.values() if isinstance(one.body[0], Set)]:
-        if first.name not in made.nest.loops:
+    for first in [loop for loop in scheduling.nest.loops.values() if isinstance(loop.body[0], Set)]:
+        if first.name not in scheduling.nest.loops:
             continue  # it was made one with another
-        written = {one.name for one in accesses(first.body) if one.how == "="}
-        rows = written & made.nest.locals.keys()
-        for second in list(made.nest.loops.values()):
-            used = {one.name for one in accesses(second.body) if one.how == "read"}
+        written = {use.name for use in accesses(first.body) if use.how == "="}
+        rows = written & scheduling.nest.locals.keys()
+        for second in list(scheduling.nest.loops.values()):
+            used = {use.name for use in accesses(second.body) if use.how == "read"}
             if second.name != first.name and rows & used:
-                made.attempted(Fuse(second.name, first.name))
+                scheduling.attempted(Fuse(second.name, first.name))
 
 
-def _reuse(made: Scheduling) -> None:
+def _reuse(scheduling: Scheduling) -> None:
     """Make rows of what is written right where it will be, if they lie together there."""
-    for output, _ in made.nest.outputs:
-        end = [one.statement for one in accesses(made.nest.body) if one.name == output][-1]
+    for output, _ in scheduling.nest.outputs:
+        end = [use.statement for use in accesses(scheduling.nest.body) if use.name == output][-1]
         rows: list[str] = []
         for name, index in reads_of(end.term):
-            if index == end.index and name not in made.nest.locals:
+            if index == end.index and name not in scheduling.nest.locals:
                 return  # what is read there may have its memory, which saves more
             last = index[-1] if index else 0
-            place = Read(output, end.index, end.term.dtype)
-            if isinstance(last, Symbol) and stride(made.nest, place, last.name) == 1:
+            written = Read(output, end.index, end.term.dtype)
+            if isinstance(last, Symbol) and stride(scheduling.nest, written, last.name) == 1:
                 rows.append(name)
         for row in rows:
-            hows = {one.how for one in accesses(made.nest.body) if one.name == row}
+            hows = {use.how for use in accesses(scheduling.nest.body) if use.name == row}
             # Sums of columns are better off in an array of their own, which is small.
-            if row in made.nest.locals and hows == {"=", "read"}:
-                made.attempted(Reuse(output, row))
+            if row in scheduling.nest.locals and hows == {"=", "read"}:
+                scheduling.attempted(Reuse(output, row))
 
 
-def _fetch(made: Scheduling, rows: Handle, machine: Machine) -> None:
+def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
     """Bring the next row near while one is computed, where rows come from memory.
 
     The processor follows what is read in order by itself, but not while a row is read again and
@@ -192,9 +192,10 @@ def _fetch(made: Scheduling, rows: Handle, machine: Machine) -> None:
     if len(rows.parts) == 1:
         (rows,) = rows.parts
     passes = rows.parts
-    uses = [{one.name for one in accesses((each.loop,))} for each in passes]
-    times = {name: sum(name in use for use in uses) for name, _ in made.nest.inputs}
-    large = [name for name in times if times[name] > 1 and _is_far(made, name, rows.loop, machine)]
+    uses = [{use.name for use in accesses((each.loop,))} for each in passes]
+    times = {name: sum(name in use for use in uses) for name, _ in scheduling.nest.inputs}
+    again = [name for name, count in times.items() if count > 1]
+    large = [name for name in again if _is_far(scheduling, name, rows.loop, machine)]
     if not large:
         return
     costs = [work_of(each.inner[-1].loop.body) for each in passes]
@@ -203,30 +204,30 @@ def _fetch(made: Scheduling, rows: Handle, machine: Machine) -> None:
     if not names or (cost <= CHEAP and all(times[name] <= TWICE for name in names)):
         return
     if cost > CHEAP:
-        names += [name for name, _ in made.nest.outputs if name in uses[at]]
+        names += [name for name, _ in scheduling.nest.outputs if name in uses[at]]
     loop, row = passes[at], str(rows)
-    block = min(made.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
-    with made.attempt():
+    block = min(scheduling.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
+    with scheduling.attempt():
         if rows.loop.kind == "parallel" and block > 1:  # else the next row is another thread's
             for step in _task(row, block):
-                made.do(step)
+                scheduling.do(step)
             row = level(row, "own")
         if len(loop.inner) == 1:
-            loop = _side_by_side(made, loop, _sums(loop.loop))
+            loop = _side_by_side(scheduling, loop, _sums(loop.loop))
         for name in names:
-            made.do(FetchAhead(name, loop, 1, row))
+            scheduling.do(FetchAhead(name, loop, 1, row))
 
 
-def _is_far(made: Scheduling, name: str, rows: Loop, machine: Machine) -> bool:
+def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> bool:
     """Return whether an array is known to be no cache's, with a row that is small beside one."""
-    type = made.nest.types[name]
+    type = scheduling.nest.types[name]
     size, item = size_of(type.shape), type.dtype.itemsize
     if not isinstance(size, int) or 4 * size * item < machine.l3:
         return False
-    places = [one.index for one in accesses(rows.body) if one.name == name]
-    reads = [stride(made.nest, Read(name, at, type.dtype), rows.name) for at in places if at]
+    indices = [use.index for use in accesses(rows.body) if use.name == name]
+    reads = [stride(scheduling.nest, Read(name, at, type.dtype), rows.name) for at in indices if at]
     most = machine.l2 // 8 // item
-    return all(places) and all(isinstance(row, int) and 0 < row <= most for row in reads)
+    return all(indices) and all(isinstance(row, int) and 0 < row <= most for row in reads)
 
 
 # -- tasks -----------------------------------------------------------------------------------------
@@ -237,48 +238,49 @@ def _task(loop: str, size: int) -> tuple[Split, Parallel]:
     return Split((loop,), (size,), ("task", "own")), Parallel((level(loop, "task"),))
 
 
-def _tasks(made: Scheduling, loop: Handle, machine: Machine) -> None:
+def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
     """Cut an outermost loop into tasks, each with enough to do."""
     while loop.inner[1:] and about(loop.inner[1].size) < SHORT:
         _, inner = loop.inner[:2]
-        both = made.join([loop, inner])
+        both = scheduling.join([loop, inner])
         if both == inner:
             break
         loop = both
     work, size, enough = work_of(loop.loop.body), loop.size, WORK.values[0]
     if at_most(size) * work < 2 * enough:
         return
-    enough = made.choose(WORK) if 2 * work <= max(WORK.values) else enough
+    enough = scheduling.choose(WORK) if 2 * work <= max(WORK.values) else enough
     is_few = isinstance(size, int) and size < FEW
-    if is_few and work_of(loop.loop.body, at_most) > SUM.values[0] and _few(made, loop, machine):
+    is_long = work_of(loop.loop.body, at_most) > SUM.values[0]
+    if is_few and is_long and _few(scheduling, loop, machine):
         return
-    if 2 * work <= enough and made.attempted(*_task(loop, int(enough // work))):
+    if 2 * work <= enough and scheduling.attempted(*_task(loop, int(enough // work))):
         return
-    if not made.attempted(Parallel((loop,))):
-        _blocks(made, loop, machine)
+    if not scheduling.attempted(Parallel((loop,))):
+        _blocks(scheduling, loop, machine)
 
 
-def _few(made: Scheduling, loop: Handle, machine: Machine) -> bool:
+def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Cut the long sums of a loop with few iterations into blocks, which are the tasks."""
     if len(loop.parts) != 1 or summed(loop.loop.body) is None:
         return False
     (fold,) = loop.parts
-    with made.attempt() as attempt:
-        made.do(Fission((loop,), PARTS))
-        made.do(Reorder((fold, part(loop, "sum"))))
-        if not _blocks(made, fold, machine):
+    with scheduling.attempt() as attempt:
+        scheduling.do(Fission((loop,), PARTS))
+        scheduling.do(Reorder((fold, part(loop, "sum"))))
+        if not _blocks(scheduling, fold, machine):
             raise ScheduleError(f"{fold} is too short for blocks")
     return attempt.held
 
 
-def _blocks(made: Scheduling, loop: Handle, machine: Machine) -> bool:
+def _blocks(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
     """Let tasks add up blocks of a sum of their own."""
-    sums = {one.name for one in accesses(loop.loop.body) if one.how in ("+=", "max=")}
+    sums = {use.name for use in accesses(loop.loop.body) if use.how in ("+=", "max=")}
     work = work_of(loop.loop.body)
     if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM.values[0]:
         return False
     (name,) = sums
-    block = int(max(1, made.choose(SUM) // work, about(loop.size) // (8 * machine.cores)))
+    block = int(max(1, scheduling.choose(SUM) // work, about(loop.size) // (8 * machine.cores)))
     split, parallel = _task(loop, block)
-    into = unique(f"{name}_parts", made.nest.names)
-    return made.attempted(split, Partial(name, level(loop, "task"), into), parallel)
+    into = unique(f"{name}_parts", scheduling.nest.names)
+    return scheduling.attempted(split, Partial(name, level(loop, "task"), into), parallel)

@@ -31,134 +31,137 @@ SCORES = Level("tile", "i j"), Level("", "k"), Level("row", "i"), Level("own", "
 """The tiles of scores, whose columns are cut where keys are copied."""
 
 
-def attention_plan(made: Scheduling, machine: Machine) -> bool:
+def attention_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Schedule an attention; return whether the nest is one."""
-    found = attention_of(made.nest)
-    if found is None:
+    attention = attention_of(scheduling.nest)
+    if attention is None:
         return False
-    row, lanes = rows_last(made, found), machine.lanes(made.nest.types[found.mean].dtype.itemsize)
-    _share_out(made, [name for name in found.path if name != row])
+    row = rows_last(scheduling, attention)
+    lanes = machine.lanes(scheduling.nest.types[attention.mean].dtype.itemsize)
+    _share_out(scheduling, [name for name in attention.path if name != row])
     if row is None:  # rows that have keys of their own, or one row: what is read is read once
-        made.attempted(Stage(found.mean, found.key, (found.feature,), "mixed"))
+        scheduling.attempted(Stage(attention.mean, attention.key, (attention.feature,), "mixed"))
     else:
-        _together(made, found, row, lanes)
-    made.simd(found.block)
-    made.run("parallel", [top for top in made.tops if top.loop.kind == "for"])
+        _together(scheduling, attention, row, lanes)
+    scheduling.simd(attention.block)
+    scheduling.run("parallel", [top for top in scheduling.tops if top.loop.kind == "for"])
     return True
 
 
-def _share_out(made: Scheduling, loops: list[str]) -> None:
+def _share_out(scheduling: Scheduling, loops: list[str]) -> None:
     """Make one loop of the outermost ones, as long as its iterations can be tasks."""
     for count in range(len(loops), 0, -1):
-        with made.attempt() as attempt:
-            made.do(Parallel((made.merge(loops[:count]),)))
+        with scheduling.attempt() as attempt:
+            scheduling.do(Parallel((scheduling.merge(loops[:count]),)))
         if attempt.held:
             return
 
 
-def _together(made: Scheduling, found: AttentionNest, row: Handle, lanes: int) -> None:
+def _together(scheduling: Scheduling, attention: AttentionNest, row: Handle, lanes: int) -> None:
     """Schedule rows that have the same keys, some at a time."""
-    block, rows, size = made.loop(found.block), made.choose(ROWS), row.size
+    block, rows, size = scheduling.loop(attention.block), scheduling.choose(ROWS), row.size
     # A copy of all keys is only made where it is known that many rows read it.
     is_shared = isinstance(size, int) and size > rows
-    row = made.do(Split((row,), (rows,), ("task", "own"))).loops[1]
+    row = scheduling.do(Split((row,), (rows,), ("task", "own"))).loops[1]
     # for j.task: for j.own: (all of a row)   →   for j.task: … for block: for j_block.own: (a part)
-    made.do(Fission((row,)))
-    own = made.loop(part(row, "block"))
-    for loop in made.loop(around(made.nest, own)[-1].name).parts:
+    scheduling.do(Fission((row,)))
+    own = scheduling.loop(part(row, "block"))
+    for loop in scheduling.loop(around(scheduling.nest, own)[-1].name).parts:
         if loop != own and any(
-            one.name == found.mean and one.how != "read" for one in accesses((loop.loop,))
+            use.name == attention.mean and use.how != "read" for use in accesses((loop.loop,))
         ):
-            made.do(Round((loop,)))  # the last tile of rows is a whole one
-    made.do(Reorder((block, own)))
+            scheduling.do(Round((loop,)))  # the last tile of rows is a whole one
+    scheduling.do(Reorder((block, own)))
 
     def packed(array: str, names: set[str], axes: tuple[str, ...], into: str) -> None:
         """Copy keys or values into panels of columns, once for all rows or for each block."""
-        path = [one.name for one in around(made.nest, block)]
+        path = [loop.name for loop in around(scheduling.nest, block)]
         outer = [name for name in path if name in names]
         shared = Pack(array, path[0], (*outer, block, *axes), into)
-        made.do(shared if is_shared else Pack(array, own, axes, into))
+        scheduling.do(shared if is_shared else Pack(array, own, axes, into))
 
-    wide = made.choose(VECTORS, 2) * lanes
-    tile, column = made.do(Split((found.column,), (wide,), ("tile", "own"))).loops
-    _, keys = by_column(sum_in(made.nest, found.fold).term, column)
-    packed(min(read_by(keys)), set(free(keys)), (tile, found.fold, column), "keys")
-    width = made.loop(found.feature).size
+    wide = scheduling.choose(VECTORS, 2) * lanes
+    tile, column = scheduling.do(Split((attention.column,), (wide,), ("tile", "own"))).loops
+    _, keys = by_column(sum_in(scheduling.nest, attention.fold).term, column)
+    packed(min(read_by(keys)), set(free(keys)), (tile, attention.fold, column), "keys")
+    width = scheduling.loop(attention.feature).size
     by = next((w for w in (wide, lanes) if isinstance(width, int) and width % w == 0), None)
     features: tuple[Handle, ...] = ()
     if by is not None:
-        features = made.do(Split((found.feature,), (by,), ("tile", "own"))).loops
-        term = sum_in(made.nest, found.key).term
-        (array,) = read_by(term) - {found.scores}
-        if not _is_plain(made.nest, array, found.key, features[1]):
-            packed(array, set(free(term)), (features[0], found.key, features[1]), "values")
-    made.attempted(Stop(block, found.scores))
-    made.do(Fission((own,)))
-    _hold(made, block)
-    _score(made, found, lanes, column)
+        features = scheduling.do(Split((attention.feature,), (by,), ("tile", "own"))).loops
+        term = sum_in(scheduling.nest, attention.key).term
+        (array,) = read_by(term) - {attention.scores}
+        if not _is_plain(scheduling.nest, array, attention.key, features[1]):
+            packed(array, set(free(term)), (features[0], attention.key, features[1]), "values")
+    scheduling.attempted(Stop(block, attention.scores))
+    scheduling.do(Fission((own,)))
+    _hold(scheduling, block)
+    _score(scheduling, attention, lanes, column)
     if features:
-        _mix(made, found, lanes, *features)
+        _mix(scheduling, attention, lanes, *features)
 
 
-def _hold(made: Scheduling, block: Handle) -> None:
+def _hold(scheduling: Scheduling, block: Handle) -> None:
     """Let the largest score and the sum of weights of a row be scalars in the loops over keys."""
     for rows in block.parts:
         for keys in rows.parts if len(rows.loop.body) == 1 else ():
-            for one in keys.loop.body:
-                if isinstance(one, Set) and one.how != "=" and len(one.index) == 1:
-                    made.do(Hold(one.name, keys, f"{one.name}_row"))
+            for s in keys.loop.body:
+                if isinstance(s, Set) and s.how != "=" and len(s.index) == 1:
+                    scheduling.do(Hold(s.name, keys, f"{s.name}_row"))
 
 
-def _score(made: Scheduling, found: AttentionNest, lanes: int, column: Handle) -> None:
+def _score(scheduling: Scheduling, attention: AttentionNest, lanes: int, column: Handle) -> None:
     """Schedule the product of queries and keys of a block, whose columns are split."""
-    rows = around(made.nest, column)[-2].name
-    (sums,) = {a.name for a in accesses((made.nest.loops[found.fold],)) if a.how == "+="}
-    query, _ = by_column(sum_in(made.nest, found.fold).term, column)
-    axes = {"i": rows, "j": column, "k": found.fold}
-    cuts = {"i": {"tile": made.choose(HEIGHT)}}
-    tiler = Tiler(made, axes, SCORES, cuts, [found.fold], masked=False, is_inner=True)
+    rows = around(scheduling.nest, column)[-2].name
+    (sums,) = {a.name for a in accesses((scheduling.nest.loops[attention.fold],)) if a.how == "+="}
+    query, _ = by_column(sum_in(scheduling.nest, attention.fold).term, column)
+    axes = {"i": rows, "j": column, "k": attention.fold}
+    cuts = {"i": {"tile": scheduling.choose(HEIGHT)}}
+    tiler = Tiler(scheduling, axes, SCORES, cuts, [attention.fold], masked=False, is_inner=True)
     tiler.apart()
     (i_start, i, i_end), (j_start, j, j_end) = (
         [tiler.name(axis, word, of) for of in PARTS] for axis, word in (("i", "row"), ("j", "own"))
     )
-    panels = tiler.name("i", "tile"), found.fold, i
-    made.do(Pack(min(read_by(query)), found.block, panels, "rows"))
-    made.do(Round((i_start, i, j_start, j)))
-    in_registers(made, (i_start, i), (j_start, j), lanes)
-    used = {one.name for one in accesses(made.nest.loops[j_end].body) if one.how == "read"}
+    panels = tiler.name("i", "tile"), attention.fold, i
+    scheduling.do(Pack(min(read_by(query)), attention.block, panels, "rows"))
+    scheduling.do(Round((i_start, i, j_start, j)))
+    in_registers(scheduling, (i_start, i), (j_start, j), lanes)
+    used = {use.name for use in accesses(scheduling.nest.loops[j_end].body) if use.how == "read"}
     for name in sorted(used - {sums}):
-        made.do(Copy(name, i_end, (i_end, j_end), f"{name}_tile"))
-    made.do(Round((i_end, j_end)))
-    with made.attempt() as attempt:
-        in_registers(made, (i_end,), (j_end,), lanes)
+        scheduling.do(Copy(name, i_end, (i_end, j_end), f"{name}_tile"))
+    scheduling.do(Round((i_end, j_end)))
+    with scheduling.attempt() as attempt:
+        in_registers(scheduling, (i_end,), (j_end,), lanes)
     if not attempt.held:
         # What is not sums and products alone takes them from an array, and not from registers.
-        tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
-        in_registers(made, (tile_i,), (tile_j,), lanes)
-        made.do(Unroll((i_end,)))
+        tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
+        in_registers(scheduling, (tile_i,), (tile_j,), lanes)
+        scheduling.do(Unroll((i_end,)))
 
 
-def _mix(made: Scheduling, found: AttentionNest, lanes: int, tile: Handle, feature: Handle) -> None:
+def _mix(
+    scheduling: Scheduling, attention: AttentionNest, lanes: int, tile: Handle, feature: Handle
+) -> None:
     """Schedule the product of weights and values of a block."""
-    rows = around(made.nest, found.key)[-1].name
-    i_tile, i = made.do(Split((rows,), (made.choose(HEIGHT),), ("tile", "row"))).loops
-    made.reorder([i_tile, tile, found.key, i, feature])
-    made.do(Round((i,)))
-    loops = made.do(Stage(found.mean, found.key, (i, feature), "mixed")).loops
-    in_registers(made, (*loops[::2], i), (*loops[1::2], feature), lanes)
+    rows = around(scheduling.nest, attention.key)[-1].name
+    i_tile, i = scheduling.do(Split((rows,), (scheduling.choose(HEIGHT),), ("tile", "row"))).loops
+    scheduling.reorder([i_tile, tile, attention.key, i, feature])
+    scheduling.do(Round((i,)))
+    loops = scheduling.do(Stage(attention.mean, attention.key, (i, feature), "mixed")).loops
+    in_registers(scheduling, (*loops[::2], i), (*loops[1::2], feature), lanes)
 
 
 def _is_plain(nest: Nest, array: str, row: str, column: str) -> bool:
     """Return whether rows of floats lie right behind each other, so that no copy is better."""
-    found, type = {*reads(nest, row, array)}, nest.types[array]
-    terms = [one.term for one in walk(nest.loops[row].body) if isinstance(one, Set)]
-    if type.dtype.is_half or len(found) != 1:
+    row_reads, type = {*reads(nest, row, array)}, nest.types[array]
+    terms = [s.term for s in walk(nest.loops[row].body) if isinstance(s, Set)]
+    if type.dtype.is_half or len(row_reads) != 1:
         return False
-    if any(isinstance(one, Guarded) for term in terms for one in walk_terms(term)):
+    if any(isinstance(part, Guarded) for term in terms for part in walk_terms(term)):
         return False
-    (read,) = found
+    (read,) = row_reads
     return (
-        all(within(place, size) for place, size in zip(read.index, type.shape, strict=True))
+        all(within(dim, size) for dim, size in zip(read.index, type.shape, strict=True))
         and stride(nest, read, row) == type.shape[-1]
         and stride(nest, read, column) == 1
     )

@@ -67,7 +67,7 @@ class Tile(NamedTuple):
 class CPUProduct:
     """A contraction to be cut into tiles, one loop each of its rows and columns."""
 
-    made: Scheduling
+    scheduling: Scheduling
     machine: Machine
     tile: Tile
     rows: str
@@ -79,20 +79,20 @@ class CPUProduct:
     """Whether rows are read where they are."""
 
 
-def contraction_plan(made: Scheduling, machine: Machine) -> bool:
+def contraction_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a contraction into tiles; return whether the nest is one."""
-    found = contraction_of(made.nest)
-    if found is None or not found.right.dtype.is_float:
+    contraction = contraction_of(scheduling.nest)
+    if contraction is None or not contraction.right.dtype.is_float:
         return False
-    tile = tile_of(machine, found.right)
-    axes, left, right = axes_of(made, found, 0, 2 * tile.width)
+    tile = tile_of(machine, contraction.right)
+    axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
-    is_along = stride(made.nest, right, k) == 1 and stride(made.nest, left, k) == 1
+    is_along = stride(scheduling.nest, right, k) == 1 and stride(scheduling.nest, left, k) == 1
     if is_along and about(i.size) < about(j.size):
         # The longer operand stays as it is.
         left, right, i, j = right, left, j, i
-    is_along = isinstance(left, Read) and stride(made.nest, left, k) == 1
-    _cut(CPUProduct(made, machine, tile, i, j, [k], left, right, is_along), ROWS)
+    is_along = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
+    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, is_along), ROWS)
     return True
 
 
@@ -104,10 +104,10 @@ def tile_of(machine: Machine, term: Term) -> Tile:
 
 def _cut(product: CPUProduct, block: int) -> None:
     """Cut a product into tiles, and those into tasks of so many rows or of some columns."""
-    made, machine, (height, width, lanes) = product.made, product.machine, product.tile
-    height, vectors = made.choose(HEIGHT, height), made.choose(VECTORS, width // lanes)
+    scheduling, machine, (height, width, lanes) = product.scheduling, product.machine, product.tile
+    height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, width // lanes)
     width = vectors * lanes
-    i, j, folds = made.loop(product.rows), made.loop(product.columns), product.folds
+    i, j, folds = scheduling.loop(product.rows), scheduling.loop(product.columns), product.folds
     columns, rows = about(j.size) / width, about(i.size)
     blocks = 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
@@ -115,15 +115,15 @@ def _cut(product: CPUProduct, block: int) -> None:
     usual = block // height
     if axis == "j":
         # As many tiles side by side as half of the cache holds, if that leaves enough tasks.
-        depth = prod(about(made.loop(k).size) for k in folds) * width
+        depth = prod(about(scheduling.loop(k).size) for k in folds) * width
         room = machine.l2 / 2 // max(1, depth * product.right.dtype.itemsize)
         usual = max(1, int(min(WIDEST, columns // blocks, room)))
     cuts = {"i": {"tile": height}, "j": {"tile": width}}
-    cuts[axis] = {"block": made.choose(BLOCK, usual) * cuts[axis]["tile"], **cuts[axis]}
+    cuts[axis] = {"block": scheduling.choose(BLOCK, usual) * cuts[axis]["tile"], **cuts[axis]}
     axes = {"i": i, "j": j, "k": folds[0]}
-    tiler = Tiler(made, axes, (Level("block", axis), *TILES), cuts, folds, masked=False)
+    tiler = Tiler(scheduling, axes, (Level("block", axis), *TILES), cuts, folds, masked=False)
     order = tiler.blocks
-    batches = prod(about(made.loop(name).size) for name in tiler.outer)
+    batches = prod(about(scheduling.loop(name).size) for name in tiler.outer)
     if axis == "j" and tiler.outer and batches < min(blocks, columns / usual):
         order.insert(0, order.pop(len(tiler.outer)))
     tiler.apart(order)
@@ -132,113 +132,114 @@ def _cut(product: CPUProduct, block: int) -> None:
 
 def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> None:
     """Copy operands, hold sums in registers, and let tasks and vectors run."""
-    made, folds = product.made, product.folds
+    scheduling, folds = product.scheduling, product.folds
     (i_start, i, i_end), (j_start, j, j_end) = (
         [tiler.name(axis, "own", of) for of in PARTS] for axis in "ij"
     )
-    (sums,) = {a.name for a in accesses((made.nest.loops[folds[0]],)) if a.how == "+="}
+    (sums,) = {a.name for a in accesses((scheduling.nest.loops[folds[0]],)) if a.how == "+="}
     phases, path = [order[0]], order[:-1]
-    made.whole(Round, i_start, j_start)
+    scheduling.whole(Round, i_start, j_start)
     if product.in_place:
-        made.whole(Clamp, i)
+        scheduling.whole(Clamp, i)
     else:
         phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
-        made.whole(Round, i)
+        scheduling.whole(Round, i)
     phases += _packed(product, product.right, (order[-1], *folds, j), path, "columns")
-    made.whole(Round, j)
-    tile_i, tile_j = made.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
-    in_registers(made, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
-    ends = [one for one in walk((made.nest.loops[i_end],)) if isinstance(one, Set)]
-    places = [Read(one.name, one.index, one.term.dtype) for one in ends]
-    if all(stride(made.nest, place, i_end) == 1 for place in places):
-        made.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
+    scheduling.whole(Round, j)
+    tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
+    in_registers(scheduling, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
+    ends = [s for s in walk((scheduling.nest.loops[i_end],)) if isinstance(s, Set)]
+    results = [Read(s.name, s.index, s.term.dtype) for s in ends]
+    if all(stride(scheduling.nest, result, i_end) == 1 for result in results):
+        scheduling.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
         j_end = i_end
-    made.run("simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
-    made.run("parallel", phases)
+    scheduling.run("simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
+    scheduling.run("parallel", phases)
 
 
 def _packed(
     product: CPUProduct, term: Term, axes: tuple[str, ...], path: list[str], into: str
 ) -> list[str]:
     """Copy an operand as far out as its axes allow; return the loop of the phase that does."""
-    made, array = product.made, array_of(term)
-    nest, pack = made.nest, Pack(array, path[-1], axes, into)
+    scheduling, array = product.scheduling, array_of(term)
+    nest, pack = scheduling.nest, Pack(array, path[-1], axes, into)
     terms = [*pack.read(sum_in(nest, product.folds[0]).term, {*axes, *path, *nest.dims}, set())]
     if len(terms) != 1:
         raise ScheduleError(f"{array} is read in several ways")
     needed = set(free(terms[0])) - set(axes)
-    last = max([place for place, name in enumerate(path) if name in needed], default=-1)
-    loops = made.do(Pack(array, path[last + 1], axes, into)).loops
+    last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
+    loops = scheduling.do(Pack(array, path[last + 1], axes, into)).loops
     return [loops[0]] if last < 0 else []
 
 
 # -- windows ---------------------------------------------------------------------------------------
 
 
-def convolution_plan(made: Scheduling, machine: Machine) -> bool:
+def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a sum over windows into tiles; return whether the nest is one."""
-    is_grouped = _split_groups(made)
-    found = contraction_of(made.nest)
-    if found is None or not found.right.dtype.is_float or not _has_windows(found):
+    is_grouped = _split_groups(scheduling)
+    contraction = contraction_of(scheduling.nest)
+    if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
         return False
-    tile = tile_of(machine, found.right)
-    channels, places = many(found.rows), many(found.columns)
-    as_rows = _whole(channels, tile.height) * _whole(many(found.columns[-1:]), tile.width)
-    as_rows *= many(found.columns[:-1])
+    tile = tile_of(machine, contraction.right)
+    channels, positions = many(contraction.rows), many(contraction.columns)
+    as_rows = _whole(channels, tile.height) * _whole(many(contraction.columns[-1:]), tile.width)
+    as_rows *= many(contraction.columns[:-1])
     # A group ends where a tile does: else nothing says that no tile writes into the next group.
     if channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
-    as_windows = _whole(places, tile.height) * _whole(channels, tile.width)
+    as_windows = _whole(positions, tile.height) * _whole(channels, tile.width)
     if not is_grouped and as_windows > COPYING * as_rows:
         return False
-    if not isinstance(found.right, Read):
-        _pad(made, machine, found)
+    if not isinstance(contraction.right, Read):
+        _pad(scheduling, machine, contraction)
     rows, columns, folds = (
-        [loop.name for loop in loops] for loops in (found.rows, found.columns, found.folds)
+        [loop.name for loop in loops]
+        for loops in (contraction.rows, contraction.columns, contraction.folds)
     )
-    last = made.join(folds)
-    folds = [*(fold for fold in folds if fold in made.nest.loops and fold != last), last]
-    j, i = made.join(rows), made.merge(columns)
-    right, left = operands(made.nest, last)
-    _cut(CPUProduct(made, machine, tile, i, j, folds, left, right, True), WINDOWS)
+    last = scheduling.join(folds)
+    folds = [*(fold for fold in folds if fold in scheduling.nest.loops and fold != last), last]
+    j, i = scheduling.join(rows), scheduling.merge(columns)
+    right, left = operands(scheduling.nest, last)
+    _cut(CPUProduct(scheduling, machine, tile, i, j, folds, left, right, True), WINDOWS)
     # One loop remains of the sum, whose body is nothing but products.
-    made.run("unroll", _short(made, folds[1:]))
+    scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
 
 
-def _split_groups(made: Scheduling) -> bool:
+def _split_groups(scheduling: Scheduling) -> bool:
     """Make a loop over groups of a loop of which an operand sees only the group."""
-    loops = made.nest.loops
-    for access in accesses(made.nest.body):
+    loops = scheduling.nest.loops
+    for access in accesses(scheduling.nest.body):
         for atom in atoms(access.index or ()):
             match atom:
                 case Quotient(x=Symbol(name=name), d=int(size)) if (
                     name in loops and loops[name].size % size == 0
                 ):
-                    made.do(Split((name,), (size,), ("group", "each")))
+                    scheduling.do(Split((name,), (size,), ("group", "each")))
                     return True
                 case _:
                     pass
     return False
 
 
-def _has_windows(found: Contraction) -> bool:
+def _has_windows(contraction: Contraction) -> bool:
     """Return whether places in an operand move along the result and along the sum."""
-    along = {loop.name for loop in found.columns}
-    summed = {loop.name for loop in found.folds if loop.size != 1}
-    indices = [index or () for _, index in reads_of(found.right)]
-    names = [{s.name for s in symbols(place)} for index in indices for place in index]
+    along = {loop.name for loop in contraction.columns}
+    summed = {loop.name for loop in contraction.folds if loop.size != 1}
+    indices = [index or () for _, index in reads_of(contraction.right)]
+    names = [{s.name for s in symbols(dim)} for index in indices for dim in index]
     # Windows of several arrays, one behind another, are another matter.
-    is_alone = isinstance(found.right, Read) or len(indices) == 1
+    is_alone = isinstance(contraction.right, Read) or len(indices) == 1
     return is_alone and any(here & along and here & summed for here in names)
 
 
-def _short(made: Scheduling, folds: list[str]) -> list[str]:
+def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
     """Return the innermost loops of a sum that are short together."""
     short, count = list[str](), 1
     for fold in reversed(folds):
-        size = made.loop(fold).size
+        size = scheduling.loop(fold).size
         if not isinstance(size, int) or count * size > MOST_UNROLLED:
             break
         count *= size
@@ -246,14 +247,15 @@ def _short(made: Scheduling, folds: list[str]) -> list[str]:
     return short
 
 
-def _pad(made: Scheduling, machine: Machine, found: Contraction) -> None:
+def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> None:
     """Put what windows see beyond the ends of their operand around a copy of it."""
-    loops = made.do(Pad(array_of(found.right), found.loops[0].name, "padded")).loops
+    pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded")
+    loops = scheduling.do(pad).loops
     sizes = [about(loop.size) for loop in loops]
     enough = (n for n in range(1, len(loops) - 1) if prod(sizes[:n]) >= 4 * machine.cores)
     tasks = next(enough, max(1, len(loops) - 1))
-    made.run("parallel", [made.merge(loops[:tasks])])
-    made.run("simd", loops[-1:])
+    scheduling.run("parallel", [scheduling.merge(loops[:tasks])])
+    scheduling.run("simd", loops[-1:])
 
 
 def _whole(size: float, block: int) -> float:

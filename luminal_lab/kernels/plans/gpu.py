@@ -78,15 +78,15 @@ Binds = list[tuple[str, str]]
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
     """Return a nest that runs well on a GPU, with the steps that lead there."""
-    made, why = Scheduling(nest), ""
+    scheduling, why = Scheduling(nest), ""
     for plan in (pieces_plan, attention_plan, group_plan, contraction_plan, _general, _alone):
-        made = Scheduling(nest, why, asked)
-        attempt = fitted(made, gpu, plan)
+        scheduling = Scheduling(nest, why, asked)
+        attempt = fitted(scheduling, gpu, plan)
         if attempt.held:
             break
         if plan is group_plan and attempt.why != ELSE:
             why = f"not by four warps together: {attempt.why.partition(': ')[2]}"
-    return made
+    return scheduling
 
 
 def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
@@ -98,12 +98,12 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
     return cut
 
 
-def fitted(made: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
+def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
     """Make the steps of a plan for a nest, or for a loop, if it is for that and there is room."""
-    with made.attempt() as attempt:
-        if not plan(made, *top, gpu):
+    with scheduling.attempt() as attempt:
+        if not plan(scheduling, *top, gpu):
             raise ScheduleError(ELSE)
-        for phase in phases(made.nest):
+        for phase in phases(scheduling.nest):
             if phase.blocks or not top:
                 phase.check()
                 if bytes_in(phase.body, "tiles") > gpu.shared - RESERVED:
@@ -113,111 +113,115 @@ def fitted(made: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) 
     return attempt
 
 
-def pieces_plan(made: Scheduling, gpu: GPU) -> bool:
+def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Give a piece, and then a row, to each block; return whether the nest is one in pieces."""
-    tops = made.tops
-    maxima = [top for top in tops if any(one.how == "max=" for one in accesses((top.loop,)))]
+    tops = scheduling.tops
+    maxima = [top for top in tops if any(use.how == "max=" for use in accesses((top.loop,)))]
     if len(tops) != 9 or maxima != [tops[1], tops[5]]:
         return False
     for group in (tops[:5], tops[5:]):
-        made.share(group)
-    _shrink(made)
-    _placed(made, "memory")
-    return len(made.tops) == 2 and all(row_plan(made, top, gpu) for top in made.tops)
+        scheduling.share(group)
+    _shrink(scheduling)
+    _placed(scheduling, "memory")
+    pieces = scheduling.tops
+    return len(pieces) == 2 and all(row_plan(scheduling, top, gpu) for top in pieces)
 
 
-def _general(made: Scheduling, gpu: GPU) -> bool:
+def _general(scheduling: Scheduling, gpu: GPU) -> bool:
     """Give each outermost loop to blocks and threads, by what it does."""
-    made.share(made.tops)
-    _shrink(made)
-    for loop in [loop for top in made.tops for loop in in_pieces(made, top, gpu)]:
-        outside = {one.name for one in made.nest.body if isinstance(one, Local)}
-        kept = {name for name in outside if made.nest.locals[name].space != "memory"}
+    scheduling.share(scheduling.tops)
+    _shrink(scheduling)
+    for loop in [loop for top in scheduling.tops for loop in in_pieces(scheduling, top, gpu)]:
+        outside = {s.name for s in scheduling.nest.body if isinstance(s, Local)}
+        kept = {name for name in outside if scheduling.nest.locals[name].space != "memory"}
         if kept & arrays_in((loop.loop,)):
             continue  # one launch does not find what another left in registers
         for plan in (row_plan, column_plan, _elements):
-            if fitted(made, gpu, plan, loop).held:
+            if fitted(scheduling, gpu, plan, loop).held:
                 break
-    left = [top for top in made.tops if top.loop.kind == "for"]
-    _placed(made, "memory")
-    with made.attempt():
-        _bound(made, _body(made, left, _threads(made, _length(left)) if left else 1))
-    if any(top in made.nest.loops for top in left):
-        _placed(made, "registers")
+    left = [top for top in scheduling.tops if top.loop.kind == "for"]
+    _placed(scheduling, "memory")
+    with scheduling.attempt():
+        threads = _threads(scheduling, _length(left)) if left else 1
+        _bound(scheduling, _body(scheduling, left, threads))
+    if any(top in scheduling.nest.loops for top in left):
+        _placed(scheduling, "registers")
     return True
 
 
-def _shrink(made: Scheduling) -> None:
+def _shrink(scheduling: Scheduling) -> None:
     """Keep of each array what one row needs, if that has a place near the threads."""
-    for name in list(made.nest.locals):
-        with made.attempt():
-            made.do(Shrink((name,)))
-            local = made.nest.locals[name]
+    for name in list(scheduling.nest.locals):
+        with scheduling.attempt():
+            scheduling.do(Shrink((name,)))
+            local = scheduling.nest.locals[name]
             if local.space == "scratch" and bytes_of(local) > SHARED:
                 raise ScheduleError(f"{name} is larger than what threads share")
 
 
-def _placed(made: Scheduling, space: str) -> None:
+def _placed(scheduling: Scheduling, space: str) -> None:
     """Place in registers what a thread keeps, or in memory what one launch leaves for another."""
-    local = [one for one in made.nest.locals.values() if one.space == "scratch"]
+    local = [array for array in scheduling.nest.locals.values() if array.space == "scratch"]
     most, is_own = (OWN, True) if space == "registers" else (inf, False)
-    small = [one.name for one in local if bytes_of(one) <= most]
-    names = [name for name in small if bool(around_local(made.nest, name)) == is_own]
+    small = [array.name for array in local if bytes_of(array) <= most]
+    names = [name for name in small if bool(around_local(scheduling.nest, name)) == is_own]
     if names:
-        made.do(Place(tuple(names), space))
+        scheduling.do(Place(tuple(names), space))
 
 
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def row_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
+def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let the threads of a block, or of a warp, share what is done for one row."""
     *outer, row = top.inner
     length = _length(row.parts)
-    if length < LONG or is_column(made.nest, row):
+    if length < LONG or is_column(scheduling.nest, row):
         return False
     count = many(top.inner)
-    is_flat = all(one.inner[-1].is_plain for one in row.parts)
+    is_flat = all(loop.inner[-1].is_plain for loop in row.parts)
     is_short = length < FEW or (length < WIDE and count >= 2 * ROWS.values[0] * gpu.cores)
     several = is_flat and is_short and at_most(row.size) > 1
-    rows = made.choose(ROWS) if several else 1
-    block, each = made.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
-    binds = _body(made, each.parts, WARP if several else _threads(made, length))
+    rows = scheduling.choose(ROWS) if several else 1
+    block, each = (
+        scheduling.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
+    )
+    binds = _body(scheduling, each.parts, WARP if several else _threads(scheduling, length))
     if several:
-        made.do(Fission((each,)))
-    made.run("block", [*outer, block])
+        scheduling.do(Fission((each,)))
+    scheduling.run("block", [*outer, block])
     if several:
         names = {name for name, where in binds if where != "vector"}
-        for one in block.parts:
-            _whole(made, one, names, rows)
-        made.run("thread", block.parts)
-    _bound(made, binds)
-    shared(made, block)
+        for loop in block.parts:
+            _whole(scheduling, loop, names, rows)
+        scheduling.run("thread", block.parts)
+    _bound(scheduling, binds)
+    shared(scheduling, block)
     return True
 
 
-def _whole(made: Scheduling, loop: Handle, threads: set[str], rows: int) -> None:
+def _whole(scheduling: Scheduling, loop: Handle, threads: set[str], rows: int) -> None:
     """Run a loop over rows to the block's end, or guard it where it would read what is not set."""
     if loop.size == rows:
         return
-    kept = {name for name, one in made.nest.locals.items() if one.space == "scratch"}
-    reads_kept = any(one.how == "read" and one.name in kept for one in accesses(loop.loop.body))
-    if reads_kept or not made.attempted(Round((loop,))):
-        inner = [loop, *(one for one in loop.inner if one in threads)][-1]
-        made.do(Guard(loop, inner))
+    kept = {name for name, local in scheduling.nest.locals.items() if local.space == "scratch"}
+    reads_kept = any(use.how == "read" and use.name in kept for use in accesses(loop.loop.body))
+    if reads_kept or not scheduling.attempted(Round((loop,))):
+        inner = [loop, *(inner_loop for inner_loop in loop.inner if inner_loop in threads)][-1]
+        scheduling.do(Guard(loop, inner))
 
 
-def shared(made: Scheduling, block: Handle) -> None:
+def shared(scheduling: Scheduling, block: Handle) -> None:
     """Place what a block keeps where its threads see it."""
-    inside = [one for one in walk(block.loop.body) if isinstance(one, Local)]
-    names = tuple(one.name for one in inside if one.space == "scratch")
+    inside = [local for local in walk(block.loop.body) if isinstance(local, Local)]
+    names = tuple(local.name for local in inside if local.space == "scratch")
     if names:
-        made.do(Place(names, "shared"))
+        scheduling.do(Place(names, "shared"))
 
 
-def _threads(made: Scheduling, length: float) -> int:
+def _threads(scheduling: Scheduling, length: float) -> int:
     """Return how many threads share something: whole warps, each with something to do."""
-    return max(WARP, min(made.choose(THREADS), 1 << max(1, int(length)).bit_length() - 1))
+    return max(WARP, min(scheduling.choose(THREADS), 1 << max(1, int(length)).bit_length() - 1))
 
 
 def _length(loops: list[Handle]) -> float:
@@ -230,27 +234,27 @@ def _length(loops: list[Handle]) -> float:
 # -- along a row -----------------------------------------------------------------------------------
 
 
-def _bound(made: Scheduling, binds: Binds) -> None:
+def _bound(scheduling: Scheduling, binds: Binds) -> None:
     for kind in ("thread", "across", "vector"):
-        made.run(kind, [name for name, where in binds if where == kind])
+        scheduling.run(kind, [name for name, where in binds if where == kind])
 
 
-def _body(made: Scheduling, loops: Sequence[Handle], threads: int) -> Binds:
+def _body(scheduling: Scheduling, loops: Sequence[Handle], threads: int) -> Binds:
     """Cut loops into turns of threads; return what is to be bound, in order."""
-    return [bind for loop in loops for bind in _along(made, loop, threads)]
+    return [bind for loop in loops for bind in _along(scheduling, loop, threads)]
 
 
-def _along(made: Scheduling, loop: Handle, threads: int) -> Binds:
+def _along(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     """Give the iterations of a loop to threads, or else those of the loops inside."""
     is_sum = total_of(loop.loop) is not None
     if is_sum and at_most(iterations(loop.inner)) < LONG:
         return []
     for way in (_sum,) if is_sum else (_each, _turned):
         binds: Binds = []
-        with made.attempt() as attempt:
-            binds = way(made, loop, threads)
-            with made.attempt() as trial:
-                _bound(made, binds)
+        with scheduling.attempt() as attempt:
+            binds = way(scheduling, loop, threads)
+            with scheduling.attempt() as trial:
+                _bound(scheduling, binds)
             if not trial.held:
                 raise ScheduleError(trial.why)
             trial.undo()
@@ -258,132 +262,133 @@ def _along(made: Scheduling, loop: Handle, threads: int) -> Binds:
             return binds
     if is_sum:
         return []
-    if loop.is_plain and made.allows(Fission((loop,))):
-        return _body(made, made.do(Fission((loop,))).loops, threads)
-    return _body(made, loop.parts, threads)
+    if loop.is_plain and scheduling.allows(Fission((loop,))):
+        return _body(scheduling, scheduling.do(Fission((loop,))).loops, threads)
+    return _body(scheduling, loop.parts, threads)
 
 
-def _sum(made: Scheduling, loop: Handle, threads: int) -> Binds:
+def _sum(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads sum parts of a sum, and add them up together."""
     array = total_of(loop.loop) or ""
-    loop, lane = _joined(made, loop, threads)
-    turn, thread = made.turns(loop, threads)
-    into, first, last = made.lanes(array, thread, turn, "parts")
-    made.do(Place((into,), "registers"))
-    made.reorder([thread, turn])
+    loop, lane = _joined(scheduling, loop, threads)
+    turn, thread = scheduling.turns(loop, threads)
+    into, first, last = scheduling.lanes(array, thread, turn, "parts")
+    scheduling.do(Place((into,), "registers"))
+    scheduling.reorder([thread, turn])
     return [(first, "thread"), (thread, "thread"), (last, "across"), *lane]
 
 
-def _each(made: Scheduling, loop: Handle, threads: int) -> Binds:
+def _each(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads do the iterations of a loop, each by itself."""
-    thread, lane = _joined(made, loop, threads)
+    thread, lane = _joined(scheduling, loop, threads)
     most = extent(thread.loop.axis)
     if not isinstance(most, int) or most > threads:
-        turn, thread = made.turns(thread, threads)
-        made.reorder([thread, turn])
+        turn, thread = scheduling.turns(thread, threads)
+        scheduling.reorder([thread, turn])
     elif thread.size != most:
-        made.do(Guard(thread, thread))
+        scheduling.do(Guard(thread, thread))
     return [(thread, "thread"), *lane]
 
 
-def _turned(made: Scheduling, loop: Handle, threads: int) -> Binds:
+def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     """Let threads do the iterations of a loop inside, around those that add to one result."""
     around, *inside = loop.inner
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
     thread, *rest = inside
-    made.reorder([thread, around, *rest])
+    scheduling.reorder([thread, around, *rest])
     if not isinstance(thread.size, int) or thread.size > threads:
-        turn, thread = made.turns(thread, threads)
-        made.reorder([thread, turn])
+        turn, thread = scheduling.turns(thread, threads)
+        scheduling.reorder([thread, turn])
     return [(thread, "thread")]
 
 
-def _joined(made: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds]:
+def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds]:
     """Make one loop of those right in each other, and one of neighbours that are one access."""
     loops = loop.inner
     if not loops[-1].is_plain:
         return loop, []
-    width = width_of(made.nest, loops[-1], made.choose(ACCESS))
+    width = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS))
     while width > 1 and at_most(iterations(loops)) < width * threads:
         width //= 2
     lane: list[Handle] = []
     if width > 1 and loops[-1].size == width and len(loops) > 1:
         lane = [loops.pop()]  # they have been cut before
     elif width > 1:
-        loops[-1], *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
-    return made.merge(loops), [(one, "vector") for one in lane]
+        loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
+    return scheduling.merge(loops), [(handle, "vector") for handle in lane]
 
 
 # -- columns ---------------------------------------------------------------------------------------
 
 
-def column_plan(made: Scheduling, top: Handle, gpu: GPU) -> bool:
+def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let some threads share each of neighbouring columns."""
     *outer, column = top.inner
     array = total_of(column.parts[0].loop) if len(column.parts) == 1 else None
-    if array is None or not is_column(made.nest, column):
+    if array is None or not is_column(scheduling.nest, column):
         return False
-    (fold,), height = column.parts, made.choose(HEIGHT)
+    (fold,), height = column.parts, scheduling.choose(HEIGHT)
     is_short = at_most(iterations(fold.inner)) < 4 * height
     if is_short or many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
         return False
-    block, column = made.do(Split((column,), (made.choose(COLUMNS),), ("block", "own"))).loops
+    columns = scheduling.choose(COLUMNS)
+    block, column = scheduling.do(Split((column,), (columns,), ("block", "own"))).loops
     if not column.is_whole:
-        made.do(Mask((column,)))
+        scheduling.do(Mask((column,)))
     if fold.inner[-1].is_plain:
-        fold = made.merge(fold.inner)
-    turn, thread = made.turns(fold, height)
-    into, first, last = made.lanes(array, thread, turn, "parts")
-    made.reorder([thread, turn])
-    made.do(Fission((column,)))
-    made.run("block", [*outer, block])
-    for one in block.parts:
-        inner = one.inner
+        fold = scheduling.merge(fold.inner)
+    turn, thread = scheduling.turns(fold, height)
+    into, first, last = scheduling.lanes(array, thread, turn, "parts")
+    scheduling.reorder([thread, turn])
+    scheduling.do(Fission((column,)))
+    scheduling.run("block", [*outer, block])
+    for loop in block.parts:
+        inner = loop.inner
         if first in inner or thread in inner:
-            made.reorder([inner[1], one, *inner[2:]])
-            made.run("thread", [inner[1]])
-        made.run("thread", [one])
-    made.run("across", [last])
-    made.do(Place((into,), "registers"))
-    shared(made, block)
+            scheduling.reorder([inner[1], loop, *inner[2:]])
+            scheduling.run("thread", [inner[1]])
+        scheduling.run("thread", [loop])
+    scheduling.run("across", [last])
+    scheduling.do(Place((into,), "registers"))
+    shared(scheduling, block)
     return True
 
 
 # -- in two launches -------------------------------------------------------------------------------
 
 
-def in_pieces(made: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
+def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
     """Cut sums that are long and few into pieces; return the loops that there are then."""
     path = top.inner if total_of(top.loop) is None else []
-    found = summed(path[-1].loop.body) if path else None
-    if path and found is None:
+    total = summed(path[-1].loop.body) if path else None
+    if path and total is None:
         return [top]
-    folds = top.inner if found is None else [made.loop(fold.name) for fold in found[0]]
+    folds = top.inner if total is None else [scheduling.loop(fold.name) for fold in total[0]]
     length, blocks = many(folds), many(path)
-    if path and is_column(made.nest, path[-1]):
+    if path and is_column(scheduling.nest, path[-1]):
         blocks /= COLUMNS.values[0]
     is_short = length < 2 * PIECE.values[0] or blocks > gpu.cores // 2
     if is_short or at_most(iterations(path)) > 1 << 16:
         return [top] if path else []
-    piece = made.choose(PIECE)
+    piece = scheduling.choose(PIECE)
     while piece < length * max(1.0, blocks) / (2 * gpu.cores):  # enough for all cores
         piece *= 2
-    with made.attempt():
-        place = made.tops.index(top)
-        fold, lanes = _joined(made, folds[0], THREADS.values[0])
+    with scheduling.attempt():
+        position = scheduling.tops.index(top)
+        fold, lanes = _joined(scheduling, folds[0], THREADS.values[0])
         for lane, _ in lanes:
-            piece //= int(many([made.loop(lane)]))
+            piece //= int(many([scheduling.loop(lane)]))
         array = total_of(fold.loop) or ""
-        outer, _ = made.do(Split((fold,), (piece,), ("piece", "own"))).loops
-        made.do(Partial(array, outer, unique(f"{array}_pieces", made.nest.names)))
+        outer, _ = scheduling.do(Split((fold,), (piece,), ("piece", "own"))).loops
+        scheduling.do(Partial(array, outer, unique(f"{array}_pieces", scheduling.nest.names)))
         ends: list[Handle] = []
         if path:
-            made.do(Fission(tuple(path)))
-            first, outer, *later = made.tops[place : place + 4]
+            scheduling.do(Fission(tuple(path)))
+            first, outer, *later = scheduling.tops[position : position + 4]
             ends.append(first)
-            for one in later:
-                made.do(Fuse(one, first))
+            for loop in later:
+                scheduling.do(Fuse(loop, first))
         return [outer, *ends]
     return path[:1]
 
@@ -391,34 +396,34 @@ def in_pieces(made: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
 # -- elements --------------------------------------------------------------------------------------
 
 
-def _elements(made: Scheduling, top: Handle, gpu: GPU) -> bool:
+def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let each thread compute some neighbours, along as many loops as it can be."""
     for count in range(len(top.inner), 0, -1):
-        with made.attempt() as attempt:
-            _element(made, top.inner[:count])
+        with scheduling.attempt() as attempt:
+            _element(scheduling, top.inner[:count])
         if attempt.held:
-            _placed(made, "registers")
+            _placed(scheduling, "registers")
             return True
     return False
 
 
-def _element(made: Scheduling, loops: list[Handle]) -> None:
+def _element(scheduling: Scheduling, loops: list[Handle]) -> None:
     """Make one loop of some, and give it to threads."""
-    width, lane = width_of(made.nest, loops[-1], made.choose(ACCESS)), list[Handle]()
+    width, lane = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS)), list[Handle]()
     if width > 1:
-        loops[-1], *lane = made.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
-    thread = made.merge(loops)
+        loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
+    thread = scheduling.merge(loops)
     size = thread.size
-    threads = made.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
+    threads = scheduling.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
     if not isinstance(size, int) or size > THREADS.values[0]:
-        block, thread = made.turns(thread, threads)
-        made.run("block", [block])
-    made.run("thread", [thread])
-    made.run("vector", lane)
+        block, thread = scheduling.turns(thread, threads)
+        scheduling.run("block", [block])
+    scheduling.run("thread", [thread])
+    scheduling.run("vector", lane)
 
 
-def _alone(made: Scheduling, gpu: GPU) -> bool:
+def _alone(scheduling: Scheduling, gpu: GPU) -> bool:
     """Let one thread do all of it."""
-    for local in [one for one in made.nest.locals.values() if one.space == "scratch"]:
-        made.do(Place((local.name,), "registers" if bytes_of(local) < inf else "memory"))
+    for local in [array for array in scheduling.nest.locals.values() if array.space == "scratch"]:
+        scheduling.do(Place((local.name,), "registers" if bytes_of(local) < inf else "memory"))
     return True

@@ -42,26 +42,28 @@ SCORES = (
 """A thread has the scores of some rows, and of every so many keys one."""
 
 
-def attention_plan(made: Scheduling, gpu: GPU) -> bool:
+def attention_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Schedule an attention; return whether the nest is one."""
-    found = attention_of(made.nest)
-    row = None if found is None else rows_last(made, found)
-    if found is None or row is None:
+    attention = attention_of(scheduling.nest)
+    row = None if attention is None else rows_last(scheduling, attention)
+    if attention is None or row is None:
         return False
-    across, groups = made.choose(ACROSS), made.choose(GROUPS)
-    for rows in [rows for rows in made.options(ROWS) if about(row.size) >= groups * rows]:
-        with made.attempt() as attempt:
-            made.choose(ROWS, rows)
-            _check(made, found, groups * rows, across, min(DECLARED, gpu.shared))
-            _share_out(made, found, row, (groups * rows, rows, across))
+    across, groups = scheduling.choose(ACROSS), scheduling.choose(GROUPS)
+    for rows in [rows for rows in scheduling.options(ROWS) if about(row.size) >= groups * rows]:
+        with scheduling.attempt() as attempt:
+            scheduling.choose(ROWS, rows)
+            _check(scheduling, attention, groups * rows, across, min(DECLARED, gpu.shared))
+            _share_out(scheduling, attention, row, (groups * rows, rows, across))
         if attempt.held:
             return True
     return False
 
 
-def _check(made: Scheduling, found: AttentionNest, rows: int, across: int, room: int) -> None:
+def _check(
+    scheduling: Scheduling, attention: AttentionNest, rows: int, across: int, room: int
+) -> None:
     """Refuse what threads have no room to share, or cannot share evenly."""
-    scores, mean = (made.nest.types[array] for array in (found.scores, found.mean))
+    scores, mean = (scheduling.nest.types[array] for array in (attention.scores, attention.mean))
     (block,), (width,) = scores.shape, mean.shape
     if not isinstance(block, int) or not isinstance(width, int):
         raise ScheduleError("attention: how wide it is is not known before it runs")
@@ -73,70 +75,70 @@ def _check(made: Scheduling, found: AttentionNest, rows: int, across: int, room:
 
 
 def _share_out(
-    made: Scheduling, found: AttentionNest, row: Handle, by: tuple[int, int, int]
+    scheduling: Scheduling, attention: AttentionNest, row: Handle, by: tuple[int, int, int]
 ) -> None:
     """Give rows to blocks and groups of threads, so many to each, and columns to the threads."""
     *rows, across = by
-    block = made.loop(found.block)
+    block = scheduling.loop(attention.block)
     starts, _, ends = row.parts
     scores, largest, weights, scaled, mixing = block.parts
-    cut(made, row, tuple(rows), ("block", "group", "own"), masked=True)
-    short = [one for one in (scores, largest, weights, mixing) if not one.is_whole]
+    cut(scheduling, row, tuple(rows), ("block", "group", "own"), masked=True)
+    short = [loop for loop in (scores, largest, weights, mixing) if not loop.is_whole]
     if short:
-        made.do(Mask(tuple(short)))
-    weights, total = made.do(Fission((weights,), ("each", "sum"))).loops
-    columns = starts, scaled, ends, found.feature, scores, weights, largest, total
-    made.for_each(lambda *loops: Split(loops, (across,), ("turn", "lane")), columns)
+        scheduling.do(Mask(tuple(short)))
+    weights, total = scheduling.do(Fission((weights,), ("each", "sum"))).loops
+    columns = starts, scaled, ends, attention.feature, scores, weights, largest, total
+    scheduling.for_each(lambda *loops: Split(loops, (across,), ("turn", "lane")), columns)
     for loop in (largest, total):
-        turn, lane = (made.loop(level(loop, word)) for word in ("turn", "lane"))
-        array = next(one.name for one in accesses((turn.loop,)) if one.how != "read")
-        made.lanes(array, lane, turn, "parts")
+        turn, lane = (scheduling.loop(level(loop, word)) for word in ("turn", "lane"))
+        array = next(use.name for use in accesses((turn.loop,)) if use.how != "read")
+        scheduling.lanes(array, lane, turn, "parts")
     # Each part of the work gets a loop over rows of its own, inside of that over keys.
     own = [level(row, word) for word in ("group", "own")]
-    made.do(Fission(tuple(own)))
+    scheduling.do(Fission(tuple(own)))
     own = [part(loop, "block") for loop in own]
-    made.do(Reorder((block, *own)))
-    made.attempted(Stop(block, found.scores))
-    made.do(Fission(tuple(own)))
-    top = made.loop(level(row, "block"))
-    made.run("block", [*(name for name in found.path if name != row), top])
-    for one in (*top.parts, *block.parts):
-        if one != block:
-            _part(made, found, one, level(scores, "lane"))
-    placed(made, "shared", found.scores, found.mean, "keys")
+    scheduling.do(Reorder((block, *own)))
+    scheduling.attempted(Stop(block, attention.scores))
+    scheduling.do(Fission(tuple(own)))
+    top = scheduling.loop(level(row, "block"))
+    scheduling.run("block", [*(name for name in attention.path if name != row), top])
+    for loop in (*top.parts, *block.parts):
+        if loop != block:
+            _part(scheduling, attention, loop, level(scores, "lane"))
+    placed(scheduling, "shared", attention.scores, attention.mean, "keys")
 
 
-def _part(made: Scheduling, found: AttentionNest, one: Handle, scores: str) -> None:
+def _part(scheduling: Scheduling, attention: AttentionNest, loop: Handle, scores: str) -> None:
     """Give one part of the work to threads."""
-    group, each, *inner = one.inner
-    lane = next((one for one in inner[::-1] if one.size == made.loop(scores).size), None)
-    added = [two for two in walk(one.loop.body) if isinstance(two, Set) and two.how != "="]
+    group, each, *inner = loop.inner
+    lane = next((loop for loop in inner[::-1] if loop.size == scheduling.loop(scores).size), None)
+    added = [s for s in walk(loop.loop.body) if isinstance(s, Set) and s.how != "="]
     if lane is None:
-        made.run("thread", [group])
+        scheduling.run("thread", [group])
     elif lane == scores:
-        _score(made, found, group, lane)
+        _score(scheduling, attention, group, lane)
     elif added and inner == [lane] and len(added[0].index) == 2:
-        made.reorder([each, group, lane])
-        made.run("thread", [group])
-        made.run("across", [lane])
-        made.run("unroll", [each])
+        scheduling.reorder([each, group, lane])
+        scheduling.run("thread", [group])
+        scheduling.run("across", [lane])
+        scheduling.run("unroll", [each])
     else:
-        key = [loop for loop in inner if loop == found.key]
+        key = [loop for loop in inner if loop == attention.key]
         rest = [loop for loop in inner if loop not in (lane, *key)]
-        made.reorder([group, lane, *key, each, *rest])
+        scheduling.reorder([group, lane, *key, each, *rest])
         if key:
-            made.do(Stage(found.mean, key[0], (each, rest[0]), "mixed"))
-        made.run("thread", [group, lane])
-        made.run("unroll", [each, *rest], where_allowed=True)
+            scheduling.do(Stage(attention.mean, key[0], (each, rest[0]), "mixed"))
+        scheduling.run("thread", [group, lane])
+        scheduling.run("unroll", [each, *rest], where_allowed=True)
 
 
-def _score(made: Scheduling, found: AttentionNest, group: Handle, lane: Handle) -> None:
+def _score(scheduling: Scheduling, attention: AttentionNest, group: Handle, lane: Handle) -> None:
     """Work out scores from keys in shared memory, several at once."""
-    axes = {"i": group, "j": lane, "k": found.fold}
-    tiler = Tiler(made, axes, SCORES, {}, [found.fold], is_inner=True)
+    axes = {"i": group, "j": lane, "k": attention.fold}
+    tiler = Tiler(scheduling, axes, SCORES, {}, [attention.fold], is_inner=True)
     tiler.apart()
     each, turn = tiler.name("i", "own", "sum"), tiler.name("j", "turn", "sum")
-    _, keys = by_column(sum_in(made.nest, found.fold).term, lane)
-    copies = made.do(Pack(array_of(keys), group, (found.fold, turn, lane), "keys")).loops
-    made.run("unroll", [each, turn])
-    shared_out(made, copies[0], int(many([group, lane])))
+    _, keys = by_column(sum_in(scheduling.nest, attention.fold).term, lane)
+    copies = scheduling.do(Pack(array_of(keys), group, (attention.fold, turn, lane), "keys")).loops
+    scheduling.run("unroll", [each, turn])
+    shared_out(scheduling, copies[0], int(many([group, lane])))

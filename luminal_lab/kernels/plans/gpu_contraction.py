@@ -116,7 +116,7 @@ AHEAD = Choice("ahead", 2, 1)
 class GPUProduct:
     """A contraction worth tiles: one loop each of its rows, its columns and its sum."""
 
-    made: Scheduling
+    scheduling: Scheduling
     gpu: GPU
     batches: float
     """How many products of the same loops there are."""
@@ -128,7 +128,7 @@ class GPUProduct:
     @property
     def word(self) -> str | None:
         """How the tensor units call what is multiplied, if they do it."""
-        factors = factors_of(sum_in(self.made.nest, self.axes["k"]).term)
+        factors = factors_of(sum_in(self.scheduling.nest, self.axes["k"]).term)
         if len(factors) != 2 or len({factor.dtype for factor in factors}) != 1:
             return None
         word, gpu = WORDS.get(factors[0].dtype), self.gpu
@@ -137,29 +137,30 @@ class GPUProduct:
         return word if gpu.arch not in OLD or word == "f16" else None
 
 
-def contraction_plan(made: Scheduling, gpu: GPU) -> bool:
+def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one that they are good for."""
-    product = product_of(made, gpu)
+    product = product_of(scheduling, gpu)
     if product is not None:
         (_by_threads if product.word is None else _by_tensor)(product)
     return product is not None
 
 
-def product_of(made: Scheduling, gpu: GPU) -> GPUProduct | None:
+def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
     """Make one loop each of the rows, the columns and the sum of a contraction worth tiles."""
-    found = contraction_of(made.nest)
-    if found is None or not found.right.dtype.is_float:
+    contraction = contraction_of(scheduling.nest)
+    if contraction is None or not contraction.right.dtype.is_float:
         return None
-    if any(at_most(iterations(one)) < LEAST for one in (found.rows, found.columns, found.folds)):
+    parts = contraction.rows, contraction.columns, contraction.folds
+    if any(at_most(iterations(loops)) < LEAST for loops in parts):
         return None
-    axes, left, right = axes_of(made, found, 2 * LEAST, 2 * LEAST)
-    batches = many(loop for loop in loops_of(made.nest) if loop.name not in axes.values())
-    return GPUProduct(made, gpu, batches, axes, array_of(left), array_of(right))
+    axes, left, right = axes_of(scheduling, contraction, 2 * LEAST, 2 * LEAST)
+    batches = many(loop for loop in loops_of(scheduling.nest) if loop.name not in axes.values())
+    return GPUProduct(scheduling, gpu, batches, axes, array_of(left), array_of(right))
 
 
 def _shape(product: GPUProduct, shapes: Sequence[Shape], own: str) -> Shape:
     """Choose tiles: the largest of which there are enough for all cores."""
-    loops = product.made.nest.loops
+    loops = product.scheduling.nest.loops
     rows, columns = (about(loops[product.axes[axis]].size) for axis in "ij")
     usual = shapes[-1]
     for shape in shapes:
@@ -169,13 +170,13 @@ def _shape(product: GPUProduct, shapes: Sequence[Shape], own: str) -> Shape:
             usual = shape
             break
     fields = zip(Shape._fields, usual, zip(*shapes, strict=True), strict=True)
-    choices = ((Choice(name.replace("own", own), *sorted({*of})), one) for name, one, of in fields)
-    return Shape(*(product.made.choose(*choice) for choice in choices))
+    choices = ((Choice(n.replace("own", own), *sorted({*of})), size) for n, size, of in fields)
+    return Shape(*(product.scheduling.choose(*choice) for choice in choices))
 
 
 def _by_threads(product: GPUProduct) -> None:
     """Give each thread a tile of sums in registers."""
-    made, shape = product.made, _shape(product, BY_THREADS, "thread")
+    scheduling, shape = product.scheduling, _shape(product, BY_THREADS, "thread")
     four = min(4, shape.own_columns)
     turn = shape.columns // (shape.own_columns // four)
     cuts = {
@@ -183,37 +184,38 @@ def _by_threads(product: GPUProduct) -> None:
         "i": {"block": shape.rows, "thread": shape.own_rows},
         "j": {"block": shape.columns, "turn": turn, "thread": four},
     }
-    tiler = Tiler(made, product.axes, THREADS, cuts)
+    tiler = Tiler(scheduling, product.axes, THREADS, cuts)
     tiler.apart()
     copies = copied(tiler, product, Pack, (tiler.name("j", "turn", "sum"),))
-    made.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
+    scheduling.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
     for copy in copies:
-        shared_out(made, copy, shape.parts)
-    placed(made, "shared", "rows", "columns")
+        shared_out(scheduling, copy, shape.parts)
+    placed(scheduling, "shared", "rows", "columns")
     # Neighbours are stored as one, and the loops over a thread's own results written out.
     *loops, last = tiler.part("end").inner[2:]
-    is_vector = len(loops) == 2 and made.attempted(Vector((last,)))
-    made.run("unroll", loops if is_vector else [*loops, last])
+    is_vector = len(loops) == 2 and scheduling.attempted(Vector((last,)))
+    scheduling.run("unroll", loops if is_vector else [*loops, last])
 
 
 def _by_tensor(product: GPUProduct) -> None:
     """Give each warp tiles of the tensor units."""
-    made, gpu, shape = product.made, product.gpu, _shape(product, BY_TENSOR, "warp")
+    scheduling, gpu, shape = product.scheduling, product.gpu, _shape(product, BY_TENSOR, "warp")
     depth, (rows, columns) = gpu.dialect.tile.depth[product.word or ""], gpu.dialect.tile.sums
     cuts = {
         "k": {"step": 16 if product.word == "tf32" else shape.depth, "part": depth},
         "i": {"block": shape.rows, "warp": shape.own_rows, "tile": rows},
         "j": {"block": shape.columns, "warp": shape.own_columns, "tile": columns},
     }
-    tiler = Tiler(made, product.axes, TENSOR, cuts)
+    tiler = Tiler(scheduling, product.axes, TENSOR, cuts)
     tiler.apart()
     is_down = _is_down(tiler, product)
     for copy in copied(tiler, product, Copy, is_down=is_down):
-        shared_out(made, copy, 32 * shape.parts)
-    placed(made, "shared", "rows", "columns")
-    free = {array: BYTES // made.nest.types[array].dtype.itemsize for array in ("rows", "columns")}
-    made.do(Widen("rows", 3, free["rows"]))
-    made.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, free["columns"]))
+        shared_out(scheduling, copy, 32 * shape.parts)
+    placed(scheduling, "shared", "rows", "columns")
+    types = scheduling.nest.types
+    free = {array: BYTES // types[array].dtype.itemsize for array in ("rows", "columns")}
+    scheduling.do(Widen("rows", 3, free["rows"]))
+    scheduling.do(Widen("columns", 2, EIGHT) if is_down else Widen("columns", 3, free["columns"]))
     if gpu.dialect.copies_ahead and gpu.arch not in OLD:
         _ahead(tiler, "shared", min(DECLARED, gpu.shared))
 
@@ -231,25 +233,25 @@ def copied(
     rows = (k, i) if is_down is None else (i, k)
     columns = (j, k) if is_down is False else (k, *first, j)
     steps = step(product.left, into, rows, "rows"), step(product.right, into, columns, "columns")
-    return [tiler.made.do(one).loops[0] for one in steps]
+    return [tiler.scheduling.do(pack).loops[0] for pack in steps]
 
 
 def _is_down(tiler: Tiler, product: GPUProduct) -> bool:
     """Return whether neighbouring columns are neighbours in the operand that has them."""
-    nest, loop = tiler.made.nest, tiler.name("j", "own", "sum")
-    found = reads(nest, tiler.part("sum"), product.right)
-    return all(stride(nest, read, loop) == 1 for read in found)
+    nest, loop = tiler.scheduling.nest, tiler.name("j", "own", "sum")
+    column_reads = reads(nest, tiler.part("sum"), product.right)
+    return all(stride(nest, read, loop) == 1 for read in column_reads)
 
 
 def _ahead(tiler: Tiler, space: str, most: int) -> bool:
     """Copy the next steps of the sum while these are multiplied, as far as there is room."""
-    made = tiler.made
-    for count in made.options(AHEAD):
-        with made.attempt() as attempt:
-            made.do(Ahead(tiler.name("k", "step"), made.choose(AHEAD, count)))
-            for loop in bulk_loops(made.nest.body):
-                bulk_copy(made.nest, loop)
-            if bytes_in(made.nest.body, space) > most:
+    scheduling = tiler.scheduling
+    for count in scheduling.options(AHEAD):
+        with scheduling.attempt() as attempt:
+            scheduling.do(Ahead(tiler.name("k", "step"), scheduling.choose(AHEAD, count)))
+            for loop in bulk_loops(scheduling.nest.body):
+                bulk_copy(scheduling.nest, loop)
+            if bytes_in(scheduling.nest.body, space) > most:
                 raise ScheduleError("there is no room for the next steps")
         if attempt.held:
             return True
@@ -259,23 +261,23 @@ def _ahead(tiler: Tiler, space: str, most: int) -> bool:
 # -- four warps together ---------------------------------------------------------------------------
 
 
-def group_plan(made: Scheduling, gpu: GPU) -> bool:
+def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a product into tiles of four warps; return whether the nest and the GPU are for that."""
-    product = product_of(made, gpu) if gpu.dialect.tile.group else None
+    product = product_of(scheduling, gpu) if gpu.dialect.tile.group else None
     if product is None or product.word not in GROUPED:
         return False
     for tall, wide in _group_tiles(product):
-        with made.attempt() as attempt:
-            rows = made.choose(Choice("rows", 64, 128), tall)
-            _by_groups(product, rows, made.choose(Choice("columns", 64, 128), wide))
+        with scheduling.attempt() as attempt:
+            rows = scheduling.choose(Choice("rows", 64, 128), tall)
+            _by_groups(product, rows, scheduling.choose(Choice("columns", 64, 128), wide))
         if attempt.held:
             return True
-    raise ScheduleError(f"nest {made.nest.name}: its operands do not lie as tiles are copied")
+    raise ScheduleError(f"nest {scheduling.nest.name}: its operands do not lie as tiles are copied")
 
 
 def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
     """Return the tiles of which there are enough for the cores, or for some of them."""
-    nest, cores = product.made.nest, product.gpu.cores
+    nest, cores = product.scheduling.nest, product.gpu.cores
     sizes = [nest.loops[product.axes[axis]].size for axis in "ijk"]
     rows, columns, depth = (size if isinstance(size, int) else 0 for size in sizes)
     down, across = BY_GROUPS[-1]
@@ -301,19 +303,19 @@ def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
 
 def _by_groups(product: GPUProduct, rows: int, columns: int) -> None:
     """Give each four warps tiles of the tensor units."""
-    made, gpu = product.made, product.gpu
+    scheduling, gpu = product.scheduling, product.gpu
     deep = gpu.dialect.tile.depth[product.word or ""]
     of_rows = {"block": rows, "group": GROUP_ROWS}
     cuts = {"k": {"step": DEPTH}, "i": of_rows, "j": {"block": columns}}
-    tiler = Tiler(made, product.axes, GROUPS, cuts)
+    tiler = Tiler(scheduling, product.axes, GROUPS, cuts)
     tiler.apart()
     group, k = tiler.part("sum"), tiler.name("k", "own")
     copies = copied(tiler, product, Copy, is_down=_is_down(tiler, product))
-    part, lane = made.do(Split((k,), (deep,), ("part", "lane"))).loops
-    made.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
-    made.run("unroll", [part])
-    made.run("tensor", [lane])
-    placed(made, "tiles", "rows", "columns")
-    made.run("bulk", [loop for copy in copies for loop in copy.inner])
+    part, lane = scheduling.do(Split((k,), (deep,), ("part", "lane"))).loops
+    scheduling.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
+    scheduling.run("unroll", [part])
+    scheduling.run("tensor", [lane])
+    placed(scheduling, "tiles", "rows", "columns")
+    scheduling.run("bulk", [loop for copy in copies for loop in copy.inner])
     if not _ahead(tiler, "tiles", gpu.shared // 2):  # so that two blocks have room
         raise ScheduleError("the sum has too few steps, or there is no room to copy them ahead")

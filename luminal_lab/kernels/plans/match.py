@@ -45,10 +45,11 @@ def contraction_of(nest: Nest) -> Contraction | None:
     left_axes, right_axes = (set(free(factor)) for factor in pair)
     if any(fold.name not in left_axes & right_axes for fold in folds):
         return None
-    places = [place for place, one in enumerate(loops) if one.name in left_axes - right_axes]
-    if not places:
+    own = left_axes - right_axes
+    positions = [position for position, loop in enumerate(loops) if loop.name in own]
+    if not positions:
         return None
-    rows = _run(loops, places[-1], left_axes - right_axes)
+    rows = _run(loops, positions[-1], own)
     columns = _run(loops, len(loops) - 1, right_axes - left_axes)
     return Contraction(loops, rows, columns, folds, *pair)
 
@@ -75,25 +76,25 @@ def operands(nest: Nest, k: str) -> tuple[Term, Term]:
 
 def by_column(term: Term, column: str) -> list[Term]:
     """Return the factors of a product that read something, those with a column last."""
-    found = [factor for factor in factors(term) if read_by(factor)]
-    return sorted(found, key=lambda one: column in free(one))
+    operands = [factor for factor in factors(term) if read_by(factor)]
+    return sorted(operands, key=lambda factor: column in free(factor))
 
 
 def sum_in(nest: Nest, loop: str) -> Set:
     """Return the only assignment in a loop."""
-    (only,) = [one for one in walk((nest.loops[loop],)) if isinstance(one, Set)]
+    (only,) = [s for s in walk((nest.loops[loop],)) if isinstance(s, Set)]
     return only
 
 
 def reads(nest: Nest, loop: str, array: str) -> list[Read]:
     """Return the reads of an array in a loop."""
-    found = [one for one in accesses((nest.loops[loop],)) if (one.name, one.how) == (array, "read")]
-    return [Read(array, one.index, nest.types[array].dtype) for one in found if one.index]
+    uses = [use for use in accesses((nest.loops[loop],)) if (use.name, use.how) == (array, "read")]
+    return [Read(array, use.index, nest.types[array].dtype) for use in uses if use.index]
 
 
 def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
     """Return the loops right inside each other that a nest ends in, or that are all of it."""
-    tops = [one for one in nest.body if not isinstance(one, Local)]
+    tops = [s for s in nest.body if not isinstance(s, Local)]
     last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
     return [*perfect(last)] if isinstance(last, Loop) else []
 
@@ -126,21 +127,21 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
 def total_of(loop: Loop) -> str | None:
     """Return the number that is all that a loop adds to."""
     inside = private(loop.body)
-    used = [one for one in accesses(loop.body) if one.name not in inside]
-    written = {one.name for one in used if one.how != "read"}
+    used = [use for use in accesses(loop.body) if use.name not in inside]
+    written = {use.name for use in used if use.how != "read"}
     if len(written) != 1:
         return None
     (name,) = written
-    hows = {one.how for one in used if one.name == name}
-    places = {one.index for one in used if one.name == name}
-    return name if hows in ({"+="}, {"max="}) and places == {()} else None
+    hows = {use.how for use in used if use.name == name}
+    indices = {use.index for use in used if use.name == name}
+    return name if hows in ({"+="}, {"max="}) and indices == {()} else None
 
 
 def is_column(nest: Nest, name: str) -> bool:
     """Return whether neighbouring results are made of neighbours, and what is summed lies apart."""
-    for one in walk(nest.loops[name].body):
-        if isinstance(one, Loop) and total_of(one) is not None:
-            last = innermost(one)
+    for loop in walk(nest.loops[name].body):
+        if isinstance(loop, Loop) and total_of(loop) is not None:
+            last = innermost(loop)
             terms = [s.term for s in last.body if isinstance(s, Set)]
             near = [term for term in terms if stride(nest, term, name) == 1]
             if any(stride(nest, term, last.name) not in (0, 1) for term in near):
@@ -173,8 +174,8 @@ def attention_of(nest: Nest) -> AttentionNest | None:
     """Return how a nest is an attention, if it is nothing else."""
     around = loops_of(nest, alone=True)
     inside = around[-1].body if around else ()
-    blocks = [one for one in inside if isinstance(one, Loop) and _is_block(one)]
-    parts = [[*perfect(one)] for block in blocks for one in block.body if isinstance(one, Loop)]
+    blocks = [s for s in inside if isinstance(s, Loop) and _is_block(s)]
+    parts = [[*perfect(s)] for block in blocks for s in block.body if isinstance(s, Loop)]
     if len(blocks) != 1 or len(parts) < 2 or len(parts[-1]) != 2:
         return None
     column, (key, feature) = parts[0][-1], parts[-1]
@@ -187,11 +188,11 @@ def attention_of(nest: Nest) -> AttentionNest | None:
     if column.name in free(pair[0]) or column.name not in free(pair[1]):
         return None
     names = column.name, fold.name, mixed.name, key.name, feature.name
-    path, keys = [one.name for one in around], frozenset(free(pair[1]))
+    path, keys = [loop.name for loop in around], frozenset(free(pair[1]))
     return AttentionNest(path, blocks[0].name, keys, end.name, *names)
 
 
 def _is_block(loop: Loop) -> bool:
     """Return whether a loop takes the maximum of scores that it works out itself."""
-    own = {one.name for one in loop.body if isinstance(one, Local)}
-    return [one.name in own for one in accesses(loop.body) if one.how == "max="].count(True) == 1
+    own = {s.name for s in loop.body if isinstance(s, Local)}
+    return [use.name in own for use in accesses(loop.body) if use.how == "max="].count(True) == 1

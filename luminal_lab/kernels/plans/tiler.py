@@ -49,7 +49,7 @@ class Tiler:
 
     def __init__(
         self,
-        made: Scheduling,
+        scheduling: Scheduling,
         axes: Mapping[str, str],
         levels: Levels,
         cuts: Cuts,
@@ -58,16 +58,16 @@ class Tiler:
         masked: bool = True,
         is_inner: bool = False,
     ) -> None:
-        self.made, self.axes, self.levels = made, axes, levels
+        self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
         """The loops of the sum, where no level cuts it."""
         own = {axes["i"], axes["j"]}
-        around = [] if is_inner else loops_of(made.nest)
+        around = [] if is_inner else loops_of(scheduling.nest)
         self.outer = [loop.name for loop in around if loop.name not in own]
         """The loops of the result that are of no tile; none where a sum stands within others."""
         for axis, by in cuts.items():
-            words = [one.word for one in levels if axis in one.axes and one.word not in by]
-            cut(made, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
+            words = [line.word for line in levels if axis in line.axes and line.word not in by]
+            cut(scheduling, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
 
     def name(self, axis: str, word: str, of: str = "") -> str:
         """Return what a loop is called, or what it is in a part."""
@@ -81,14 +81,14 @@ class Tiler:
 
     def loops(self, kind: str | None = None) -> list[str]:
         """Return the loops of the result that are of a kind, or all."""
-        levels = [one for one in self.levels if kind is None or one.kind == kind]
-        return [self.name(axis, one.word) for one in levels for axis in one.axes if axis in "ij"]
+        levels = [line for line in self.levels if kind is None or line.kind == kind]
+        return [self.name(axis, line.word) for line in levels for axis in line.axes if axis in "ij"]
 
     @property
     def inner(self) -> list[str]:
         """The loops of a tile, which are taken apart."""
-        first = next(n for n, one in enumerate(self.levels) if "k" in one.axes)
-        return self.loops()[sum(len(one.axes.split()) for one in self.levels[:first]) :]
+        first = next(n for n, line in enumerate(self.levels) if "k" in line.axes)
+        return self.loops()[sum(len(line.axes.split()) for line in self.levels[:first]) :]
 
     @property
     def blocks(self) -> list[str]:
@@ -98,53 +98,55 @@ class Tiler:
 
     def apart(self, order: Sequence[str] = ()) -> None:
         """Bring the levels into order, let their loops run, and take tiles apart."""
-        made, below = self.made, self.inner
-        made.reorder([*(order or self.blocks), *below])
-        made.run("block", self.blocks if self.loops("block") else ())
-        for kind in dict.fromkeys(one.kind for one in self.levels):
+        scheduling, below = self.scheduling, self.inner
+        scheduling.reorder([*(order or self.blocks), *below])
+        scheduling.run("block", self.blocks if self.loops("block") else ())
+        for kind in dict.fromkeys(line.kind for line in self.levels):
             if kind not in ("block", "for"):
-                made.run(kind, self.loops(kind))
-        made.do(Fission(tuple(below), PARTS))
+                scheduling.run(kind, self.loops(kind))
+        scheduling.do(Fission(tuple(below), PARTS))
         sums: list[str] = []
-        for one in self.levels:
-            for axis in one.axes.split():
-                if axis == "k" and not one.word:
+        for line in self.levels:
+            for axis in line.axes.split():
+                if axis == "k" and not line.word:
                     sums += self.folds
-                elif axis == "k" or self.name(axis, one.word) in below:
-                    sums.append(self.name(axis, one.word, "sum"))
-        made.reorder(sums)
-        for one in self.levels:
-            if "k" in one.axes and one.kind != "for":
-                made.run(one.kind, [self.name("k", one.word)])
+                elif axis == "k" or self.name(axis, line.word) in below:
+                    sums.append(self.name(axis, line.word, "sum"))
+        scheduling.reorder(sums)
+        for line in self.levels:
+            if "k" in line.axes and line.kind != "for":
+                scheduling.run(line.kind, [self.name("k", line.word)])
 
     def part(self, of: str) -> Handle:
         """Return the outermost loop of a part."""
-        return self.made.loop(part(self.inner[0], of))
+        return self.scheduling.loop(part(self.inner[0], of))
 
 
 def cut(
-    made: Scheduling, loop: str, by: tuple[int, ...], words: tuple[str, ...], *, masked: bool
+    scheduling: Scheduling, loop: str, by: tuple[int, ...], words: tuple[str, ...], *, masked: bool
 ) -> None:
     """Cut a loop into levels; where blocks may be cut short, masks let all that is behind be 0."""
-    if not masked or made.loop(loop).size % by[0] == 0:
-        made.do(Split((loop,), by, words))
+    if not masked or scheduling.loop(loop).size % by[0] == 0:
+        scheduling.do(Split((loop,), by, words))
         return
     inner = words[1] if len(words) == 2 else "whole"
-    made.do(Split((loop,), by[:1], (words[0], inner)))
-    made.do(Mask((level(loop, inner),)))
+    scheduling.do(Split((loop,), by[:1], (words[0], inner)))
+    scheduling.do(Mask((level(loop, inner),)))
     if len(words) > 2:
-        made.do(Split((level(loop, inner),), by[1:], words[1:]))
+        scheduling.do(Split((level(loop, inner),), by[1:], words[1:]))
 
 
-def in_registers(made: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int) -> None:
+def in_registers(
+    scheduling: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int
+) -> None:
     """Write out the loops over tiles of sums in registers, whose columns are vectors."""
-    made.for_each(lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
-    made.run("unroll", [*rows, *(level(name, "vector") for name in columns)])
-    made.run("vector", [level(name, "lane") for name in columns])
+    scheduling.for_each(lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
+    scheduling.run("unroll", [*rows, *(level(name, "vector") for name in columns)])
+    scheduling.run("vector", [level(name, "lane") for name in columns])
 
 
 def axes_of(
-    made: Scheduling, found: Contraction, rows: float, columns: float
+    scheduling: Scheduling, contraction: Contraction, rows: float, columns: float
 ) -> tuple[dict[str, Handle], Term, Term]:
     """Make one loop each of the sum, the columns and the rows of a contraction.
 
@@ -154,52 +156,54 @@ def axes_of(
 
     def merge(loops: list[Loop], least: float) -> Handle:
         names = [loop.name for loop in loops]
-        return made.join(names) if about(loops[-1].size) >= least else made.merge(names)
+        return scheduling.join(names) if about(loops[-1].size) >= least else scheduling.merge(names)
 
-    k = made.merge([loop.name for loop in found.folds])
-    axes = {"k": k, "j": merge(found.columns, columns), "i": merge(found.rows, rows)}
-    return axes, *operands(made.nest, k)
+    k = scheduling.merge([loop.name for loop in contraction.folds])
+    axes = {"k": k, "j": merge(contraction.columns, columns), "i": merge(contraction.rows, rows)}
+    return axes, *operands(scheduling.nest, k)
 
 
-def rows_last(made: Scheduling, found: AttentionNest) -> Handle | None:
+def rows_last(scheduling: Scheduling, attention: AttentionNest) -> Handle | None:
     """Bring the longest loop of rows that have the same keys right around them, if there is one."""
-    shared = [name for name in found.path if name not in found.keys]
+    shared = [name for name in attention.path if name not in attention.keys]
     if not shared:
         return None
-    row = made.loop(max(shared, key=lambda name: about(made.nest.loops[name].size)))
-    made.reorder([*(name for name in found.path if name != row), row])
+    row = scheduling.loop(max(shared, key=lambda name: about(scheduling.nest.loops[name].size)))
+    scheduling.reorder([*(name for name in attention.path if name != row), row])
     return row
 
 
-def placed(made: Scheduling, space: str, *arrays: str) -> None:
+def placed(scheduling: Scheduling, space: str, *arrays: str) -> None:
     """Place what all threads of a block read in their memory, and what each has in registers."""
-    own = [one.name for one in made.nest.locals.values() if one.space in ("scratch", "memory")]
-    made.do(Place(tuple(name for name in own if name not in arrays), "registers"))
-    made.do(Place(tuple(name for name in own if name in arrays), space))
+    local = scheduling.nest.locals.values()
+    own = [array.name for array in local if array.space in ("scratch", "memory")]
+    scheduling.do(Place(tuple(name for name in own if name not in arrays), "registers"))
+    scheduling.do(Place(tuple(name for name in own if name in arrays), space))
 
 
-def shared_out(made: Scheduling, top: str, threads: int) -> None:
+def shared_out(scheduling: Scheduling, top: str, threads: int) -> None:
     """Let all threads copy, neighbours what lies side by side."""
-    loops, lanes, shared = [*made.loop(top).inner], list[Handle](), list[Handle]()
-    term = sum_in(made.nest, top).term
-    near = [name for name in loops if stride(made.nest, term, name) == 1]
+    loops, lanes, shared = [*scheduling.loop(top).inner], list[Handle](), list[Handle]()
+    term = sum_in(scheduling.nest, top).term
+    near = [name for name in loops if stride(scheduling.nest, term, name) == 1]
     if near:
         loops.append(loops.pop(loops.index(near[-1])))
-        width = width_of(made.nest, near[-1], BYTES)
+        width = width_of(scheduling.nest, near[-1], BYTES)
         if width > 1:
-            loops[-1], *lanes = made.do(Split((near[-1],), (width,), ("vector", "lane"))).loops
+            split = Split((near[-1],), (width,), ("vector", "lane"))
+            loops[-1], *lanes = scheduling.do(split).loops
     for name in loops[::-1]:
         size = many([name])
         if size > threads > 1:
-            both = made.do(Split((name,), (threads,), ("batch", "each"))).loops
-            place = loops.index(name)
-            loops[place : place + 1] = both
+            both = scheduling.do(Split((name,), (threads,), ("batch", "each"))).loops
+            position = loops.index(name)
+            loops[position : position + 1] = both
             shared.insert(0, both[-1])
         elif size > 1 and threads > 1:
             shared.insert(0, name)
         threads = int(threads // min(size, threads))
     rest = [name for name in loops if name not in shared]
-    made.reorder([*shared, *rest, *lanes])
-    made.run("thread", shared)
-    made.run("vector", lanes)
-    made.run("unroll", rest, where_allowed=True)
+    scheduling.reorder([*shared, *rest, *lanes])
+    scheduling.run("thread", shared)
+    scheduling.run("vector", lanes)
+    scheduling.run("unroll", rest, where_allowed=True)

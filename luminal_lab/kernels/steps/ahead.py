@@ -56,55 +56,60 @@ class Ahead(Step):
         copies, rest = self.parts(loop)
         arrays = arrays_written(copies)
         self.check(loop, copies, rest, arrays)
-        places = self.count + 1
+        slots = self.count + 1
         first = self.named(nest, part(loop.name, "first"), self.count)
         before = substituted(copies, {loop.name: first, **self.new_axes(copies, nest)})
         before = staged(before, arrays, first)
         if known(first < loop.size) is not True:
             before = (When(first < loop.size, before),)
         later = loop.axis + self.count
-        ahead = staged(substituted(copies, {loop.name: later}), arrays, later % places)
-        body = (When(later < loop.size, ahead), *staged(rest, arrays, loop.axis % places))
+        ahead = staged(substituted(copies, {loop.name: later}), arrays, later % slots)
+        body = (When(later < loop.size, ahead), *staged(rest, arrays, loop.axis % slots))
         moved = [
-            replace(one, type=TensorType(one.type.dtype, (places, *one.type.shape)))
-            for one in loop.body
-            if isinstance(one, Local) and one.name in arrays
+            replace(local, type=TensorType(local.type.dtype, (slots, *local.type.shape)))
+            for local in loop.body
+            if isinstance(local, Local) and local.name in arrays
         ]
-        made = (*moved, Loop(first, self.count, before), replace(loop, body=body))
-        return replaced_loop(nest, loop.name, made)
+        statements = (*moved, Loop(first, self.count, before), replace(loop, body=body))
+        return replaced_loop(nest, loop.name, statements)
 
     def new_axes(self, block: Block, nest: Nest) -> dict[str, Dim]:
         """Return other axes for the loops of a block."""
         return {
-            one.name: self.named(nest, part(one.name, "first"), extent(one.axis))
-            for one in walk(block)
-            if isinstance(one, Loop)
+            loop.name: self.named(nest, part(loop.name, "first"), extent(loop.axis))
+            for loop in walk(block)
+            if isinstance(loop, Loop)
         }
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
         """Return what a loop begins with, copies into its shared arrays; and all else."""
         shared = {
-            one.name
-            for one in loop.body
-            if isinstance(one, Local) and one.space in ("shared", "tiles")
+            local.name
+            for local in loop.body
+            if isinstance(local, Local) and local.space in ("shared", "tiles")
         }
         copies: list[Statement] = []
         rest: list[Statement] = []
-        for one in loop.body:
-            if isinstance(one, Local):
-                if one.name not in shared:
-                    rest.append(one)
-            elif all(isinstance(two, Local) for two in rest) and is_copy(one, shared):
-                copies.append(one)
+        for statement in loop.body:
+            if isinstance(statement, Local):
+                if statement.name not in shared:
+                    rest.append(statement)
+            elif all(isinstance(previous, Local) for previous in rest) and is_copy(
+                statement, shared
+            ):
+                copies.append(statement)
             else:
-                rest.append(one)
+                rest.append(statement)
         if not copies:
             raise self.refuse(
                 f"{loop.name} begins with no copies into shared memory",
                 "copy an array before a loop inside of it, and place it in shared",
             )
         left = shared - arrays_written(tuple(copies))
-        return tuple(copies), (*(one for one in loop.body if _is(one, left)), *rest)
+        return tuple(copies), (
+            *(statement for statement in loop.body if _is(statement, left)),
+            *rest,
+        )
 
     def check(self, loop: Loop, copies: Block, rest: Block, arrays: set[str]) -> None:
         """Refuse copies of what is not there some iterations before."""
@@ -119,33 +124,33 @@ class Ahead(Step):
             raise self.refuse(f"{loop.name} begins with sums, and not with copies")
 
 
-def _is(one: Statement, names: set[str]) -> bool:
-    return isinstance(one, Local) and one.name in names
+def _is(statement: Statement, names: set[str]) -> bool:
+    return isinstance(statement, Local) and statement.name in names
 
 
-def is_copy(one: Statement, shared: set[str]) -> bool:
+def is_copy(statement: Statement, shared: set[str]) -> bool:
     """Return whether a statement writes shared arrays alone, and reads others alone."""
-    read = {use.name for use in accesses((one,)) if use.how == "read"}
-    return arrays_written((one,)) <= shared and read.isdisjoint(shared)
+    read = {use.name for use in accesses((statement,)) if use.how == "read"}
+    return arrays_written((statement,)) <= shared and read.isdisjoint(shared)
 
 
 def arrays_written(block: Block) -> set[str]:
     """Return the arrays that a block writes."""
-    return {one.name for one in walk(block) if isinstance(one, Set)}
+    return {statement.name for statement in walk(block) if isinstance(statement, Set)}
 
 
-def staged(block: Block, arrays: set[str], place: Dim) -> Block:
+def staged(block: Block, arrays: set[str], slot: Dim) -> Block:
     """Return a block that uses arrays at a place of a first axis that they have got."""
 
-    def read(one: Term) -> Term | None:
-        if isinstance(one, Read) and one.buffer in arrays:
-            return Read(one.buffer, (place, *one.index), one.dtype)
+    def read(term: Term) -> Term | None:
+        if isinstance(term, Read) and term.buffer in arrays:
+            return Read(term.buffer, (slot, *term.index), term.dtype)
         return None
 
-    def change(one: Statement) -> Statement:
-        if not isinstance(one, Set):
-            return one
-        index = (place, *one.index) if one.name in arrays else one.index
-        return replace(one, index=index, term=exchanged(one.term, read))
+    def change(statement: Statement) -> Statement:
+        if not isinstance(statement, Set):
+            return statement
+        index = (slot, *statement.index) if statement.name in arrays else statement.index
+        return replace(statement, index=index, term=exchanged(statement.term, read))
 
     return mapped(block, change)

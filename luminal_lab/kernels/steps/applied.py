@@ -68,21 +68,21 @@ class Changes(Sequence[Change]):
         return iter(self.steps)
 
     @overload
-    def __getitem__(self, place: int) -> Change: ...
+    def __getitem__(self, position: int) -> Change: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Change]: ...
+    def __getitem__(self, position: slice) -> Sequence[Change]: ...
     @override
-    def __getitem__(self, place: int | slice) -> Change | Sequence[Change]:
-        if not isinstance(place, slice) and whole_number(place) is None:
+    def __getitem__(self, position: int | slice) -> Change | Sequence[Change]:
+        if not isinstance(position, slice) and whole_number(position) is None:
             raise ArgumentError(
-                f"steps: {place!r} names no step", hint="give its place: 0 is first"
+                f"steps: {position!r} names no step", hint="give its place: 0 is first"
             )
-        if not isinstance(place, slice) and not -len(self) <= place < len(self):
+        if not isinstance(position, slice) and not -len(self) <= position < len(self):
             raise RangeError(
-                f"steps: there is no step {place}; there are {len(self)}",
+                f"steps: there is no step {position}; there are {len(self)}",
                 hint="steps count from 0; steps.start and steps.end are the first and last nest",
             )
-        return self.steps[place]
+        return self.steps[position]
 
     @override
     def __str__(self) -> str:
@@ -106,14 +106,14 @@ def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
         return like
     lines = _lines(like, kernel)
     steps: list[Step] = []
-    for place, line in enumerate(lines):
+    for line_number, line in enumerate(lines):
         try:
             if without_comment(line):
                 steps.append(parse_step(line))
         except ParseError as error:
             message = error.message.removeprefix("schedule: ")
             raise ParseError(
-                f"kernel {kernel}: {message}", where=marked(lines, place), hint=error.hint
+                f"kernel {kernel}: {message}", where=marked(lines, line_number), hint=error.hint
             ) from None
     return Schedule(tuple(steps))
 
@@ -123,37 +123,37 @@ def _lines(like: object, kernel: str) -> list[str]:
     if isinstance(like, str):
         return like.splitlines()
     parts = cast("Iterable[object]", like) if isinstance(like, Iterable) else (like,)
-    found: list[str] = []
-    for one in parts:
-        if not isinstance(one, (str, Step)):
+    lines: list[str] = []
+    for step in parts:
+        if not isinstance(step, (str, Step)):
             raise ArgumentError(
-                f"kernel {kernel}: its schedule has {one!r}, which is no step",
+                f"kernel {kernel}: its schedule has {step!r}, which is no step",
                 hint="give text, one step a line, or a list as in "
                 '["split i by 8", "parallel i.block"]',
             )
-        found += str(one).splitlines()
-    return found
+        lines += str(step).splitlines()
+    return lines
 
 
 def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
     """Return what each step makes of a nest, or raise an error that marks the step in question."""
-    made = Scheduling(nest)
-    for place, step in enumerate(schedule):
+    scheduling = Scheduling(nest)
+    for position, step in enumerate(schedule):
         try:
-            made.do(step)
+            scheduling.do(step)
         except ScheduleError as error:
-            lines = [str(one) for one in schedule]
+            lines = [str(step) for step in schedule]
             raise ScheduleError(
-                f"kernel {kernel}: {error.message}", where=marked(lines, place), hint=error.hint
+                f"kernel {kernel}: {error.message}", where=marked(lines, position), hint=error.hint
             ) from None
-    pairs = itertools.pairwise(made.nests)
+    pairs = itertools.pairwise(scheduling.nests)
     return Changes(
         nest, tuple(Change(step, *pair) for step, pair in zip(schedule, pairs, strict=True))
     )
 
 
-def marked(lines: Sequence[str], place: int) -> str:
+def marked(lines: Sequence[str], position: int) -> str:
     """Return a line among its neighbours, with a mark."""
-    first = max(0, place - 2)
-    shown = enumerate(lines[first : place + 3], first)
-    return "\n".join(f"{'>' if at == place else ' '} {line.strip()}" for at, line in shown)
+    first = max(0, position - 2)
+    shown = enumerate(lines[first : position + 3], first)
+    return "\n".join(f"{'>' if at == position else ' '} {line.strip()}" for at, line in shown)

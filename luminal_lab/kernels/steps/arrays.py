@@ -77,12 +77,14 @@ class Pack(Step):
                     f"{axis.name} is not in {loop.name}",
                     f"those in it are {', '.join([loop.name, *sorted(axes_in(loop.body))])}",
                 )
-        outside = {one.name for one in around(nest, loop.name)}
+        outside = {outer.name for outer in around(nest, loop.name)}
         known = {*outside, *(axis.name for axis in axes), *nest.dims}
-        statements = [one for one in walk(loop.body) if isinstance(one, Set)]
+        statements = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
         # What the loop itself writes is another thing before it.
-        changing = {one.name for one in statements} - {self.array}
-        terms = {term for one in statements for term in self.read(one.term, known, changing)}
+        changing = {statement.name for statement in statements} - {self.array}
+        terms = {
+            term for statement in statements for term in self.read(statement.term, known, changing)
+        }
         if not terms and self.array in arrays_in(loop.body):
             raise self.refuse(
                 f"what {loop.name} reads of it depends on more than these axes",
@@ -105,8 +107,11 @@ class Pack(Step):
                 f"{loop.name} writes {self.array} too",
                 "pack before a loop that only reads it; fission can make one",
             )
-        made = (*self.copy(nest, axes, term, top=not outside), self.reading(loop, term, axes))
-        return replaced_loop(nest, loop.name, made)
+        replacement = (
+            *self.copy(nest, axes, term, top=not outside),
+            self.reading(loop, term, axes),
+        )
+        return replaced_loop(nest, loop.name, replacement)
 
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
         """Yield the largest parts of a term that read the array and depend on nothing but these."""
@@ -153,10 +158,12 @@ class Pack(Step):
         index: Shape = tuple(axis.axis for axis in axes)
         copy = Read(self.into, index, term.dtype)
 
-        def change(one: Statement) -> Statement:
-            if not isinstance(one, Set):
-                return one
-            return replace(one, term=exchanged(one.term, lambda x: copy if x == term else None))
+        def change(statement: Statement) -> Statement:
+            if not isinstance(statement, Set):
+                return statement
+            return replace(
+                statement, term=exchanged(statement.term, lambda x: copy if x == term else None)
+            )
 
         (changed,) = mapped((loop,), change)
         assert isinstance(changed, Loop)
@@ -195,8 +202,8 @@ class Shrink(ForEach):
     @override
     def change(self, nest: Nest) -> Nest:
         local = self.find_local(nest, *self.arrays)
-        uses = [one for one in accesses(nest.body) if one.name == local.name]
-        if any(one.index is None for one in uses):
+        uses = [access for access in accesses(nest.body) if access.name == local.name]
+        if any(use.index is None for use in uses):
             raise self.refuse("it is looked up, so that all of it is needed")
         path = _common(nest, local.name)
         if not path:
@@ -204,18 +211,18 @@ class Shrink(ForEach):
         bound = {loop.name for loop in path}
         shape: list[Dim] = []
         bases: list[Dim] = []
-        for place, size in enumerate(local.type.shape):
-            found = {_outer(use, place, bound) for use in uses}
-            if len(found) > 1:
-                raise self.refuse(f"it is used at {' and '.join(sorted(map(str, found)))}")
-            (base,) = found
+        for axis, size in enumerate(local.type.shape):
+            origins = {_outer(use, axis, bound) for use in uses}
+            if len(origins) > 1:
+                raise self.refuse(f"it is used at {' and '.join(sorted(map(str, origins)))}")
+            (base,) = origins
             bases.append(base)
-            shape.append(size if base == 0 else self.length(uses, place, base, size))
+            shape.append(size if base == 0 else self.length(uses, axis, base, size))
         if all(base == 0 for base in bases):
             raise self.refuse("each iteration needs all of it")
-        kept = [place for place, size in enumerate(shape) if size != 1 or bases[place] == 0]
+        kept = [axis for axis, size in enumerate(shape) if size != 1 or bases[axis] == 0]
 
-        type = TensorType(local.type.dtype, tuple(shape[place] for place in kept))
+        type = TensorType(local.type.dtype, tuple(shape[axis] for axis in kept))
         space: Space = "registers" if size_of(type.shape) == 1 else "scratch"
         changed = self.exchanged(nest, local.name, bases, kept)
         loop = changed.loops[path[-1].name]
@@ -226,31 +233,31 @@ class Shrink(ForEach):
         """Return the nest without the local, used at places in one iteration's part of it."""
 
         def index(old: Shape) -> Shape:
-            return tuple(old[place] - bases[place] for place in kept)
+            return tuple(old[axis] - bases[axis] for axis in kept)
 
-        def term(one: Term) -> Term | None:
-            if isinstance(one, Read) and one.buffer == array:
-                return Read(array, index(one.index), one.dtype)
+        def term(read: Term) -> Term | None:
+            if isinstance(read, Read) and read.buffer == array:
+                return Read(array, index(read.index), read.dtype)
             return None
 
-        def change(one: Statement) -> Statement | Block:
-            match one:
+        def change(statement: Statement) -> Statement | Block:
+            match statement:
                 case Local(name=name) if name == array:
                     return ()
                 case Set():
-                    place = index(one.index) if one.name == array else one.index
-                    return replace(one, index=place, term=exchanged(one.term, term))
+                    at = index(statement.index) if statement.name == array else statement.index
+                    return replace(statement, index=at, term=exchanged(statement.term, term))
                 case _:
-                    return one
+                    return statement
 
         return with_body(nest, mapped(nest.body, change))
 
-    def length(self, uses: list[Access], place: int, base: Dim, size: Dim) -> Dim:
+    def length(self, uses: list[Access], axis: int, base: Dim, size: Dim) -> Dim:
         """Return how many positions one iteration uses."""
         most: Dim = 0
         for use in uses:
             assert use.index is not None
-            rest = use.index[place] - base
+            rest = use.index[axis] - base
             high = rest if isinstance(rest, int) else None
             if high is None:
                 high = _most(rest)
@@ -288,15 +295,15 @@ class Place(ForEach):
             raise self.refuse("it is made anew in each iteration, and memory is there once")
         for loop in nest.loops.values() if self.space == "memory" else ():
             if loop.kind == "simd" and any(
-                one.name == local.name and one.how in ("+=", "max=") and one.index == ()
-                for one in accesses(loop.body)
+                access.name == local.name and access.how in ("+=", "max=") and access.index == ()
+                for access in accesses(loop.body)
             ):
                 raise self.refuse(f"the lanes of {loop.name} add it up, each for itself")
 
-        def change(one: Statement) -> Statement:
-            if isinstance(one, Local) and one.name == local.name:
-                return replace(one, space=cast(Space, self.space))
-            return one
+        def change(statement: Statement) -> Statement:
+            if isinstance(statement, Local) and statement.name == local.name:
+                return replace(statement, space=cast(Space, self.space))
+            return statement
 
         return with_body(nest, mapped(nest.body, change))
 
@@ -308,17 +315,17 @@ def around_local(nest: Nest, name: str) -> list[Loop]:
     """Return the loops around the declaration of a local."""
 
     def search(block: Block, path: list[Loop]) -> list[Loop] | None:
-        for one in block:
-            if isinstance(one, Local) and one.name == name:
+        for statement in block:
+            if isinstance(statement, Local) and statement.name == name:
                 return path
-            if isinstance(one, Loop):
-                found = search(one.body, [*path, one])
-                if found is not None:
-                    return found
-            elif isinstance(one, When):
-                found = search(one.body, path)
-                if found is not None:
-                    return found
+            if isinstance(statement, Loop):
+                path_inside = search(statement.body, [*path, statement])
+                if path_inside is not None:
+                    return path_inside
+            elif isinstance(statement, When):
+                path_inside = search(statement.body, path)
+                if path_inside is not None:
+                    return path_inside
         return None
 
     return search(nest.body, []) or []
@@ -329,13 +336,15 @@ def _common(nest: Nest, name: str) -> list[Loop]:
     paths: list[list[Loop]] = []
 
     def search(block: Block, path: list[Loop]) -> None:
-        for one in block:
-            if isinstance(one, Set) and (one.name == name or name in read_by(one.term)):
+        for statement in block:
+            if isinstance(statement, Set) and (
+                statement.name == name or name in read_by(statement.term)
+            ):
                 paths.append(path)
-            elif isinstance(one, Loop):
-                search(one.body, [*path, one])
-            elif isinstance(one, When):
-                search(one.body, path)
+            elif isinstance(statement, Loop):
+                search(statement.body, [*path, statement])
+            elif isinstance(statement, When):
+                search(statement.body, path)
 
     search(nest.body, [])
     common: list[Loop] = []
@@ -346,10 +355,10 @@ def _common(nest: Nest, name: str) -> list[Loop]:
     return common
 
 
-def _outer(use: Access, place: int, bound: set[str]) -> Dim:
+def _outer(use: Access, axis: int, bound: set[str]) -> Dim:
     """Return the part of an index that only the loops around decide."""
     assert use.index is not None
-    index = use.index[place]
+    index = use.index[axis]
     inner = {s.name: 0 for s in symbols(index) if s.name not in bound and s.high is not None}
     rest = substitute(index, dict(inner))
     return rest if any(s.name in bound for s in symbols(rest)) else 0

@@ -81,12 +81,13 @@ class Bind(ForEach):
 
     def check_block(self, loop: Loop, outer: list[Loop]) -> None:
         """Refuse a loop that is not among the outermost ones."""
-        for one in outer:
-            if one.kind != "block":
-                raise self.refuse(f"it is inside {one.name}, and blocks are outermost")
-            if len(one.body) != 1:
+        for outer_loop in outer:
+            if outer_loop.kind != "block":
+                raise self.refuse(f"it is inside {outer_loop.name}, and blocks are outermost")
+            if len(outer_loop.body) != 1:
                 raise self.refuse(
-                    f"{one.name} does more than {loop.name}", f"fission {one.name} takes it apart"
+                    f"{outer_loop.name} does more than {loop.name}",
+                    f"fission {outer_loop.name} takes it apart",
                 )
 
     def check_threads(self, loop: Loop, outer: list[Loop]) -> None:
@@ -101,9 +102,9 @@ class Bind(ForEach):
                 f"its size is {loop.size}, and a block has at most {MOST_THREADS} threads",
                 f"split {loop.name} by fewer",
             )
-        threads = [one for one in outer if one.kind == "thread"]
-        for one, inner in itertools.pairwise(outer):
-            if one.kind == "thread" and inner.kind != "thread":
+        threads = [outer_loop for outer_loop in outer if outer_loop.kind == "thread"]
+        for outer_loop, inner in itertools.pairwise(outer):
+            if outer_loop.kind == "thread" and inner.kind != "thread":
                 raise self.refuse(f"it is inside {inner.name}, which each thread runs by itself")
         if threads and self.where == "thread" and len(threads[-1].body) != 1:
             raise self.refuse(
@@ -115,7 +116,7 @@ class Bind(ForEach):
         """Refuse a loop that no warp runs."""
         if not isinstance(loop.size, int):
             raise self.refuse(f"its size, {loop.size}, is not known before it runs")
-        if not any(one.kind == "thread" for one in outer):
+        if not any(outer_loop.kind == "thread" for outer_loop in outer):
             raise self.refuse(
                 "it is inside no loop over threads, which would say how many warps there are",
                 f"bind a loop around {loop.name} to thread",
@@ -126,13 +127,17 @@ class Bind(ForEach):
         if not isinstance(loop.size, int):
             raise self.refuse(f"its size, {loop.size}, is not known before it runs")
         inner = [*perfect(loop)]
-        one = inner[-1].body[0] if len(inner[-1].body) == 1 else None
-        if not isinstance(one, Set) or one.how != "=" or not isinstance(one.term, Read):
+        statement = inner[-1].body[0] if len(inner[-1].body) == 1 else None
+        if (
+            not isinstance(statement, Set)
+            or statement.how != "="
+            or not isinstance(statement.term, Read)
+        ):
             raise self.refuse("it does more than copying elements of one array, as they are")
-        local = nest.locals.get(one.name)
+        local = nest.locals.get(statement.name)
         if local is None or local.space != "tiles":
             raise self.refuse(
-                f"it copies into {one.name}, which is not in tiles",
+                f"it copies into {statement.name}, which is not in tiles",
                 "only locals that are placed in tiles are copied at one go",
             )
         for other in outer:
@@ -143,15 +148,15 @@ class Bind(ForEach):
 
     def is_sum(self, loop: Loop) -> bool:
         """Return whether a loop adds up products of one tile."""
-        one = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(one, Set) or one.how != "+=":
+        statement = loop.body[0] if len(loop.body) == 1 else None
+        if not isinstance(statement, Set) or statement.how != "+=":
             return False
-        return all(loop.axis not in symbols(place) for place in one.index)
+        return all(loop.axis not in symbols(dim) for dim in statement.index)
 
     def check_fold(self, loop: Loop) -> None:
         """Refuse a loop that does not add up one value of each thread."""
-        one = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(one, Set) or one.how == "=":
+        statement = loop.body[0] if len(loop.body) == 1 else None
+        if not isinstance(statement, Set) or statement.how == "=":
             raise self.refuse(
                 f"{loop.name} does more than adding up what each thread has",
                 "partial makes a loop that does only that",
@@ -211,34 +216,34 @@ class Mask(ForEach):
         full = extent(loop.axis)
         if loop.size == full:
             raise self.refuse(f"its size is {full} always")
-        for one in walk(loop.body):
-            if isinstance(one, Loop) and loop.axis in symbols(one.size):
+        for inner in walk(loop.body):
+            if isinstance(inner, Loop) and loop.axis in symbols(inner.size):
                 raise self.refuse(
-                    f"the size of {one.name}, {one.size}, depends on it",
-                    f"mask {one.name} first: then its size is a number",
+                    f"the size of {inner.name}, {inner.size}, depends on it",
+                    f"mask {inner.name} first: then its size is a number",
                 )
         holds = reduce(both, [loop.axis < size for size in least_of(loop.size) if size != full])
-        fixed = {one.name for one in around(nest, loop.name)}
+        fixed = {outer.name for outer in around(nest, loop.name)}
         inside = private(loop.body)
 
-        def change(one: Statement) -> Statement | Block:
-            if not isinstance(one, Set):
-                return one
-            if one.name in inside:
-                return replace(one, term=self.masked(nest, one.term, loop.axis, holds))
-            if one.how == "+=" and one.name in nest.locals:
-                return replace(one, term=_product(one.term, holds))
-            local = nest.locals.get(one.name)
-            access = Access(one.name, one.index, one.how, one)
+        def change(statement: Statement) -> Statement | Block:
+            if not isinstance(statement, Set):
+                return statement
+            if statement.name in inside:
+                return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
+            if statement.how == "+=" and statement.name in nest.locals:
+                return replace(statement, term=_product(statement.term, holds))
+            local = nest.locals.get(statement.name)
+            access = Access(statement.name, statement.index, statement.how, statement)
             if (
                 local is not None
                 and local.space != "memory"
-                and one.how == "="
+                and statement.how == "="
                 and apart(nest, access, access, loop.axis, fixed)
-                and all(map(within, one.index, local.type.shape))
+                and all(map(within, statement.index, local.type.shape))
             ):
-                return replace(one, term=self.masked(nest, one.term, loop.axis, holds))
-            return When(holds, (one,))
+                return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
+            return When(holds, (statement,))
 
         body = mapped(loop.body, change)
         return replaced_loop(nest, loop.name, replace(loop, size=full, body=body))
@@ -246,17 +251,17 @@ class Mask(ForEach):
     def masked(self, nest: Nest, term: Term, axis: Symbol, holds: Dim) -> Term:
         """Return a term that reads nothing beyond the end."""
 
-        def part(one: Term) -> Term:
-            if isinstance(one, Read):
-                shape = nest.types[one.buffer].shape
-                is_there = all(map(within, one.index, shape))
-                is_moved = any(axis in symbols(place) for place in one.index)
-                return one if is_there or not is_moved else guarded(holds, one)
-            if isinstance(one, Guarded):
-                return guarded(one.holds, part(one.term))
-            if isinstance(one, Lookup):
-                return guarded(holds, one)
-            return rebuilt(one, lambda dim: dim, part)
+        def part(term_part: Term) -> Term:
+            if isinstance(term_part, Read):
+                shape = nest.types[term_part.buffer].shape
+                is_there = all(map(within, term_part.index, shape))
+                is_moved = any(axis in symbols(dim) for dim in term_part.index)
+                return term_part if is_there or not is_moved else guarded(holds, term_part)
+            if isinstance(term_part, Guarded):
+                return guarded(term_part.holds, part(term_part.term))
+            if isinstance(term_part, Lookup):
+                return guarded(holds, term_part)
+            return rebuilt(term_part, lambda dim: dim, part)
 
         return part(term)
 

@@ -65,11 +65,11 @@ class Choices(Sequence[Taken]):
     @property
     def values(self) -> Mapping[str, int]:
         """What was taken, by name."""
-        return {one.choice.name: one.value for one in self.taken}
+        return {taken.choice.name: taken.value for taken in self.taken}
 
     def check(self, asked: Mapping[str, int], kernel: str) -> None:
         """Refuse what was asked for that the plan does not leave open."""
-        known = {one.choice.name: one.choice for one in self.taken}
+        known = {taken.choice.name: taken.choice for taken in self.taken}
         for name, value in asked.items():
             if name not in known:
                 open_ones = ", ".join(known) or "none: it leaves nothing open"
@@ -88,18 +88,18 @@ class Choices(Sequence[Taken]):
         return len(self.taken)
 
     @overload
-    def __getitem__(self, place: int) -> Taken: ...
+    def __getitem__(self, position: int) -> Taken: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Taken]: ...
+    def __getitem__(self, position: slice) -> Sequence[Taken]: ...
     @override
-    def __getitem__(self, place: int | slice) -> Taken | Sequence[Taken]:
-        if not isinstance(place, slice) and whole_number(place) is None:
+    def __getitem__(self, position: int | slice) -> Taken | Sequence[Taken]:
+        if not isinstance(position, slice) and whole_number(position) is None:
             raise ArgumentError(
-                f"choices: {place!r} names none", hint="give its place; choices.values has names"
+                f"choices: {position!r} names none", hint="give its place; choices.values has names"
             )
-        if not isinstance(place, slice) and not -len(self) <= place < len(self):
-            raise RangeError(f"choices: there is no choice {place}; there are {len(self)}")
-        return self.taken[place]
+        if not isinstance(position, slice) and not -len(self) <= position < len(self):
+            raise RangeError(f"choices: there is no choice {position}; there are {len(self)}")
+        return self.taken[position]
 
     @override
     def __str__(self) -> str:

@@ -50,16 +50,16 @@ class FetchAhead(Step):
             )
         if self.by < 1:
             raise self.refuse("what is used now needs no fetch", "ahead 1 is the next iteration")
-        places = [
-            place
+        indices = [
+            index
             for access in accesses(loop.body)
             if access.name == self.array
-            for place in self.lines(nest, loop, access)
+            for index in self.lines(nest, loop, access)
         ]
-        if not places:
+        if not indices:
             raise self.refuse(f"{loop.name} does not use {self.array}")
         later = {outer.name: outer.axis + self.by}
-        moved = [tuple(substitute(place, later) for place in index) for index in places]
+        moved = [tuple(substitute(dim, later) for dim in index) for index in indices]
         fetches = [Fetch(self.array, index) for index in dict.fromkeys(moved)]
         return replaced_loop(nest, loop.name, replace(loop, body=(*fetches, *loop.body)))
 
@@ -67,8 +67,12 @@ class FetchAhead(Step):
         """Return a place in each line of memory that one iteration of a loop uses."""
         if access.index is None:
             raise self.refuse(f"{self.array} is looked up there, at places that are values")
-        inner = {one.name: one for one in walk(loop.body) if isinstance(one, Loop)}
-        used = {s.name for place in access.index for s in symbols(place)} & inner.keys()
+        inner = {
+            inner_loop.name: inner_loop
+            for inner_loop in walk(loop.body)
+            if isinstance(inner_loop, Loop)
+        }
+        used = {s.name for dim in access.index for s in symbols(dim)} & inner.keys()
         if not used:
             return [access.index]
         type = nest.types[self.array]
@@ -84,6 +88,6 @@ class FetchAhead(Step):
         return [at(access.index, axis, k) for k in range(0, count, LINE // type.dtype.itemsize)]
 
 
-def at(index: Shape, axis: Symbol, place: int) -> Shape:
+def at(index: Shape, axis: Symbol, position: int) -> Shape:
     """Return an index at a place along an axis."""
-    return tuple(substitute(dim, {axis.name: place}) for dim in index)
+    return tuple(substitute(dim, {axis.name: position}) for dim in index)

@@ -66,23 +66,23 @@ class Round(ForEach):
     def change(self, nest: Nest) -> Nest:
         loop = self.find(nest, *self.loops)
         full = extent(loop.axis)
-        fixed = {one.name for one in around(nest, loop.name)}
+        fixed = {outer.name for outer in around(nest, loop.name)}
         own = private(loop.body)
-        for one in accesses(loop.body):
-            if one.index is None:
-                raise self.refuse(f"{one.name} is looked up there", WHOLE)
-            if one.name in own:
+        for access in accesses(loop.body):
+            if access.index is None:
+                raise self.refuse(f"{access.name} is looked up there", WHOLE)
+            if access.name in own:
                 continue
-            if one.how != "read" and one.name not in nest.locals:
-                raise self.refuse(f"it would write beyond the end of {one.name}", WHOLE)
-            for place, size in zip(one.index, nest.types[one.name].shape, strict=True):
-                if loop.axis in symbols(place) and not within(place, size):
+            if access.how != "read" and access.name not in nest.locals:
+                raise self.refuse(f"it would write beyond the end of {access.name}", WHOLE)
+            for dim, size in zip(access.index, nest.types[access.name].shape, strict=True):
+                if loop.axis in symbols(dim) and not within(dim, size):
                     raise self.refuse(
-                        f"{one.name}[{place}] may be beyond its end, {size}",
+                        f"{access.name}[{dim}] may be beyond its end, {size}",
                         f"clamp {loop.name} has it read the last place again",
                     )
-            if one.how != "read" and not apart(nest, one, one, loop.axis, fixed):
-                raise self.refuse(f"{one.name} would get more than {loop.size} values", WHOLE)
+            if access.how != "read" and not apart(nest, access, access, loop.axis, fixed):
+                raise self.refuse(f"{access.name} would get more than {loop.size} values", WHOLE)
         return replaced_loop(nest, loop.name, replace(loop, size=full))
 
 
@@ -100,23 +100,23 @@ class Clamp(ForEach):
     @override
     def change(self, nest: Nest) -> Nest:
         loop = self.find(nest, *self.loops)
-        fixed = {one.name for one in around(nest, loop.name)}
-        for one in walk(loop.body):
-            if isinstance(one, Loop) and loop.axis in symbols(one.size):
+        fixed = {outer.name for outer in around(nest, loop.name)}
+        for inner in walk(loop.body):
+            if isinstance(inner, Loop) and loop.axis in symbols(inner.size):
                 raise self.refuse(
-                    f"the size of {one.name}, {one.size}, depends on it",
-                    f"round or clamp {one.name} first: then its size is a number",
+                    f"the size of {inner.name}, {inner.size}, depends on it",
+                    f"round or clamp {inner.name} first: then its size is a number",
                 )
-        for one in accesses(loop.body):
-            if one.how == "read":
+        for access in accesses(loop.body):
+            if access.how == "read":
                 continue
-            assert one.index is not None
-            shape = nest.types[one.name].shape
-            inside = all(within(at, size) for at, size in zip(one.index, shape, strict=True))
-            if one.name not in nest.locals or not inside:
-                raise self.refuse(f"it would write beyond the end of {one.name}", WHOLE)
-            if not apart(nest, one, one, loop.axis, fixed):
-                raise self.refuse(f"{one.name} would get more than {loop.size} values", WHOLE)
+            assert access.index is not None
+            shape = nest.types[access.name].shape
+            inside = all(within(at, size) for at, size in zip(access.index, shape, strict=True))
+            if access.name not in nest.locals or not inside:
+                raise self.refuse(f"it would write beyond the end of {access.name}", WHOLE)
+            if not apart(nest, access, access, loop.axis, fixed):
+                raise self.refuse(f"{access.name} would get more than {loop.size} values", WHOLE)
         return self.clamped(nest, loop)
 
     def clamped(self, nest: Nest, loop: Loop) -> Nest:
@@ -124,17 +124,21 @@ class Clamp(ForEach):
         last = minimum(loop.axis, *(size - 1 for size in least_of(loop.size)))
         own = private(loop.body)
 
-        def term(one: Term) -> Term | None:
-            if isinstance(one, Read) and one.buffer in own | writes:
-                return one
-            if isinstance(one, (Read, Count, Draw, Guarded, Lookup)):
-                return replaced(one, {loop.name: last})
+        def term(read: Term) -> Term | None:
+            if isinstance(read, Read) and read.buffer in own | writes:
+                return read
+            if isinstance(read, (Read, Count, Draw, Guarded, Lookup)):
+                return replaced(read, {loop.name: last})
             return None
 
-        writes = {one.name for one in accesses(loop.body) if one.how != "read"}
+        writes = {access.name for access in accesses(loop.body) if access.how != "read"}
 
-        def change(one: Statement) -> Statement:
-            return replace(one, term=exchanged(one.term, term)) if isinstance(one, Set) else one
+        def change(statement: Statement) -> Statement:
+            return (
+                replace(statement, term=exchanged(statement.term, term))
+                if isinstance(statement, Set)
+                else statement
+            )
 
         body = mapped(loop.body, change)
         return replaced_loop(nest, loop.name, replace(loop, size=extent(loop.axis), body=body))
@@ -211,21 +215,23 @@ class Vector(ForEach):
                 else f"round {loop.name} or clamp {loop.name} first: then its size is "
                 f"{extent(loop.axis)}",
             )
-        if any(one.kind == "thread" for one in around(nest, loop.name)):
+        if any(outer.kind == "thread" for outer in around(nest, loop.name)):
             return self.in_thread(nest, loop)
-        for one in loop.body:
-            if not isinstance(one, Set):
+        for statement in loop.body:
+            if not isinstance(statement, Set):
                 raise self.refuse("lanes can only be assigned and added to", TO_SIMD)
-            if _lanes(nest, one.name, one.index, loop.axis) != 1:
-                raise self.refuse(f"neighbours along it are not neighbours in {one.name}", TO_SIMD)
-            for part in walk_terms(one.term):
+            if _lanes(nest, statement.name, statement.index, loop.axis) != 1:
+                raise self.refuse(
+                    f"neighbours along it are not neighbours in {statement.name}", TO_SIMD
+                )
+            for part in walk_terms(statement.term):
                 self.check(nest, part, loop)
         return _innermost(self, nest, loop, "vector")
 
     def in_thread(self, nest: Nest, loop: Loop) -> Nest:
         """Let a thread of a GPU load and store neighbours as one, and compute one by one."""
-        for one in loop.body:
-            if not isinstance(one, Set):
+        for statement in loop.body:
+            if not isinstance(statement, Set):
                 raise self.refuse("what is loaded as one can only be assigned and added to")
         return replaced_loop(nest, loop.name, replace(loop, kind="vector"))
 
@@ -272,13 +278,13 @@ def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:
 
 def independent(step: Step, nest: Nest, loop: Loop) -> None:
     """Refuse a step if an iteration of a loop needs what another writes."""
-    fixed = {one.name for one in around(nest, loop.name)}
-    for one, other in meetings(loop.body, loop.body):
-        if not apart(nest, one, other, loop.axis, fixed):
-            what = "reads" if "read" in (one.how, other.how) else "writes"
+    fixed = {outer.name for outer in around(nest, loop.name)}
+    for access, other in meetings(loop.body, loop.body):
+        if not apart(nest, access, other, loop.axis, fixed):
+            what = "reads" if "read" in (access.how, other.how) else "writes"
             raise step.refuse(
-                f"one iteration writes {one.name} where another {what} it",
-                _own_sums(nest, one.name, loop),
+                f"one iteration writes {access.name} where another {what} it",
+                _own_sums(nest, access.name, loop),
             )
 
 
@@ -289,27 +295,29 @@ def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
     return f"partial {name} over {loop.name} as sums gives each iteration a sum of its own"
 
 
-def is_scalar(nest: Nest, one: Access) -> bool:
+def is_scalar(nest: Nest, access: Access) -> bool:
     """Return whether what is accessed is a variable in C, of which each lane can have its own."""
-    local = nest.locals.get(one.name)
-    return one.index == () and local is not None and local.space != "memory"
+    local = nest.locals.get(access.name)
+    return access.index == () and local is not None and local.space != "memory"
 
 
 def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
-    inner = next((one for one in walk(loop.body) if isinstance(one, Loop)), None)
+    inner = next((statement for statement in walk(loop.body) if isinstance(statement, Loop)), None)
     if inner is not None:
         raise step.refuse(
             f"it is not innermost: {inner.name} is in it",
             f"take {inner.name}, unroll it first, or reorder them",
         )
-    fixed = {one.name for one in around(nest, loop.name)}
-    for one, other in meetings(loop.body, loop.body):
-        is_sum = one.how == other.how and one.how in ("+=", "max=") and is_scalar(nest, one)
-        is_same = one.statement is other.statement and is_sum
-        if not apart(nest, one, other, loop.axis, fixed) and not (kind == "simd" and is_same):
-            what = "reads" if "read" in (one.how, other.how) else "writes"
+    fixed = {outer.name for outer in around(nest, loop.name)}
+    for access, other in meetings(loop.body, loop.body):
+        is_sum = (
+            access.how == other.how and access.how in ("+=", "max=") and is_scalar(nest, access)
+        )
+        is_same = access.statement is other.statement and is_sum
+        if not apart(nest, access, other, loop.axis, fixed) and not (kind == "simd" and is_same):
+            what = "reads" if "read" in (access.how, other.how) else "writes"
             raise step.refuse(
-                f"one iteration writes {one.name} where another {what} it",
-                _own_sums(nest, one.name, loop),
+                f"one iteration writes {access.name} where another {what} it",
+                _own_sums(nest, access.name, loop),
             )
     return replaced_loop(nest, loop.name, replace(loop, kind=kind))

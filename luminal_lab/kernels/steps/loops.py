@@ -77,12 +77,12 @@ class Split(ForEach):
                 raise self.refuse(f"blocks of {block} do not have whole parts of {inner}")
         counts = [block // inner for block, inner in itertools.pairwise((*self.by, 1))]
         size, most, position, body = loop.size, extent(loop.axis), loop.axis, loop.body
-        for place in reversed(range(len(counts))):
-            count, is_last = counts[place], place == 0
+        for depth in reversed(range(len(counts))):
+            count, is_last = counts[depth], depth == 0
             blocks, most = (size + count - 1) // count, (most + count - 1) // count
             # Its bound does not mention axes around, so that arrays over it have a known size.
-            outer = self.named(nest, names[0], most) if is_last else axis_of(f"__{place}", most)
-            inner = self.named(nest, names[place + 1], count)
+            outer = self.named(nest, names[0], most) if is_last else axis_of(f"__{depth}", most)
+            inner = self.named(nest, names[depth + 1], count)
             length: Dim = count if size % count == 0 else minimum(count, size - count * outer)
             body = substituted(body, {position.name: count * outer + inner})
             body = (Loop(inner, length, body),)
@@ -107,7 +107,7 @@ class Cut(Step):
         loop = self.find(nest, self.loop)
         if self.by < 1:
             raise self.refuse("a block has at least one iteration")
-        inner = [one for one in walk(loop.body) if isinstance(one, (Loop, Local))]
+        inner = [statement for statement in walk(loop.body) if isinstance(statement, (Loop, Local))]
         if inner:
             raise self.refuse(f"it would have to make {inner[0].name} twice")
         size, by = loop.size, self.by
@@ -115,12 +115,12 @@ class Cut(Step):
         outer = self.named(nest, names[0], size // by)
         each = self.named(nest, names[1], by)
         body = substituted(loop.body, {loop.name: by * outer + each})
-        made: Block = (Loop(outer, size // by, (Loop(each, by, body),)),)
+        loops: Block = (Loop(outer, size // by, (Loop(each, by, body),)),)
         if size % by != 0:
             rest = self.named(nest, names[2], by - 1)
             last = substituted(loop.body, {loop.name: by * (size // by) + rest})
-            made = (*made, Loop(rest, size % by, last))
-        return replaced_loop(nest, loop.name, made)
+            loops = (*loops, Loop(rest, size % by, last))
+        return replaced_loop(nest, loop.name, loops)
 
 
 @dataclass(frozen=True)
@@ -143,15 +143,15 @@ class Merge(Step):
             raise self.refuse(f"they stand as {', '.join(names)}", "name the outermost first")
         size, values, name = first.size, dict[str, Dim](), first.axis
         into = self.into or together(names)
-        for place, inner in enumerate(others):
-            if any(loop.axis in symbols(inner.size) for loop in (first, *others[:place])):
+        for depth, inner in enumerate(others):
+            if any(loop.axis in symbols(inner.size) for loop in (first, *others[:depth])):
                 raise self.refuse(
-                    f"the size of {inner.name}, {inner.size}, is another for each {names[place]}",
+                    f"the size of {inner.name}, {inner.size}, is another for each {names[depth]}",
                     f"round or clamp {inner.name} first: then its size is a number",
                 )
             size = size * inner.size
-            is_last = place == len(others) - 1
-            axis = self.named(nest, into, size) if is_last else axis_of(f"__{place}", size)
+            is_last = depth == len(others) - 1
+            axis = self.named(nest, into, size) if is_last else axis_of(f"__{depth}", size)
             count = (
                 1 if inner.size == 0 else inner.size
             )  # a loop that never runs divides by nothing
@@ -159,8 +159,8 @@ class Merge(Step):
             values = {old: substitute(new, both) for old, new in values.items()} | both
             name = axis
         body = (first, *others)[-1].body
-        made = Loop(name, size, substituted(body, values))
-        return replaced_loop(nest, first.name, made)
+        joined = Loop(name, size, substituted(body, values))
+        return replaced_loop(nest, first.name, joined)
 
 
 @dataclass(frozen=True)
@@ -183,9 +183,9 @@ class Reorder(Step):
         top, body = chain[0].name, chain[-1].body
         fixed = {loop.name for loop in around(nest, top)}
         pairs = [*meetings(body, body)]
-        for place, name in enumerate(self.loops):
+        for depth, name in enumerate(self.loops):
             at = next(at for at, loop in enumerate(chain) if loop.name == name)
-            for outer in reversed(range(place, at)):
+            for outer in reversed(range(depth, at)):
                 known = fixed | {loop.name for loop in chain[:outer]}
                 self.check(nest, chain[outer], chain[outer + 1], pairs, known)
                 chain[outer : outer + 2] = chain[outer + 1], chain[outer]
@@ -201,18 +201,18 @@ class Reorder(Step):
                 f"the size of {inner.name}, {inner.size}, depends on {outer.name}",
                 f"round or clamp {inner.name} first: then its size is a number",
             )
-        for one, other in pairs:
-            if any(apart(nest, one, other, axis, fixed) for axis in (outer.axis, inner.axis)):
+        for use, other in pairs:
+            if any(apart(nest, use, other, axis, fixed) for axis in (outer.axis, inner.axis)):
                 continue
-            if one.how == other.how and _in_any_order(nest, one.name, one.how):
+            if use.how == other.how and _in_any_order(nest, use.name, use.how):
                 continue
-            if one.how == other.how == "+=":
+            if use.how == other.how == "+=":
                 raise self.refuse(
-                    f"{one.name} would be summed in another order",
-                    f"partial {one.name} over a loop as sums is the step that may do so",
+                    f"{use.name} would be summed in another order",
+                    f"partial {use.name} over a loop as sums is the step that may do so",
                 )
             raise self.refuse(
-                f"{one.name} is written in one iteration of both loops and {_verb(other.how)} in "
+                f"{use.name} is written in one iteration of both loops and {_verb(other.how)} in "
                 "another"
             )
 
@@ -243,14 +243,18 @@ class Fission(Step):
                 )
         words = self.words
         for loop in reversed(chain):
-            parts = [one for one in nest.loops[loop.name].body if not isinstance(one, Local)]
+            parts = [
+                statement
+                for statement in nest.loops[loop.name].body
+                if not isinstance(statement, Local)
+            ]
             words = words or roles(parts)
             nest = self.taken_apart(nest, nest.loops[loop.name], parts, words)
         return nest
 
     def alone(self, loop: Loop) -> Loop:
         """Return the loop that is all of a loop's body but for locals."""
-        parts = tuple(one for one in loop.body if not isinstance(one, Local))
+        parts = tuple(statement for statement in loop.body if not isinstance(statement, Local))
         return self.inside(replace(loop, body=parts))
 
     def taken_apart(
@@ -267,20 +271,21 @@ class Fission(Step):
                 f"{len(words)} words for them",
                 f"name {len(parts)} parts behind as",
             )
-        made = [one for one in loop.body if isinstance(one, Local)]
-        fixed = {one.name for one in around(nest, loop.name)}
-        own = {one.name for one in made}
-        for place, second in enumerate(parts):
-            for first in parts[:place]:
-                for one, other in meetings((first,), (second,)):
-                    if one.name not in own and not apart(nest, one, other, loop.axis, fixed):
+        locals_inside = [statement for statement in loop.body if isinstance(statement, Local)]
+        fixed = {outer.name for outer in around(nest, loop.name)}
+        own = {local.name for local in locals_inside}
+        for at, second in enumerate(parts):
+            for first in parts[:at]:
+                for use, other in meetings((first,), (second,)):
+                    if use.name not in own and not apart(nest, use, other, loop.axis, fixed):
                         raise self.refuse(
-                            f"a later iteration {_verb(one.how)} {one.name} where an earlier one "
+                            f"a later iteration {_verb(use.how)} {use.name} where an earlier one "
                             f"{_verb(other.how)} it"
                         )
         names = self.distinct([part(loop.name, word) for word in words])
         body: list[Statement] = [
-            Local(one.name, _wider(one, loop), _space(one, loop, top=not fixed)) for one in made
+            Local(local.name, _wider(local, loop), _space(local, loop, top=not fixed))
+            for local in locals_inside
         ]
         for statement, called in zip(parts, names, strict=True):
             axis = self.named(nest, called, extent(loop.axis))
@@ -313,29 +318,29 @@ class Fuse(Step):
                 f"{second.size}",
                 "only loops of one size become one loop; cut or split can make two such",
             )
-        block, place, other = self.siblings(nest.body)
+        block, start, end = self.siblings(nest.body)
         # What stands between them and has nothing to do with the first can come before it.
-        between = block[place + 1 : other]
+        between = block[start + 1 : end]
         if any(True for _ in meetings((first,), between)):
             raise self.refuse(f"what stands between {first.name} and {second.name} needs the first")
         fixed = {loop.name for loop in around(nest, first.name)} | {first.name}
         body = substituted(second.body, {second.name: first.axis})
-        for one, two in meetings(first.body, body):
-            if not apart(nest, one, two, first.axis, fixed - {first.name}):
+        for use, later in meetings(first.body, body):
+            if not apart(nest, use, later, first.axis, fixed - {first.name}):
                 raise self.refuse(
-                    f"an iteration of {second.name} {_verb(two.how)} {one.name} where a later one "
-                    f"of {first.name} {_verb(one.how)} it"
+                    f"an iteration of {second.name} {_verb(later.how)} {use.name} where a later "
+                    f"one of {first.name} {_verb(use.how)} it"
                 )
         fused = replace(first, body=(*first.body, *body))
-        made = (*block[:place], *between, fused, *block[other + 1 :])
-        return with_body(nest, _exchanged(nest.body, block, made))
+        new_block = (*block[:start], *between, fused, *block[end + 1 :])
+        return with_body(nest, _exchanged(nest.body, block, new_block))
 
     def siblings(self, block: Block) -> tuple[Block, int, int]:
         """Return the block in which both loops stand, and their places."""
-        for one in _blocks(block):
-            names = [s.name if isinstance(s, Loop) else None for s in one]
+        for inner_block in _blocks(block):
+            names = [s.name if isinstance(s, Loop) else None for s in inner_block]
             if self.first in names and self.second in names[names.index(self.first) :]:
-                return one, names.index(self.first), names.index(self.second)
+                return inner_block, names.index(self.first), names.index(self.second)
         raise self.refuse(
             f"{self.second} does not follow {self.first} in one block",
             "the loop that comes first keeps its name: fuse the later one into the earlier one",
@@ -359,21 +364,25 @@ def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) ->
 def roles(parts: Sequence[Statement]) -> tuple[str, ...]:
     """Return words for the parts of a loop's body: what each sets, or what its loop is for."""
     words: list[str] = []
-    for one in parts:
-        inner = one if isinstance(one, (Set, Loop)) else next(s for s in walk((one,)) if s != one)
+    for statement in parts:
+        inner = (
+            statement
+            if isinstance(statement, (Set, Loop))
+            else next(s for s in walk((statement,)) if s != statement)
+        )
         word = inner.name if isinstance(inner, (Set, Fetch)) else _role(inner)
         words.append(unique(word, {*words}))
     return tuple(words)
 
 
-def _role(one: Statement) -> str:
-    if not isinstance(one, Loop):
+def _role(statement: Statement) -> str:
+    if not isinstance(statement, Loop):
         return "end"
-    axis, _, level = one.name.partition(".")
+    axis, _, level = statement.name.partition(".")
     if level in ("start", "end", "block"):
         return level
     part = re.search(r"_([a-z]+)$", axis)
-    hows = {access.how for access in accesses(one.body)}
+    hows = {access.how for access in accesses(statement.body)}
     return part[1] if part else "sum" if "+=" in hows else "max" if "max=" in hows else "end"
 
 
@@ -418,18 +427,18 @@ def _space(local: Local, loop: Loop, *, top: bool) -> Space:
 
 def _over(block: Block, name: str, axis: Symbol) -> Block:
     """Return a block in which a local has an axis more, in front."""
-    place: Shape = (axis,)
+    front: Shape = (axis,)
 
-    def term(one: Term) -> Term | None:
-        if isinstance(one, Read) and one.buffer == name:
-            return Read(name, (*place, *one.index), one.dtype)
+    def term(read: Term) -> Term | None:
+        if isinstance(read, Read) and read.buffer == name:
+            return Read(name, (*front, *read.index), read.dtype)
         return None
 
-    def change(one: Statement) -> Statement:
-        if isinstance(one, Set):
-            index = (*place, *one.index) if one.name == name else one.index
-            return replace(one, index=index, term=exchanged(one.term, term))
-        return one
+    def change(statement: Statement) -> Statement:
+        if isinstance(statement, Set):
+            index = (*front, *statement.index) if statement.name == name else statement.index
+            return replace(statement, index=index, term=exchanged(statement.term, term))
+        return statement
 
     return mapped(block, change)
 
@@ -437,9 +446,9 @@ def _over(block: Block, name: str, axis: Symbol) -> Block:
 def _blocks(block: Block) -> Iterator[Block]:
     """Yield a block and all within it."""
     yield block
-    for one in block:
-        if isinstance(one, (Loop, When)):
-            yield from _blocks(one.body)
+    for statement in block:
+        if isinstance(statement, (Loop, When)):
+            yield from _blocks(statement.body)
 
 
 def _exchanged(block: Block, old: Block, new: Block) -> Block:
@@ -447,6 +456,8 @@ def _exchanged(block: Block, old: Block, new: Block) -> Block:
     if block is old:
         return new
     return tuple(
-        replace(one, body=_exchanged(one.body, old, new)) if isinstance(one, (Loop, When)) else one
-        for one in block
+        replace(statement, body=_exchanged(statement.body, old, new))
+        if isinstance(statement, (Loop, When))
+        else statement
+        for statement in block
     )

@@ -35,7 +35,7 @@ from luminal_lab.kernels.steps.step import Step, around, copied, extent, replace
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Span:
     """One index of an array: the first place that a loop reads, and how its own axes move on."""
 
     first: Dim
@@ -68,18 +68,22 @@ class Pad(Step):
             raise self.refuse(f"there is a {self.into} already", "give another name behind as")
         read = self.only_read(loop)
         axes = {name: nest.loops[name] for name in (loop.name, *axes_in(loop.body))}
-        places = [self.place(nest, place, axes) for place in read.index]
-        own = self.own(nest, places)
+        spans = [self.span(nest, dim, axes) for dim in read.index]
+        own = self.own(nest, spans)
         # An axis of the loop is what its place says less what the place's other axes say.
         values: dict[str, Dim] = {}
-        for place, axis in own:
-            step = substitute(place.added, {place.pivot.name: place.pivot + 1}) - place.added
-            values[place.pivot.name] = step * (axis - place.added) + place.pivot
+        for span, axis in own:
+            step = substitute(span.added, {span.pivot.name: span.pivot + 1}) - span.added
+            values[span.pivot.name] = step * (axis - span.added) + span.pivot
 
         inside = set(axes)
-        changing = {one.name for one in walk(loop.body) if isinstance(one, Set)}
-        sets = [one for one in walk(loop.body) if isinstance(one, Set)]
-        terms = {term for one in sets for term in self.parts(one.term, values, inside, changing)}
+        changing = {statement.name for statement in walk(loop.body) if isinstance(statement, Set)}
+        sets = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
+        terms = {
+            term
+            for statement in sets
+            for term in self.parts(statement.term, values, inside, changing)
+        }
         if len(terms) != 1:
             shown = " and ".join(sorted(map(str, terms))[:2])
             raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
@@ -90,23 +94,23 @@ class Pad(Step):
             there = substitute(at, values)
             if not within(there, size):
                 value = guarded(both(there >= 0, there < size), value)
-        made = self.copy(own, value, top=not around(nest, loop.name))
-        added = tuple(place.added for place, _ in own)
-        return replaced_loop(nest, loop.name, (*made, self.reading(loop, term, added)))
+        copy = self.copy(own, value, top=not around(nest, loop.name))
+        added = tuple(span.added for span, _ in own)
+        return replaced_loop(nest, loop.name, (*copy, self.reading(loop, term, added)))
 
     def only_read(self, loop: Loop) -> Read:
         """Return the one way in which a loop reads the array."""
-        used = [one for one in accesses((loop,)) if one.name == self.array]
+        used = [access for access in accesses((loop,)) if access.name == self.array]
         if not used:
             raise self.refuse(f"{loop.name} does not read {self.array}")
-        if any(one.how != "read" for one in used):
+        if any(access.how != "read" for access in used):
             raise self.refuse(f"{loop.name} writes {self.array} too")
-        if any(one.index is None for one in used):
+        if any(access.index is None for access in used):
             raise self.refuse(f"{self.array} is looked up there")
         reads = {
             part
-            for one in used
-            for part in walk_terms(one.statement.term)
+            for access in used
+            for part in walk_terms(access.statement.term)
             if isinstance(part, Read) and part.buffer == self.array
         }
         if len(reads) > 1:
@@ -115,35 +119,35 @@ class Pad(Step):
         (read,) = reads
         return read
 
-    def place(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Place | None:
+    def span(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Span | None:
         """Return how axes move a place; None: they do not."""
         first, pivot = at, None
         size: Dim = 1
-        for one in symbols(at):
-            if one.name not in axes:
+        for axis in symbols(at):
+            if axis.name not in axes:
                 continue
-            step, length = substitute(at, {one.name: one + 1}) - at, extent(one)
+            step, length = substitute(at, {axis.name: axis + 1}) - at, extent(axis)
             if not isinstance(step, int):
-                raise self.refuse(f"{self.array} is not read along {one} in equal steps: at {at}")
+                raise self.refuse(f"{self.array} is not read along {axis} in equal steps: at {at}")
             if any(s.name in nest.loops for s in symbols(length)):
-                raise self.refuse(f"the size of {one}, {length}, depends on other loops")
-            first = substitute(first, {one.name: 0 if step > 0 else length - 1})
+                raise self.refuse(f"the size of {axis}, {length}, depends on other loops")
+            first = substitute(first, {axis.name: 0 if step > 0 else length - 1})
             size = size + abs(step) * (length - 1)
             if abs(step) == 1 and pivot is None:
-                pivot = one
+                pivot = axis
         if first == at:
             return None
         if pivot is None:
             raise self.refuse(f"neighbours along no axis are neighbours in {self.array}")
-        return _Place(first, at - first, size, pivot)
+        return _Span(first, at - first, size, pivot)
 
-    def own(self, nest: Nest, places: list[_Place | None]) -> list[tuple[_Place, Symbol]]:
+    def own(self, nest: Nest, spans: list[_Span | None]) -> list[tuple[_Span, Symbol]]:
         """Return the places that the copy has, each with an axis for it."""
-        moved = [place for place in places if place is not None]
-        names = copied([place.pivot.name for place in moved], self.into)
+        moved = [span for span in spans if span is not None]
+        names = copied([span.pivot.name for span in moved], self.into)
         return [
-            (place, self.named(nest, name, place.size))
-            for place, name in zip(moved, names, strict=True)
+            (span, self.named(nest, name, span.size))
+            for span, name in zip(moved, names, strict=True)
         ]
 
     def parts(
@@ -158,23 +162,25 @@ class Pad(Step):
                 for part in term.parts:
                     yield from self.parts(part, values, inside, changing)
 
-    def copy(self, own: list[tuple[_Place, Symbol]], value: Term, *, top: bool) -> Block:
+    def copy(self, own: list[tuple[_Span, Symbol]], value: Term, *, top: bool) -> Block:
         """Return the local, and the loops that fill it."""
-        shape = tuple(place.size for place, _ in own)
+        shape = tuple(span.size for span, _ in own)
         space: Space = "memory" if top else "scratch"
         body: Statement = Set(self.into, tuple(axis for _, axis in own), value)
-        for place, axis in reversed(own):
-            body = Loop(axis, place.size, (body,))
+        for span, axis in reversed(own):
+            body = Loop(axis, span.size, (body,))
         return Local(self.into, TensorType(value.dtype, shape), space), body
 
     def reading(self, loop: Loop, term: Term, index: Shape) -> Loop:
         """Return the loop with the copy read in place of the array."""
         copy = Read(self.into, index, term.dtype)
 
-        def change(one: Statement) -> Statement:
-            if not isinstance(one, Set):
-                return one
-            return replace(one, term=exchanged(one.term, lambda x: copy if x == term else None))
+        def change(statement: Statement) -> Statement:
+            if not isinstance(statement, Set):
+                return statement
+            return replace(
+                statement, term=exchanged(statement.term, lambda x: copy if x == term else None)
+            )
 
         (changed,) = mapped((loop,), change)
         assert isinstance(changed, Loop)

@@ -55,20 +55,20 @@ class Reuse(Step):
                 f"{self.output} is {types[self.output].dtype}, and {self.array} is "
                 f"{local.type.dtype}"
             )
-        made, axes = self.last(nest)
+        write, axes = self.last(nest)
         ends = (*types[self.output].shape, *(extent(axis) for axis in axes))
         names = [axis.name for axis in axes]
 
         def moved(index: Shape) -> Shape:
             """Return where in the output an element of the local is."""
             values = dict(zip(names, index, strict=True))
-            return tuple(substitute(dim, values) for dim in made.index)
+            return tuple(substitute(dim, values) for dim in write.index)
 
-        for one in accesses(nest.body):
-            if one.name == self.array and one.index is None:
+        for access in accesses(nest.body):
+            if access.name == self.array and access.index is None:
                 raise self.refuse(f"{self.array} is looked up")
-            if one.name == self.array and not all(
-                map(within, (*moved(one.index or ()), *(one.index or ())), ends)
+            if access.name == self.array and not all(
+                map(within, (*moved(access.index or ()), *(access.index or ())), ends)
             ):
                 raise self.refuse(f"{self.array} may have more elements than {self.output}")
         return self.exchanged(nest, moved)
@@ -81,14 +81,14 @@ class Reuse(Step):
                 return Read(self.output, moved(term.index), term.dtype)
             return None
 
-        def change(one: Statement) -> Statement | Block:
-            if isinstance(one, Local) and one.name == self.array:
+        def change(statement: Statement) -> Statement | Block:
+            if isinstance(statement, Local) and statement.name == self.array:
                 return ()
-            if not isinstance(one, Set):
-                return one
-            if one.name == self.array:
-                one = replace(one, name=self.output, index=moved(one.index))
-            return replace(one, term=exchanged(one.term, at_output))
+            if not isinstance(statement, Set):
+                return statement
+            if statement.name == self.array:
+                statement = replace(statement, name=self.output, index=moved(statement.index))
+            return replace(statement, term=exchanged(statement.term, at_output))
 
         return with_body(nest, mapped(nest.body, change))
 
@@ -97,38 +97,38 @@ class Reuse(Step):
 
         Nothing needs the local after it, and no two elements go to one of the output.
         """
-        uses = [one for one in accesses(nest.body) if one.name == self.output]
+        uses = [access for access in accesses(nest.body) if access.name == self.output]
         if len(uses) != 1 or uses[0].how != "=":
             raise self.refuse(f"{self.output} is not only written, and at one place")
-        made = uses[0].statement
-        reads = [one for one in accesses((made,)) if one.name == self.array]
-        indices = {one.index for one in reads}
+        write = uses[0].statement
+        reads = [access for access in accesses((write,)) if access.name == self.array]
+        indices = {read.index for read in reads}
         if len(indices) != 1:
             raise self.refuse(f"{self.output} is not made of one element of {self.array}")
         index = indices.pop()
-        axes = [place for place in index or () if isinstance(place, Symbol)]
+        axes = [dim for dim in index or () if isinstance(dim, Symbol)]
         if index is None or len({*axes}) != len(index) or not axes:
             raise self.refuse(f"where {self.output} reads {self.array} is not a place of loops")
         block = self.block(nest)
-        loops = [one for one in block if self.array in arrays_in((one,))]
+        loops = [statement for statement in block if self.array in arrays_in((statement,))]
         whole = loops[-1]
-        inside = [one for one in accesses((whole,)) if one.name == self.array]
-        if not isinstance(whole, Loop) or len(inside) != len(reads) or inside[0].statement != made:
+        inside = [access for access in accesses((whole,)) if access.name == self.array]
+        if not isinstance(whole, Loop) or len(inside) != len(reads) or inside[0].statement != write:
             raise self.refuse(f"{self.array} is needed when {self.output} is written")
-        own = {whole.name, *(one.name for one in walk(whole.body) if isinstance(one, Loop))}
+        own = {whole.name, *(inner.name for inner in walk(whole.body) if isinstance(inner, Loop))}
         outer = around(nest, whole.name)
-        is_plain = not any(isinstance(one, When) for one in walk(whole.body))
+        is_plain = not any(isinstance(inner, When) for inner in walk(whole.body))
         if own != {axis.name for axis in axes} or not is_plain:
             raise self.refuse(f"the loops that write {self.output} are not those of {self.array}")
-        self.check_apart(nest, uses[0], [*(one.axis for one in outer), *axes])
-        return made, axes
+        self.check_apart(nest, uses[0], [*(loop.axis for loop in outer), *axes])
+        return write, axes
 
-    def check_apart(self, nest: Nest, made: Access, axes: list[Symbol]) -> None:
+    def check_apart(self, nest: Nest, write: Access, axes: list[Symbol]) -> None:
         """Refuse axes that do not tell the output's elements apart."""
         fixed: set[str] = set()
-        used = {symbol.name for place in made.index or () for symbol in symbols(place)}
+        used = {symbol.name for dim in write.index or () for symbol in symbols(dim)}
         for axis in axes:
-            if axis.name not in used or not apart(nest, made, made, axis, fixed):
+            if axis.name not in used or not apart(nest, write, write, axis, fixed):
                 raise self.refuse(f"{axis} does not tell the elements of {self.output} apart")
             fixed.add(axis.name)
 
@@ -136,15 +136,15 @@ class Reuse(Step):
         """Return the block that the local stands in."""
 
         def search(block: Block) -> Block | None:
-            for one in block:
-                if one == nest.locals[self.array]:
+            for statement in block:
+                if statement == nest.locals[self.array]:
                     return block
-                if isinstance(one, (Loop, When)):
-                    found = search(one.body)
-                    if found is not None:
-                        return found
+                if isinstance(statement, (Loop, When)):
+                    block_inside = search(statement.body)
+                    if block_inside is not None:
+                        return block_inside
             return None
 
-        found = search(nest.body)
-        assert found is not None
-        return found
+        block = search(nest.body)
+        assert block is not None
+        return block

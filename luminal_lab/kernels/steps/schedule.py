@@ -78,10 +78,10 @@ class Schedule(Displayed):
 
     def nests(self, nest: Nest) -> list[Nest]:
         """Return the nest before the first step, and after each."""
-        found = [nest]
+        nests = [nest]
         for step in self.steps:
-            found.append(step.apply(found[-1]))
-        return found
+            nests.append(step.apply(nests[-1]))
+        return nests
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -162,18 +162,18 @@ class Handle(str):
     @property
     def is_loops(self) -> bool:
         """Whether nothing but loops stands in the loop, arrays of its own aside."""
-        return all(isinstance(one, (Local, Loop)) for one in self.loop.body)
+        return all(isinstance(statement, (Local, Loop)) for statement in self.loop.body)
 
     @property
     def inner(self) -> list[Handle]:
         """The loop, and those that stand right inside each other in it."""
-        return [Handle(one.name, self.scheduling) for one in perfect(self.loop)]
+        return [Handle(loop.name, self.scheduling) for loop in perfect(self.loop)]
 
     @property
     def parts(self) -> list[Handle]:
         """The loops that stand in the loop's body."""
         return [
-            Handle(one.name, self.scheduling) for one in self.loop.body if isinstance(one, Loop)
+            Handle(loop.name, self.scheduling) for loop in self.loop.body if isinstance(loop, Loop)
         ]
 
 
@@ -263,7 +263,9 @@ class Scheduling:
         def step(*names: str) -> Step:
             return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
 
-        self.for_each(step, [one for one in names if not where_allowed or self.allows(step(one))])
+        self.for_each(
+            step, [name for name in names if not where_allowed or self.allows(step(name))]
+        )
 
     def simd(self, *others: str) -> None:
         """Leave innermost loops to vectors, as far as that is allowed, but for some."""
@@ -284,13 +286,15 @@ class Scheduling:
     def reorder(self, wanted: Sequence[str]) -> None:
         """Bring loops that are right inside each other into an order, by the shortest step."""
         first = next(name for name in self.nest.loops if name in wanted)
-        now = [one.name for one in perfect(self.nest.loops[first])][: len(wanted)]
+        now = [loop.name for loop in perfect(self.nest.loops[first])][: len(wanted)]
         same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
         if same is None:
             return
         now, left = now[same:], list(wanted[same:])
         count = next(
-            n for n in range(len(left)) if left[n:] == [one for one in now if one not in left[:n]]
+            n
+            for n in range(len(left))
+            if left[n:] == [name for name in now if name not in left[:n]]
         )
         # The outermost loop that moves is named, as the step goes no further out.
         step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
@@ -298,7 +302,7 @@ class Scheduling:
             self.do(step)
             return
         for name in reversed(left[:count]):
-            now = [one.name for one in perfect(self.nest.loops[now[0]])]
+            now = [loop.name for loop in perfect(self.nest.loops[now[0]])]
             if name != now[0]:
                 self.do(Reorder((name, now[0])))
                 now[0] = name
@@ -366,7 +370,7 @@ class Scheduling:
     @property
     def tops(self) -> list[Handle]:
         """The loops that stand in no other."""
-        return [Handle(one.name, self) for one in self.nest.body if isinstance(one, Loop)]
+        return [Handle(loop.name, self) for loop in self.nest.body if isinstance(loop, Loop)]
 
     @property
     def loops(self) -> list[Handle]:
@@ -377,7 +381,7 @@ class Scheduling:
         """Refuse what some step has made other loops of."""
         born = name.born if isinstance(name, Handle) and name.scheduling is self else None
         since = next((at for at, nest in enumerate(self.nests) if nest is born), None)
-        if since is None and any(one.partition(".")[0] == name for one in self.nest.loops):
+        if since is None and any(loop.partition(".")[0] == name for loop in self.nest.loops):
             return  # an axis, which stands for its levels
         if born is not None and since is None:
             raise ScheduleError(f"{step or name}: {name} is gone: what made it was taken back")
@@ -396,8 +400,8 @@ class Scheduling:
 
 def consumed(told: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
     """Return the error that says which step has made other loops of one."""
-    made = [one for one in after.names if one not in before.names]
-    hint = f"it made {', '.join(sorted(made))}" if made else "name it before that step"
+    new_names = [name for name in after.names if name not in before.names]
+    hint = f"it made {', '.join(sorted(new_names))}" if new_names else "name it before that step"
     return ScheduleError(f"{told}{name} is gone: `{by}` consumed it", hint=hint)
 
 
@@ -407,10 +411,10 @@ def chosen(
     """Return what a plan makes of a kernel with open numbers that somebody asks for."""
     if asked:
         plan(NO_CHOICES).choices.check(asked, kernel)
-    made = plan(asked)
-    if not asked.items() <= made.choices.values.items():
-        raise misfit(kernel, asked, made.why or "its plan refuses it")
-    return made
+    scheduling = plan(asked)
+    if not asked.items() <= scheduling.choices.values.items():
+        raise misfit(kernel, asked, scheduling.why or "its plan refuses it")
+    return scheduling
 
 
 class Attempt:

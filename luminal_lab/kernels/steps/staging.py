@@ -61,20 +61,24 @@ class Stage(Step):
         for axis in axes:
             if axis.name not in axes_in(loop.body):
                 raise self.refuse(f"{axis.name} is not in {loop.name}")
-        index = self.place(nest, loop, axes)
+        index = self.index(nest, loop, axes)
         dtype = nest.types[self.array].dtype
         own: Shape = tuple(axis.axis for axis in axes)
 
-        def read(one: Term) -> Term | None:
-            if isinstance(one, Read) and one.buffer == self.array:
+        def read(term: Term) -> Term | None:
+            if isinstance(term, Read) and term.buffer == self.array:
                 return Read(self.into, own, dtype)
             return None
 
-        def change(one: Statement) -> Statement:
-            if not isinstance(one, Set):
-                return one
-            name, at = (self.into, own) if one.name == self.array else (one.name, one.index)
-            return Set(name, at, exchanged(one.term, read), one.how)
+        def change(statement: Statement) -> Statement:
+            if not isinstance(statement, Set):
+                return statement
+            name, at = (
+                (self.into, own)
+                if statement.name == self.array
+                else (statement.name, statement.index)
+            )
+            return Set(name, at, exchanged(statement.term, read), statement.how)
 
         changed = mapped((loop,), change)
         shape = tuple(extent(axis.axis) for axis in axes)
@@ -84,32 +88,30 @@ class Stage(Step):
         local = Local(self.into, TensorType(dtype, shape), space)
         return replaced_loop(nest, loop.name, (local, there, *changed, back))
 
-    def place(self, nest: Nest, loop: Loop, axes: list[Loop]) -> Shape:
+    def index(self, nest: Nest, loop: Loop, axes: list[Loop]) -> Shape:
         """Return where the array is read and written, which must be one place for the axes."""
-        found = [one for one in accesses(loop.body) if one.name == self.array]
-        if not found:
+        uses = [access for access in accesses(loop.body) if access.name == self.array]
+        if not uses:
             raise self.refuse(f"{loop.name} has no {self.array} in it")
         if self.array in private(loop.body):
             raise self.refuse(f"{self.array} is made anew in {loop.name}")
-        places = {one.index for one in found}
-        if None in places:
+        indices = {use.index for use in uses}
+        if None in indices:
             raise self.refuse(f"{self.array} is looked up there")
-        if len(places) > 1:
-            shown = " and ".join(
-                sorted(_at(self.array, place) for place in places if place is not None)
-            )
+        if len(indices) > 1:
+            shown = " and ".join(sorted(_at(self.array, at) for at in indices if at is not None))
             raise self.refuse(f"it is used at {shown}: one copy cannot be both")
-        (index,) = places
+        (index,) = indices
         assert index is not None
-        outside = {one.name for one in around(nest, loop.name)}
+        outside = {outer.name for outer in around(nest, loop.name)}
         allowed = outside | {axis.name for axis in axes} | set(nest.dims)
         for axis in axes:
             left = {s.name for s in symbols(axis.size)} - outside - set(nest.dims)
             if left:
                 raise self.refuse(f"the size of {axis.name} depends on {', '.join(sorted(left))}")
-            if not apart(nest, found[0], found[0], axis.axis, outside):
+            if not apart(nest, uses[0], uses[0], axis.axis, outside):
                 raise self.refuse(f"{axis.name} does not tell the elements of {self.array} apart")
-        left = {s.name for place in index for s in symbols(place)} - allowed
+        left = {s.name for dim in index for s in symbols(dim)} - allowed
         if left:
             raise self.refuse(f"where it is used depends on {', '.join(sorted(left))}, too")
         return index
@@ -123,17 +125,17 @@ class Stage(Step):
             own_name = part(name, "end" if is_back else "start")
             values[axis.name] = self.named(nest, own_name, extent(axis.axis))
         own: Shape = tuple(values[axis.name] for axis in axes)
-        there: Shape = tuple(substitute(place, values) for place in index)
-        made: Statement
+        there: Shape = tuple(substitute(dim, values) for dim in index)
+        statement: Statement
         if is_back:
-            made = Set(self.array, there, Read(self.into, own, dtype))
+            statement = Set(self.array, there, Read(self.into, own, dtype))
         else:
-            made = Set(self.into, own, Read(self.array, there, dtype))
+            statement = Set(self.into, own, Read(self.array, there, dtype))
         for axis in reversed(axes):
             new = values[axis.name]
             assert not isinstance(new, int)
-            made = replace(axis, axis=new, body=(made,), kind="for")  # type: ignore[arg-type]
-        return made
+            statement = replace(axis, axis=new, body=(statement,), kind="for")  # type: ignore[arg-type]
+        return statement
 
 
 @dataclass(frozen=True)

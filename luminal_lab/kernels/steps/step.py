@@ -122,8 +122,8 @@ class Step:
 
     def distinct(self, names: list[str]) -> list[str]:
         """Return what the loops are called that the step makes, if no two are called alike."""
-        for place, name in enumerate(names):
-            if name in names[:place]:
+        for position, name in enumerate(names):
+            if name in names[:position]:
                 raise self.refuse(
                     f"it would make two loops called {name}", "say each word and each axis once"
                 )
@@ -138,19 +138,19 @@ class Step:
         left = set(names)
         if len(left) != len(names) or len(names) < 2:
             raise self.refuse("it takes two loops or more, each of them once")
-        found = [next(loop for loop in nest.loops.values() if loop.name in left)]
-        left.remove(found[0].name)
+        chain = [next(loop for loop in nest.loops.values() if loop.name in left)]
+        left.remove(chain[0].name)
         while left:
-            inner = self.inside(found[-1])
+            inner = self.inside(chain[-1])
             if inner.name not in left and not others:
                 raise self.refuse(
-                    f"in {found[-1].name} there is {inner.name}",
+                    f"in {chain[-1].name} there is {inner.name}",
                     f"it takes loops that stand right inside each other: name {inner.name}, too",
                 )
-            found.append(inner)
+            chain.append(inner)
             left.discard(inner.name)
-        assert {*loops} <= {*found}
-        return found
+        assert {*loops} <= {*chain}
+        return chain
 
     def expanded(self, nest: Nest, names: Sequence[str], within: Loop | None = None) -> list[str]:
         """Return names of loops; an axis alone stands for its levels that are not named, in order.
@@ -159,16 +159,16 @@ class Step:
         """
         inside = nest.loops if within is None else {within.name, *axes_in(within.body)}
         there = [name for name in nest.loops if name in inside]
-        found: list[str] = []
+        expanded: list[str] = []
         for name in names:
-            own = [one for one in there if one.partition(".")[0] == name and one not in names]
-            found += [name] if name in nest.names or not own else own
-        return found
+            own = [loop for loop in there if loop.partition(".")[0] == name and loop not in names]
+            expanded += [name] if name in nest.names or not own else own
+        return expanded
 
     def inside(self, loop: Loop) -> Loop:
         """Return the only loop that a loop's body is, or say that there is more."""
         if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
-            what = ", ".join(_kind(one) for one in loop.body)
+            what = ", ".join(_kind(statement) for statement in loop.body)
             raise self.refuse(
                 f"the body of {loop.name} is not one loop but {what}",
                 f"fission {loop.name} takes it apart",
@@ -252,8 +252,8 @@ def _kinds(cls: type[Step]) -> dict[str, str]:
     }
 
 
-def _kind(one: Statement) -> str:
-    match one:
+def _kind(statement: Statement) -> str:
+    match statement:
         case Loop(axis=axis):
             return f"loop {axis}"
         case When():
@@ -263,7 +263,7 @@ def _kind(one: Statement) -> str:
         case Fetch(name=name):
             return f"a fetch of {name}"
         case _:
-            return f"an assignment to {one.name}"
+            return f"an assignment to {statement.name}"
 
 
 def without_comment(line: str) -> str:
@@ -296,8 +296,8 @@ def parse_step(text: str) -> Step:
         )
     pattern = re.escape(cls.form).replace(r"\[", "(?:").replace(r"\]", ")?")
     pattern = re.sub(r"\\\{(\w+)\\\}", _group, pattern).replace(r"\ ", r"\s+")
-    found = re.fullmatch(pattern, text.strip())
-    if not found:
+    match = re.fullmatch(pattern, text.strip())
+    if not match:
         raise ParseError(
             "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
         )
@@ -305,7 +305,7 @@ def parse_step(text: str) -> Step:
     return cls(
         **{
             name: _value(cls, name, kinds[name], value, text)
-            for name, value in found.groupdict().items()
+            for name, value in match.groupdict().items()
             if value is not None
         }
     )
@@ -334,11 +334,11 @@ def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:
 # -- changing one loop -----------------------------------------------------------------------------
 
 
-def replaced_loop(nest: Nest, name: str, made: Statement | Block) -> Nest:
+def replaced_loop(nest: Nest, name: str, replacement: Statement | Block) -> Nest:
     """Return a nest with other statements in the place of a loop."""
 
-    def change(one: Statement) -> Statement | Block:
-        return made if isinstance(one, Loop) and one.name == name else one
+    def change(statement: Statement) -> Statement | Block:
+        return replacement if isinstance(statement, Loop) and statement.name == name else statement
 
     return with_body(nest, mapped(nest.body, change))
 
@@ -352,13 +352,15 @@ def around(nest: Nest, name: str) -> list[Loop]:
     """Return the loops around the one of that name, the outermost first."""
 
     def search(block: Block, path: list[Loop]) -> list[Loop] | None:
-        for one in block:
-            if isinstance(one, Loop) and one.name == name:
+        for statement in block:
+            if isinstance(statement, Loop) and statement.name == name:
                 return path
-            if isinstance(one, (Loop, When)):
-                found = search(one.body, [*path, one] if isinstance(one, Loop) else path)
-                if found is not None:
-                    return found
+            if isinstance(statement, (Loop, When)):
+                outer = search(
+                    statement.body, [*path, statement] if isinstance(statement, Loop) else path
+                )
+                if outer is not None:
+                    return outer
         return None
 
     return search(nest.body, []) or []
@@ -369,33 +371,33 @@ def around(nest: Nest, name: str) -> list[Loop]:
 
 def private(block: Block) -> set[str]:
     """Return the arrays that are made in a block, anew in each iteration."""
-    return {one.name for one in walk(block) if isinstance(one, Local)}
+    return {statement.name for statement in walk(block) if isinstance(statement, Local)}
 
 
 def meetings(first: Block, second: Block) -> Iterator[tuple[Access, Access]]:
     """Yield the accesses of two blocks that may meet in one element, one of them a write."""
     own = private(first) | private(second)
     theirs = [access for access in accesses(second) if access.name not in own]
-    for one in accesses(first):
-        if one.name in own:
+    for access in accesses(first):
+        if access.name in own:
             continue
         for other in theirs:
-            if one.name == other.name and (one.how != "read" or other.how != "read"):
-                yield one, other
+            if access.name == other.name and (access.how != "read" or other.how != "read"):
+                yield access, other
 
 
-def apart(nest: Nest, one: Access, other: Access, axis: Symbol, fixed: set[str]) -> bool:
+def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[str]) -> bool:
     """Return whether two accesses of an array meet only in one iteration of an axis.
 
     Axes in `fixed` are around both and have one value in both; all others may differ.
     """
-    if one.index is None or other.index is None:
+    if access.index is None or other.index is None:
         return False
-    shape = nest.types[one.name].shape
+    shape = nest.types[access.name].shape
     # A position along one axis, or along neighbouring ones as if they were one.
     return any(
         _apart(
-            row_major(shape[first:end], one.index[first:end]),
+            row_major(shape[first:end], access.index[first:end]),
             row_major(shape[first:end], other.index[first:end]),
             axis,
             fixed,
@@ -449,8 +451,8 @@ def _is_within(dim: Dim, limit: int) -> bool:
     return low is not None and high is not None and -limit < low and high < limit
 
 
-def _step(place: Dim, axis: Symbol) -> Dim:
-    return substitute(place, {axis.name: axis + 1}) - place
+def _step(dim: Dim, axis: Symbol) -> Dim:
+    return substitute(dim, {axis.name: axis + 1}) - dim
 
 
 def within(index: Dim, size: Dim) -> bool:

@@ -19,7 +19,7 @@ class _Same:
     """What an array had at a place before the iteration."""
 
     name: str
-    place: Shape
+    index: Shape
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,14 @@ class Stop(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        found = [one for one in walk(loop.body) if isinstance(one, Set) and one.name == self.scores]
-        if self.scores not in private(loop.body) or not found:
+        writes = [
+            statement
+            for statement in walk(loop.body)
+            if isinstance(statement, Set) and statement.name == self.scores
+        ]
+        if self.scores not in private(loop.body) or not writes:
             raise self.refuse(f"{loop.name} makes no {self.scores} anew in each iteration")
-        first = found[0]
+        first = writes[0]
         self.check(loop.body, first, private(loop.body))
         ahead = self.ahead(first.term)
         for axis in _axes_around(loop, first):
@@ -56,7 +60,7 @@ class Stop(Step):
         rest = substitute(ahead, {loop.name: 0})
         if not isinstance(step, int) or step < 1 or loop.axis in symbols(rest):
             raise self.refuse(f"what is hidden does not grow with {loop.name}")
-        known = {one.name for one in around(nest, loop.name)} | set(nest.dims)
+        known = {outer.name for outer in around(nest, loop.name)} | set(nest.dims)
         left = {s.name for s in symbols(rest)} - known
         if left:
             raise self.refuse(f"what is hidden depends on {', '.join(sorted(left))}")
@@ -71,7 +75,7 @@ class Stop(Step):
         """Return an index expression that is above 0 where a score is -inf."""
         match term:
             case Apply(op=Where(), args=(Apply(op=LessThan(), args=(a, b)), yes, no)):
-                left, right = _place(a), _place(b)
+                left, right = _position(a), _position(b)
                 if left is not None and right is not None and _is_hidden(yes):
                     return right - left
                 if left is not None and right is not None and _is_hidden(no):
@@ -83,21 +87,21 @@ class Stop(Step):
     def check(self, block: Block, first: Set, own: set[str]) -> None:
         """Refuse a block that changes something when all scores are -inf."""
         known: dict[str, object] = {}
-        for one in walk(block):
-            if isinstance(one, Set):
-                value = -float("inf") if one is first else _value(one.term, known, own)
-                if one.how == "=" and one.name in own:
-                    known[one.name] = value
+        for statement in walk(block):
+            if isinstance(statement, Set):
+                value = -float("inf") if statement is first else _value(statement.term, known, own)
+                if statement.how == "=" and statement.name in own:
+                    known[statement.name] = value
                     continue
                 as_before = {
-                    "=": value == _Same(one.name, one.index),
+                    "=": value == _Same(statement.name, statement.index),
                     "+=": value == 0.0,
                     "max=": value == -float("inf"),
-                }[one.how]
-                if not as_before and one.name in own:
-                    known[one.name] = None
+                }[statement.how]
+                if not as_before and statement.name in own:
+                    known[statement.name] = None
                 elif not as_before:
-                    raise self.refuse(f"{one.name} changes where all {self.scores} are -inf")
+                    raise self.refuse(f"{statement.name} changes where all {self.scores} are -inf")
 
 
 def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
@@ -110,8 +114,12 @@ def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
         case Guarded(term=inner):
             return 0.0 if _value(inner, known, own) == 0.0 else None
         case Apply(op=Exp2(), args=(x,)):
-            found = _value(x, known, own)
-            return {0.0: 1.0, -float("inf"): 0.0}.get(found) if isinstance(found, float) else None
+            exponent = _value(x, known, own)
+            return (
+                {0.0: 1.0, -float("inf"): 0.0}.get(exponent)
+                if isinstance(exponent, float)
+                else None
+            )
         case Apply(op=Mul(), args=(a, b)):
             return _times(_value(a, known, own), _value(b, known, own))
         case Apply(op=Add(), args=(a, Apply(op=Mul(), args=(b, Number(value=-1))))):
@@ -135,7 +143,7 @@ def _times(a: object, b: object) -> object:
     return None
 
 
-def _place(term: Term) -> Dim | None:
+def _position(term: Term) -> Dim | None:
     """Return the index that a term is."""
     match term:
         case Count(at=at):
@@ -143,7 +151,7 @@ def _place(term: Term) -> Dim | None:
         case Number(value=int() as value):
             return value
         case Apply(op=Add(), args=(a, b)):
-            left, right = _place(a), _place(b)
+            left, right = _position(a), _position(b)
             return None if left is None or right is None else left + right
         case _:
             return None
@@ -161,14 +169,14 @@ def _axes_around(loop: Loop, statement: Set) -> list[Symbol]:
     """Return the axes between a loop and a statement in it."""
 
     def search(block: Block, path: list[Symbol]) -> list[Symbol] | None:
-        for one in block:
-            if one is statement:
+        for inner in block:
+            if inner is statement:
                 return path
-            if isinstance(one, (Loop, When)):
-                more = [one.axis] if isinstance(one, Loop) else []
-                found = search(one.body, [*path, *more])
-                if found is not None:
-                    return found
+            if isinstance(inner, (Loop, When)):
+                more = [inner.axis] if isinstance(inner, Loop) else []
+                path_inside = search(inner.body, [*path, *more])
+                if path_inside is not None:
+                    return path_inside
         return None
 
     return search(loop.body, []) or []

@@ -48,8 +48,8 @@ class Partial(Step):
         local = self.find_local(nest, self.array)
         if self.into in nest.names:
             raise self.refuse(f"there is a {self.into} already", "give another name behind as")
-        uses = [one for one in accesses(loop.body) if one.name == self.array]
-        hows = {one.how for one in uses}
+        uses = [access for access in accesses(loop.body) if access.name == self.array]
+        hows = {use.how for use in uses}
         if len(hows) != 1 or not hows <= {"+=", "max="}:
             raise self.refuse(
                 f"{loop.name} does more with {self.array} than adding to it",
@@ -61,10 +61,10 @@ class Partial(Step):
         last = self.named(nest, f"{self.into}.end", extent(loop.axis))
         own = f"{self.into}_own"
 
-        def change(one: Statement) -> Statement:
-            if isinstance(one, Set) and one.name == self.array:
-                return replace(one, name=own)
-            return one
+        def change(statement: Statement) -> Statement:
+            if isinstance(statement, Set) and statement.name == self.array:
+                return replace(statement, name=own)
+            return statement
 
         def each(
             name: str, word: str, index: Shape, how: How, term: Callable[[Shape], Term]
@@ -72,12 +72,12 @@ class Partial(Step):
             """Return an assignment for each element of the array."""
             sizes = enumerate(local.type.shape)
             axes = [
-                self.named(nest, f"{self.into}_{word}.axis{place}", size) for place, size in sizes
+                self.named(nest, f"{self.into}_{word}.axis{axis}", size) for axis, size in sizes
             ]
-            one: Statement = Set(name, (*index, *axes), term(tuple(axes)), how)
+            statement: Statement = Set(name, (*index, *axes), term(tuple(axes)), how)
             for axis in reversed(axes):
-                one = Loop(axis, extent(axis), (one,))
-            return one
+                statement = Loop(axis, extent(axis), (statement,))
+            return statement
 
         size = size_of(shape)
         space: Space = "scratch" if around(nest, loop.name) else "memory"
@@ -91,7 +91,7 @@ class Partial(Step):
             *mapped(loop.body, change),
             each(self.into, "kept", (loop.axis,), "=", lambda at: Read(own, at, dtype)),
         )
-        made = (
+        statements = (
             Local(self.into, TensorType(dtype, shape), space),
             replace(loop, body=body),
             Loop(
@@ -100,7 +100,7 @@ class Partial(Step):
                 (each(self.array, "end", (), how, lambda at: Read(self.into, (last, *at), dtype)),),
             ),
         )
-        return replaced_loop(nest, loop.name, made)
+        return replaced_loop(nest, loop.name, statements)
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ class Lanes(Step):
         count = extent(loop.axis)
         if not isinstance(count, int):
             raise self.refuse(f"the size of {loop.name}, {count}, is not known before it runs")
-        inside = [one for one in accesses(loop.body) if one.name == self.array]
-        uses = [one for one in accesses(outer.body) if one.name == self.array]
-        hows = {one.how for one in uses}
+        inside = [access for access in accesses(loop.body) if access.name == self.array]
+        uses = [access for access in accesses(outer.body) if access.name == self.array]
+        hows = {use.how for use in uses}
         if len(inside) != len(uses) or len(hows) != 1 or not hows <= {"+=", "max="}:
             raise self.refuse(f"{outer.name} does more with {self.array} than adding to it there")
         how: How = "+=" if "+=" in hows else "max="
@@ -143,15 +143,15 @@ class Lanes(Step):
         start = Number(0 if how == "+=" else least(dtype), dtype)
         first, last = (self.named(nest, f"{self.into}.{word}", count) for word in ("start", "end"))
 
-        def change(one: Statement) -> Statement:
-            if isinstance(one, Set) and one.name == self.array:
-                return replace(one, name=self.into, index=(loop.axis,))
-            return one
+        def change(statement: Statement) -> Statement:
+            if isinstance(statement, Set) and statement.name == self.array:
+                return replace(statement, name=self.into, index=(loop.axis,))
+            return statement
 
-        made = (
+        statements = (
             Local(self.into, TensorType(dtype, (count,)), "scratch"),
             Loop(first, count, (Set(self.into, (first,), start),)),
             *mapped((outer,), change),
             Loop(last, count, (Set(self.array, (), Read(self.into, (last,), dtype), how),)),
         )
-        return replaced_loop(nest, outer.name, made)
+        return replaced_loop(nest, outer.name, statements)

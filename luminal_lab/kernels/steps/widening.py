@@ -47,19 +47,19 @@ class Widen(Step):
         def index(old: Shape) -> Shape:
             return (*old[: self.axes], row_major(shape[self.axes :], old[self.axes :]))
 
-        def term(one: Term) -> Term | None:
-            if isinstance(one, Read) and one.buffer == self.array:
-                return Read(self.array, index(one.index), one.dtype)
+        def term(term: Term) -> Term | None:
+            if isinstance(term, Read) and term.buffer == self.array:
+                return Read(self.array, index(term.index), term.dtype)
             return None
 
-        def change(one: Statement) -> Statement:
-            match one:
+        def change(statement: Statement) -> Statement:
+            match statement:
                 case Local(name=name) if name == self.array:
-                    return replace(one, type=TensorType(one.type.dtype, wide))
+                    return replace(statement, type=TensorType(statement.type.dtype, wide))
                 case Set():
-                    place = index(one.index) if one.name == self.array else one.index
-                    return replace(one, index=place, term=exchanged(one.term, term))
+                    at = index(statement.index) if statement.name == self.array else statement.index
+                    return replace(statement, index=at, term=exchanged(statement.term, term))
                 case _:
-                    return one
+                    return statement
 
         return with_body(nest, mapped(nest.body, change))
