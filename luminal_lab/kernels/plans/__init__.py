@@ -1,1 +1,1 @@
-"""Which steps a kernel gets unless somebody says otherwise."""
+"""The steps that a kernel gets by default."""

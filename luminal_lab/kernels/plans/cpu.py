@@ -1,10 +1,9 @@
-"""How kernels run on a CPU unless somebody says otherwise: short heuristics that choose steps.
+"""How kernels run on a CPU by default: short heuristics that choose steps.
 
-- Attention (cpu_attention.py), convolutions and other contractions (cpu_contraction.py) have plans
-  of their own.
-- What sums over rows far apart (columns) keeps a block of sums side by side.
-- Everything else shares outer loops as far as it may, and leaves inner ones to the compiler's
-  vector code.
+- Attention (cpu_attention.py), convolutions and other contractions (cpu_contraction.py) have their
+  own plans.
+- Sums over rows far apart (columns) keep a block of sums side by side.
+- Everything else shares outer loops where it may, and leaves inner loops to the compiler's vectors.
 - Tasks are blocks of the outermost loop, each with enough to do.
 """
 
@@ -36,23 +35,23 @@ from luminal_lab.kernels.steps.sums import Partial
 from luminal_lab.machines.machine import Machine
 
 WORK = Choice("task_work", 16384, 4096, 65536)
-"""How many elements a task should have to do at least."""
+"""The least number of elements that a task should handle."""
 SUM = Choice("task_sum", 65536, 16384, 262144)
-"""How many elements of a sum a task adds up by itself."""
+"""How many elements of a sum one task adds up."""
 FEW = 8
 """Below this many results, split the sums instead of giving each its own task."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
-"""How many sums there are side by side, where a sum is at least so long and its terms so cheap."""
+"""How many sums run side by side, if a sum is at least so long and its terms are so cheap."""
 LANES = 64
-"""How many sums may stand side by side for the sake of one."""
+"""The most sums that run side by side to speed up one."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
-"""How many sums stand side by side in a block."""
+"""How many sums a block has side by side."""
 TWICE = 2
-"""What is read more often has the time to fetch the next while it is read."""
+"""A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
-"""How many rows follow each other in a task that fetches the next while it computes one."""
+"""How many consecutive rows a task has that fetches the next row while it computes one."""
 SHORT = 32
-"""An inner loop with fewer iterations than this is made one with the loop around it."""
+"""An inner loop with fewer iterations than this is merged with the loop around it."""
 
 
 def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
@@ -95,7 +94,7 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
-    """Sum side by side where neighbours lie together, and what is summed lies apart."""
+    """Sum side by side where neighbouring sums are contiguous, and the terms of one sum are not."""
     nest, last = scheduling.nest, top.inner[-1]
     folds, term = summed(last.loop.body) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
@@ -110,13 +109,13 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
 
 
 def _sums(loop: Loop) -> list[Set]:
-    """Return what a loop adds to numbers."""
+    """Return the statements by which a loop adds to scalars."""
     sets = [s for s in loop.body if isinstance(s, Set)]
     return [s for s in sets if s.how != "=" and not s.index]
 
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
-    """Sum group by group where each so many elements share another (a scale, say)."""
+    """Sum group by group where groups of elements share a value (a scale, say)."""
     loop = summing.loop
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
@@ -132,7 +131,7 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:
-    """Keep several sums side by side where one alone would wait for itself."""
+    """Keep several sums side by side where a single sum would wait for its last addition."""
     body, sums = loop.loop.body, _sums(loop.loop)
     is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
     if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
@@ -141,7 +140,7 @@ def _lanes(scheduling: Scheduling, loop: Handle) -> None:
 
 
 def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
-    """Cut a loop so that its sums are some side by side; return the loop over blocks."""
+    """Cut a loop to run several partial sums side by side; return the loop over blocks."""
     block, own, *_ = scheduling.do(Cut(loop, scheduling.choose(SIDE))).loops
     for addition in sums:
         scheduling.lanes(addition.name, own, block, "lanes")
@@ -152,10 +151,10 @@ def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
 
 
 def _share_rows(scheduling: Scheduling) -> None:
-    """Let what is read of a row be read where it is made, while it is at hand."""
+    """Fuse loops to read the elements of a row where they are computed, while they are at hand."""
     for first in [loop for loop in scheduling.nest.loops.values() if isinstance(loop.body[0], Set)]:
         if first.name not in scheduling.nest.loops:
-            continue  # it was made one with another
+            continue  # it has been fused with another
         written = {use.name for use in accesses(first.body) if use.how == "="}
         rows = written & scheduling.nest.locals.keys()
         for second in list(scheduling.nest.loops.values()):
@@ -165,26 +164,26 @@ def _share_rows(scheduling: Scheduling) -> None:
 
 
 def _reuse(scheduling: Scheduling) -> None:
-    """Make rows of what is written right where it will be, if they lie together there."""
+    """Compute rows right in the output's memory, if they are contiguous there."""
     for output, _ in scheduling.nest.outputs:
         end = [use.statement for use in accesses(scheduling.nest.body) if use.name == output][-1]
         rows: list[str] = []
         for name, index in reads_of(end.term):
             if index == end.index and name not in scheduling.nest.locals:
-                return  # what is read there may have its memory, which saves more
+                return  # the array read there may share its memory, which saves more
             last = index[-1] if index else 0
             written = Read(output, end.index, end.term.dtype)
             if isinstance(last, Symbol) and stride(scheduling.nest, written, last.name) == 1:
                 rows.append(name)
         for row in rows:
             hows = {use.how for use in accesses(scheduling.nest.body) if use.name == row}
-            # Sums of columns are better off in an array of their own, which is small.
+            # Sums of columns are better off in a separate array, which is small.
             if row in scheduling.nest.locals and hows == {"=", "read"}:
                 scheduling.attempted(Reuse(output, row))
 
 
 def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
-    """Bring the next row near while one is computed, where rows come from memory.
+    """Fetch the next row while one is computed, where rows come from memory.
 
     The processor follows what is read in order by itself, but not while a row is read again and
     again, nor when what is computed takes long enough to do both at once.
@@ -219,7 +218,7 @@ def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
 
 
 def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> bool:
-    """Return whether an array is known to be no cache's, with a row that is small beside one."""
+    """Return whether an array is known to exceed the cache, with rows much smaller than one."""
     type = scheduling.nest.types[name]
     size, item = size_of(type.shape), type.dtype.itemsize
     if not isinstance(size, int) or 4 * size * item < machine.l3:
@@ -234,12 +233,12 @@ def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> 
 
 
 def _task(loop: str, size: int) -> tuple[Split, Parallel]:
-    """Return the steps that make tasks of so many iterations."""
+    """Return the steps that make tasks of `block` iterations."""
     return Split((loop,), (size,), ("task", "own")), Parallel((level(loop, "task"),))
 
 
 def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
-    """Cut an outermost loop into tasks, each with enough to do."""
+    """Cut an outermost loop into tasks, each with enough work."""
     while loop.inner[1:] and about(loop.inner[1].size) < SHORT:
         _, inner = loop.inner[:2]
         both = scheduling.join([loop, inner])
@@ -274,7 +273,7 @@ def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
 
 
 def _blocks(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
-    """Let tasks add up blocks of a sum of their own."""
+    """Let each task add up its own block of a sum."""
     sums = {use.name for use in accesses(loop.loop.body) if use.how in ("+=", "max=")}
     work = work_of(loop.loop.body)
     if len(sums) != 1 or at_most(loop.size) * work < 2 * SUM.values[0]:

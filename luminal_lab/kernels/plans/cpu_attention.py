@@ -1,4 +1,4 @@
-"""How attention runs on a CPU: rows of queries against blocks of keys, all of it in the caches.
+"""How attention runs on a CPU: rows of queries against blocks of keys, all within the caches.
 
 A task has some rows. For each block of keys their scores are a small product, their weights a few
 passes over the block, and the values that the weights mix another small product. Both products
@@ -24,11 +24,11 @@ from luminal_lab.kernels.steps.stopping import Stop
 from luminal_lab.machines.machine import Machine
 
 ROWS = Choice("rows", 96, 24, 48, 192)
-"""How many rows of queries a task has."""
+"""The number of rows of queries in a task."""
 HEIGHT = Choice("tile_rows", 6, 4, 8, 12)
-"""How many rows a tile of sums in registers has."""
+"""The number of rows in a tile of sums in registers."""
 SCORES = Level("tile", "i j"), Level("", "k"), Level("row", "i"), Level("own", "j")
-"""The tiles of scores, whose columns are cut where keys are copied."""
+"""The tiles of scores; the copying of keys cuts their columns."""
 
 
 def attention_plan(scheduling: Scheduling, machine: Machine) -> bool:
@@ -39,7 +39,7 @@ def attention_plan(scheduling: Scheduling, machine: Machine) -> bool:
     row = rows_last(scheduling, attention)
     lanes = machine.lanes(scheduling.nest.types[attention.mean].dtype.itemsize)
     _share_out(scheduling, [name for name in attention.path if name != row])
-    if row is None:  # rows that have keys of their own, or one row: what is read is read once
+    if row is None:  # each row has its own keys, or there is one row: each key is read once
         scheduling.attempted(Stage(attention.mean, attention.key, (attention.feature,), "mixed"))
     else:
         _together(scheduling, attention, row, lanes)
@@ -49,7 +49,7 @@ def attention_plan(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _share_out(scheduling: Scheduling, loops: list[str]) -> None:
-    """Make one loop of the outermost ones, as long as its iterations can be tasks."""
+    """Merge the outermost loops, as many as can run as tasks."""
     for count in range(len(loops), 0, -1):
         with scheduling.attempt() as attempt:
             scheduling.do(Parallel((scheduling.merge(loops[:count]),)))
@@ -60,7 +60,7 @@ def _share_out(scheduling: Scheduling, loops: list[str]) -> None:
 def _together(scheduling: Scheduling, attention: AttentionNest, row: Handle, lanes: int) -> None:
     """Schedule rows that have the same keys, some at a time."""
     block, rows, size = scheduling.loop(attention.block), scheduling.choose(ROWS), row.size
-    # A copy of all keys is only made where it is known that many rows read it.
+    # All keys are copied only if many rows are known to read them.
     is_shared = isinstance(size, int) and size > rows
     row = scheduling.do(Split((row,), (rows,), ("task", "own"))).loops[1]
     # for j.task: for j.own: (all of a row)   →   for j.task: … for block: for j_block.own: (a part)
@@ -133,7 +133,7 @@ def _score(scheduling: Scheduling, attention: AttentionNest, lanes: int, column:
     with scheduling.attempt() as attempt:
         in_registers(scheduling, (i_end,), (j_end,), lanes)
     if not attempt.held:
-        # What is not sums and products alone takes them from an array, and not from registers.
+        # Work other than sums and products reads them from an array, not from registers.
         tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
         in_registers(scheduling, (tile_i,), (tile_j,), lanes)
         scheduling.do(Unroll((i_end,)))
@@ -152,7 +152,7 @@ def _mix(
 
 
 def _is_plain(nest: Nest, array: str, row: str, column: str) -> bool:
-    """Return whether rows of floats lie right behind each other, so that no copy is better."""
+    """Return whether rows of floats are contiguous, so that reading them beats a copy."""
     row_reads, type = {*reads(nest, row, array)}, nest.types[array]
     terms = [s.term for s in walk(nest.loops[row].body) if isinstance(s, Set)]
     if type.dtype.is_half or len(row_reads) != 1:

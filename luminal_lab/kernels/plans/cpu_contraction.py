@@ -5,15 +5,15 @@
 
 A tile is a few rows by two vectors of columns; along the sum, each step multiplies a number of each
 row with a vector of the columns. Columns are copied first into the order in which tiles read them.
-Rows are read where they are if the sum goes along their memory, and else copied, too. What is
-summed along memory in both operands would rather be a row: so the shorter operand is the columns.
+Rows are read in place if the sum goes along their memory, and otherwise copied as well. If the sum
+goes along memory in both operands, both suit as rows: the shorter operand gives the columns.
 
 Tasks are blocks of columns, each of which copies its own; where there are too few of them, they are
 blocks of rows, and the columns are copied by a phase before.
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
-output channels). Windows overlap: so they are read where they are. What they see beyond the ends of
-the array is put around a copy of it first.
+output channels). Windows overlap, so they are read in place. Where they reach beyond the ends of
+the array, it is first copied with a border.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine
 
 WIDEST = 4
-"""How many tiles wide a block of columns is at most."""
+"""The most tiles side by side in a block of columns."""
 ROWS, WINDOWS = 96, 24
-"""How many rows, or windows, a task has, where they are shared out."""
+"""The rows, or windows, of a task, if tasks share out rows."""
 HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
-"""How many rows a tile has, and how many vectors of columns."""
+"""The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
-"""How many tiles a task has side by side."""
+"""The number of tiles side by side in a task."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
-"""What is below the blocks, which are of rows or of columns."""
+"""The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
-"""How much more work a plan without copies of windows may have."""
+"""How many times the work of other plans a plan without copies of windows may do."""
 LEAST = 4
-"""How many channels a vector has at least."""
+"""The least number of channels in a vector."""
 
 
 class Tile(NamedTuple):
-    """The sums that are in registers at once."""
+    """The tile of sums that registers hold at once."""
 
     height: int
     width: int
@@ -76,7 +76,7 @@ class CPUProduct:
     left: Term
     right: Term
     in_place: bool
-    """Whether rows are read where they are."""
+    """Whether rows are read in place."""
 
 
 def contraction_plan(scheduling: Scheduling, machine: Machine) -> bool:
@@ -97,13 +97,13 @@ def contraction_plan(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def tile_of(machine: Machine, term: Term) -> Tile:
-    """Return what the registers of a machine hold."""
+    """Return the tile that the registers of a machine hold."""
     lanes = machine.lanes(8 if term.dtype.itemsize == 8 else 4)
     return Tile(12 if machine.vector_bytes == 64 else 6, 2 * lanes, lanes)
 
 
 def _cut(product: CPUProduct, block: int) -> None:
-    """Cut a product into tiles, and those into tasks of so many rows or of some columns."""
+    """Cut a product into tiles, and group them into tasks of rows or of columns."""
     scheduling, machine, (height, width, lanes) = product.scheduling, product.machine, product.tile
     height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, width // lanes)
     width = vectors * lanes
@@ -185,7 +185,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     channels, positions = many(contraction.rows), many(contraction.columns)
     as_rows = _whole(channels, tile.height) * _whole(many(contraction.columns[-1:]), tile.width)
     as_rows *= many(contraction.columns[:-1])
-    # A group ends where a tile does: else nothing says that no tile writes into the next group.
+    # A group must end where a tile does: else a tile might write into the next group.
     if channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
@@ -203,13 +203,13 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     j, i = scheduling.join(rows), scheduling.merge(columns)
     right, left = operands(scheduling.nest, last)
     _cut(CPUProduct(scheduling, machine, tile, i, j, folds, left, right, True), WINDOWS)
-    # One loop remains of the sum, whose body is nothing but products.
+    # The sum keeps one loop, whose body has only products.
     scheduling.run("unroll", _short(scheduling, folds[1:]))
     return True
 
 
 def _split_groups(scheduling: Scheduling) -> bool:
-    """Make a loop over groups of a loop of which an operand sees only the group."""
+    """Split off a loop over groups where an operand depends only on the group."""
     loops = scheduling.nest.loops
     for access in accesses(scheduling.nest.body):
         for atom in atoms(access.index or ()):
@@ -225,12 +225,12 @@ def _split_groups(scheduling: Scheduling) -> bool:
 
 
 def _has_windows(contraction: Contraction) -> bool:
-    """Return whether places in an operand move along the result and along the sum."""
+    """Return whether an index of an operand moves along the result and along the sum."""
     along = {loop.name for loop in contraction.columns}
     summed = {loop.name for loop in contraction.folds if loop.size != 1}
     indices = [index or () for _, index in reads_of(contraction.right)]
     names = [{s.name for s in symbols(dim)} for index in indices for dim in index]
-    # Windows of several arrays, one behind another, are another matter.
+    # Windows of several concatenated arrays are another matter.
     is_alone = isinstance(contraction.right, Read) or len(indices) == 1
     return is_alone and any(here & along and here & summed for here in names)
 
@@ -248,7 +248,7 @@ def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
 
 
 def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> None:
-    """Put what windows see beyond the ends of their operand around a copy of it."""
+    """Copy the operand with a border of the values that windows see outside it."""
     pad = Pad(array_of(contraction.right), contraction.loops[0].name, "padded")
     loops = scheduling.do(pad).loops
     sizes = [about(loop.size) for loop in loops]
@@ -259,5 +259,5 @@ def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> 
 
 
 def _whole(size: float, block: int) -> float:
-    """Return how many iterations whole blocks have."""
+    """Return the number of iterations of whole blocks."""
     return ceil(size / block) * block

@@ -1,15 +1,15 @@
-"""How kernels run on a GPU unless somebody says otherwise: short heuristics that choose steps.
+"""How kernels run on a GPU by default: short heuristics that choose steps.
 
 - Contractions (gpu_contraction.py) are tiles in shared memory and registers, by tensor units where
-  these multiply what there is, on Hopper four warps at a time.
+  these support the dtype, on Hopper four warps at a time.
 - Attention (gpu_attention.py) is one launch, or two where few rows have their keys cut into pieces
   (definition/pieces.py).
-- Threads share rows, and exchange what they have summed; short rows are several to a block, a warp
-  each. Where what is summed lies apart and results lie side by side (columns), neighbouring threads
-  have neighbouring results. Sums that are long and few are cut into pieces, which a second launch
-  adds up.
-- Everything else is threads that compute some neighbours each, with what is summed for them.
-- What no rule fits, one thread does.
+- Threads share rows, and exchange their partial sums; a block has several short rows, one for each
+  warp. Where the terms of a sum lie apart and results lie side by side (columns), neighbouring
+  threads have neighbouring results. If there are few sums and they are long, they are cut into
+  pieces, which a second launch adds up.
+- Elsewhere each thread computes a few neighbouring elements, sums included.
+- A nest that fits no rule runs on one thread.
 
 A row becomes:
 
@@ -50,30 +50,30 @@ from luminal_lab.kernels.steps.sums import Partial
 
 ELSE = "the plan is for others"
 RESERVED = 1024
-"""The bytes that are left beside tiles, for barriers and what threads exchange."""
+"""The bytes left beside tiles for barriers and for the values that threads exchange."""
 LARGE = 1024
-"""From this many elements on blocks have as many threads."""
+"""From this many elements on, blocks have as many threads."""
 OWN, SHARED = 4 << 10, 16 << 10
-"""The most bytes of an array that one thread keeps for itself, and that the threads of a row do."""
+"""The most bytes of an array that one thread keeps, and that the threads of a row keep."""
 WARP = 32
 THREADS = Choice("threads", 256, 64, 128, 512)
-"""How many threads a block has, or at most share a row, where nothing speaks for another number."""
+"""How many threads a block has, or at most share a row, unless another number is better."""
 LONG = 16
-"""From this many elements on a row is shared by threads."""
+"""From this many elements on, threads share a row."""
 WIDE = 1024
-"""From this many elements on a row has a block of its own."""
+"""From this many elements on, a row has its own block."""
 FEW = 128
-"""Rows with fewer elements than this are several to a block, even if there are not many."""
+"""Rows with fewer elements than this share a block, even if there are few rows."""
 ROWS = Choice("rows", 8, 4, 16)
-"""How many short rows a block has."""
+"""The number of short rows in a block."""
 COLUMNS, HEIGHT = Choice("columns", 32, 64), Choice("height", 8, 4, 16)
-"""How many columns a block has, and how many threads share one."""
+"""The number of columns in a block, and of threads that share a column."""
 ACCESS = Choice("access_bytes", 16, 4, 8)
-"""What a thread loads and stores as one at most."""
+"""The most bytes that a thread loads or stores in one access."""
 PIECE = Choice("piece", 8192, 4096, 16384)
-"""How many elements of a sum a piece of it has at least, where it is cut into pieces."""
+"""The least number of elements in a piece of a sum."""
 Binds = list[tuple[str, str]]
-"""Loops, and what they are to be: thread, across or vector."""
+"""Loops, each with its future kind: thread, across or vector."""
 
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
@@ -99,7 +99,7 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
 
 
 def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
-    """Make the steps of a plan for a nest, or for a loop, if it is for that and there is room."""
+    """Apply a plan to a nest, or to a loop, if it fits and there is enough memory."""
     with scheduling.attempt() as attempt:
         if not plan(scheduling, *top, gpu):
             raise ScheduleError(ELSE)
@@ -114,7 +114,7 @@ def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Ha
 
 
 def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Give a piece, and then a row, to each block; return whether the nest is one in pieces."""
+    """Give a piece, and then a row, to each block; return whether the nest is in pieces."""
     tops = scheduling.tops
     maxima = [top for top in tops if any(use.how == "max=" for use in accesses((top.loop,)))]
     if len(tops) != 9 or maxima != [tops[1], tops[5]]:
@@ -128,14 +128,14 @@ def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 
 def _general(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Give each outermost loop to blocks and threads, by what it does."""
+    """Give each outermost loop to blocks and threads, according to its work."""
     scheduling.share(scheduling.tops)
     _shrink(scheduling)
     for loop in [loop for top in scheduling.tops for loop in in_pieces(scheduling, top, gpu)]:
         outside = {s.name for s in scheduling.nest.body if isinstance(s, Local)}
         kept = {name for name in outside if scheduling.nest.locals[name].space != "memory"}
         if kept & arrays_in((loop.loop,)):
-            continue  # one launch does not find what another left in registers
+            continue  # a launch cannot read the registers of an earlier launch
         for plan in (row_plan, column_plan, _elements):
             if fitted(scheduling, gpu, plan, loop).held:
                 break
@@ -150,7 +150,7 @@ def _general(scheduling: Scheduling, gpu: GPU) -> bool:
 
 
 def _shrink(scheduling: Scheduling) -> None:
-    """Keep of each array what one row needs, if that has a place near the threads."""
+    """Shrink each array to the part that one row needs, if that fits near the threads."""
     for name in list(scheduling.nest.locals):
         with scheduling.attempt():
             scheduling.do(Shrink((name,)))
@@ -160,7 +160,7 @@ def _shrink(scheduling: Scheduling) -> None:
 
 
 def _placed(scheduling: Scheduling, space: str) -> None:
-    """Place in registers what a thread keeps, or in memory what one launch leaves for another."""
+    """Place a thread's own arrays in registers, or the arrays that launches share in memory."""
     local = [array for array in scheduling.nest.locals.values() if array.space == "scratch"]
     most, is_own = (OWN, True) if space == "registers" else (inf, False)
     small = [array.name for array in local if bytes_of(array) <= most]
@@ -173,7 +173,7 @@ def _placed(scheduling: Scheduling, space: str) -> None:
 
 
 def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
-    """Let the threads of a block, or of a warp, share what is done for one row."""
+    """Let the threads of a block, or of a warp, share the work on one row."""
     *outer, row = top.inner
     length = _length(row.parts)
     if length < LONG or is_column(scheduling.nest, row):
@@ -201,7 +201,7 @@ def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
 
 
 def _whole(scheduling: Scheduling, loop: Handle, threads: set[str], rows: int) -> None:
-    """Run a loop over rows to the block's end, or guard it where it would read what is not set."""
+    """Run a loop over rows to the block's end, or guard it if it would read unset elements."""
     if loop.size == rows:
         return
     kept = {name for name, local in scheduling.nest.locals.items() if local.space == "scratch"}
@@ -212,7 +212,7 @@ def _whole(scheduling: Scheduling, loop: Handle, threads: set[str], rows: int) -
 
 
 def shared(scheduling: Scheduling, block: Handle) -> None:
-    """Place what a block keeps where its threads see it."""
+    """Place the arrays of a block in shared memory."""
     inside = [local for local in walk(block.loop.body) if isinstance(local, Local)]
     names = tuple(local.name for local in inside if local.space == "scratch")
     if names:
@@ -220,12 +220,12 @@ def shared(scheduling: Scheduling, block: Handle) -> None:
 
 
 def _threads(scheduling: Scheduling, length: float) -> int:
-    """Return how many threads share something: whole warps, each with something to do."""
+    """Return how many threads share some work: whole warps, none of them idle."""
     return max(WARP, min(scheduling.choose(THREADS), 1 << max(1, int(length)).bit_length() - 1))
 
 
 def _length(loops: list[Handle]) -> float:
-    """Return how long the longest loop is that can be shared."""
+    """Return the length of the longest loop that threads can share."""
     paths = [loop.inner for loop in loops]
     lengths = (many(inner if inner[-1].is_plain else inner[:1]) for inner in paths)
     return max(lengths, default=0.0)
@@ -240,12 +240,12 @@ def _bound(scheduling: Scheduling, binds: Binds) -> None:
 
 
 def _body(scheduling: Scheduling, loops: Sequence[Handle], threads: int) -> Binds:
-    """Cut loops into turns of threads; return what is to be bound, in order."""
+    """Cut loops into turns of threads; return the loops to bind, in order."""
     return [bind for loop in loops for bind in _along(scheduling, loop, threads)]
 
 
 def _along(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
-    """Give the iterations of a loop to threads, or else those of the loops inside."""
+    """Give the iterations of a loop, or else of the loops inside it, to threads."""
     is_sum = total_of(loop.loop) is not None
     if is_sum and at_most(iterations(loop.inner)) < LONG:
         return []
@@ -268,7 +268,7 @@ def _along(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
 
 
 def _sum(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
-    """Let threads sum parts of a sum, and add them up together."""
+    """Let threads compute parts of a sum, and add these up together."""
     array = total_of(loop.loop) or ""
     loop, lane = _joined(scheduling, loop, threads)
     turn, thread = scheduling.turns(loop, threads)
@@ -291,7 +291,7 @@ def _each(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
 
 
 def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
-    """Let threads do the iterations of a loop inside, around those that add to one result."""
+    """Let threads run an inner loop's iterations, around the loop that adds to one result."""
     around, *inside = loop.inner
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
@@ -304,7 +304,7 @@ def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
 
 
 def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds]:
-    """Make one loop of those right in each other, and one of neighbours that are one access."""
+    """Merge perfectly nested loops, and split off a loop of neighbours for one access."""
     loops = loop.inner
     if not loops[-1].is_plain:
         return loop, []
@@ -313,7 +313,7 @@ def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle,
         width //= 2
     lane: list[Handle] = []
     if width > 1 and loops[-1].size == width and len(loops) > 1:
-        lane = [loops.pop()]  # they have been cut before
+        lane = [loops.pop()]  # an earlier step has split them off
     elif width > 1:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
     return scheduling.merge(loops), [(handle, "vector") for handle in lane]
@@ -323,7 +323,7 @@ def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle,
 
 
 def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
-    """Let some threads share each of neighbouring columns."""
+    """Let several threads share each of some neighbouring columns."""
     *outer, column = top.inner
     array = total_of(column.parts[0].loop) if len(column.parts) == 1 else None
     if array is None or not is_column(scheduling.nest, column):
@@ -359,7 +359,7 @@ def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
 
 
 def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
-    """Cut sums that are long and few into pieces; return the loops that there are then."""
+    """Cut long and few sums into pieces; return the resulting loops."""
     path = top.inner if total_of(top.loop) is None else []
     total = summed(path[-1].loop.body) if path else None
     if path and total is None:
@@ -397,7 +397,7 @@ def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
 
 
 def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
-    """Let each thread compute some neighbours, along as many loops as it can be."""
+    """Let each thread compute some neighbours, along as many loops as possible."""
     for count in range(len(top.inner), 0, -1):
         with scheduling.attempt() as attempt:
             _element(scheduling, top.inner[:count])
@@ -408,7 +408,7 @@ def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
 
 
 def _element(scheduling: Scheduling, loops: list[Handle]) -> None:
-    """Make one loop of some, and give it to threads."""
+    """Merge loops, and give the merged loop to threads."""
     width, lane = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS)), list[Handle]()
     if width > 1:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
@@ -423,7 +423,7 @@ def _element(scheduling: Scheduling, loops: list[Handle]) -> None:
 
 
 def _alone(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Let one thread do all of it."""
+    """Let one thread run the whole nest."""
     for local in [array for array in scheduling.nest.locals.values() if array.space == "scratch"]:
         scheduling.do(Place((local.name,), "registers" if bytes_of(local) < inf else "memory"))
     return True

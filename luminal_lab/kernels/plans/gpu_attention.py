@@ -2,10 +2,10 @@
 
     for each block of keys:
       their scores, one tile in shared memory
-      the largest of each row so far, and what was summed scaled down to it
+      the largest of each row so far, and the earlier sums scaled down to it
       the weights, and the values that they mix
 
-Scores are in shared memory alone. A row has 16 threads: each works out the scores of some keys, and
+Scores are in shared memory alone. A row has 16 threads: each computes the scores of some keys, and
 mixes some columns of the values, whose sums are in its registers meanwhile.
 """
 
@@ -27,11 +27,11 @@ from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import Stop
 
 ACROSS = Choice("across", 16, 8, 32)
-"""How many threads a row has."""
+"""The number of threads that share a row."""
 GROUPS = Choice("groups", 16, 8)
-"""How many such rows of threads a block has."""
+"""The number of such groups of threads in a block."""
 ROWS = Choice("rows", 4, 2, 1)
-"""How many rows of queries each has, the most that there is room for."""
+"""The number of rows of queries for each group, as many as there is room for."""
 SCORES = (
     Level("group", "i", "thread"),
     Level("lane", "j", "thread"),
@@ -39,7 +39,7 @@ SCORES = (
     Level("own", "i"),
     Level("turn", "j"),
 )
-"""A thread has the scores of some rows, and of every so many keys one."""
+"""A thread has the scores of some rows, and one key of each turn."""
 
 
 def attention_plan(scheduling: Scheduling, gpu: GPU) -> bool:
@@ -62,7 +62,7 @@ def attention_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 def _check(
     scheduling: Scheduling, attention: AttentionNest, rows: int, across: int, room: int
 ) -> None:
-    """Refuse what threads have no room to share, or cannot share evenly."""
+    """Refuse arrays too large for shared memory, and widths that threads cannot share evenly."""
     scores, mean = (scheduling.nest.types[array] for array in (attention.scores, attention.mean))
     (block,), (width,) = scores.shape, mean.shape
     if not isinstance(block, int) or not isinstance(width, int):
@@ -77,7 +77,7 @@ def _check(
 def _share_out(
     scheduling: Scheduling, attention: AttentionNest, row: Handle, by: tuple[int, int, int]
 ) -> None:
-    """Give rows to blocks and groups of threads, so many to each, and columns to the threads."""
+    """Give rows to blocks and groups of threads, and columns to the threads."""
     *rows, across = by
     block = scheduling.loop(attention.block)
     starts, _, ends = row.parts
@@ -93,7 +93,7 @@ def _share_out(
         turn, lane = (scheduling.loop(level(loop, word)) for word in ("turn", "lane"))
         array = next(use.name for use in accesses((turn.loop,)) if use.how != "read")
         scheduling.lanes(array, lane, turn, "parts")
-    # Each part of the work gets a loop over rows of its own, inside of that over keys.
+    # Each part of the work gets its own loop over rows, inside the loop over keys.
     own = [level(row, word) for word in ("group", "own")]
     scheduling.do(Fission(tuple(own)))
     own = [part(loop, "block") for loop in own]
@@ -133,7 +133,7 @@ def _part(scheduling: Scheduling, attention: AttentionNest, loop: Handle, scores
 
 
 def _score(scheduling: Scheduling, attention: AttentionNest, group: Handle, lane: Handle) -> None:
-    """Work out scores from keys in shared memory, several at once."""
+    """Compute scores from keys in shared memory, several at once."""
     axes = {"i": group, "j": lane, "k": attention.fold}
     tiler = Tiler(scheduling, axes, SCORES, {}, [attention.fold], is_inner=True)
     tiler.apart()

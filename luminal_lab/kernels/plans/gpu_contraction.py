@@ -4,13 +4,13 @@
 
 A block computes a tile of the result. It copies some steps of the sum into shared memory, rows of
 the one operand and columns of the other, and from there each thread multiplies a few rows with a
-few columns, whose sums are in its registers. Where tensor units multiply what there is, warps have
-tiles of sums in place of threads.
+few columns, whose sums are in its registers. Where tensor units support the dtype, warps instead of
+threads have tiles of sums.
 
 On sm_90a, four warps multiply 16-bit floats together, 64 rows at once, and read them from shared
-memory by themselves. Tiles are copied at one go: so sizes are numbers that tiles divide, and
-operands lie in memory as rows of k, or b as rows of columns. What is otherwise is multiplied by
-single warps, and its source says why.
+memory by themselves. Tiles are copied in bulk: sizes must be numbers that tiles divide, and
+operands must lie in memory as rows of k, or b as rows of columns. Other products run on single
+warps, and their source says why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.widening import Widen
 
 LEAST = 16
-"""From this many rows and columns on a contraction is worth tiles."""
+"""From this many rows and columns on, a contraction is worth tiles."""
 THREADS = (
     Level("block", "i j", "block"),
     Level("step", "k"),
@@ -68,19 +68,19 @@ GROUPS = (
 
 
 class Shape(NamedTuple):
-    """How large the tiles are."""
+    """The sizes of tiles."""
 
     rows: int
-    """Rows of a block's tile, and of a thread's or a warp's."""
+    """The rows of a block's tile, and of a thread's or a warp's."""
     own_rows: int
     columns: int
     own_columns: int
     depth: int
-    """How many steps of the sum are in shared memory at once."""
+    """The number of steps of the sum in shared memory at once."""
 
     @property
     def parts(self) -> int:
-        """How many threads, or warps, a block has."""
+        """The number of threads, or warps, in a block."""
         return (self.rows // self.own_rows) * (self.columns // self.own_columns)
 
 
@@ -101,15 +101,15 @@ BY_TENSOR = (
 )
 """The tiles of blocks and warps, where tensor units multiply."""
 DEPTH = 64
-"""The steps of the sum in a tile of four warps: of 16-bit floats 128 bytes."""
+"""The steps of the sum in a tile of four warps: 128 bytes of 16-bit floats."""
 BY_GROUPS = (128, 128), (128, 64), (64, 128), (64, 64)
 """The rows and columns of their tiles, the largest first."""
 OLD = "sm_70", "sm_72", "sm_75"
-"""Architectures that have tensor units for f16 alone, and no copies that go on beside the work."""
+"""Architectures with tensor units for f16 alone, and without copies that run beside other work."""
 EIGHT = 8
-"""How many elements are left free between rows of which each lane reads an element of its own."""
+"""How many elements stay free between rows if each lane reads from a different row."""
 AHEAD = Choice("ahead", 2, 1)
-"""How many steps ahead operands are copied, the most that there is room for."""
+"""How many steps ahead operands are copied, as many as there is room for."""
 
 
 @dataclass
@@ -119,15 +119,15 @@ class GPUProduct:
     scheduling: Scheduling
     gpu: GPU
     batches: float
-    """How many products of the same loops there are."""
+    """The number of products in the batch."""
     axes: Mapping[str, str]
     left: str
-    """The operand that has the rows."""
+    """The operand with the rows."""
     right: str
 
     @property
     def word(self) -> str | None:
-        """How the tensor units call what is multiplied, if they do it."""
+        """The tensor units' word for the dtype, if they support it."""
         factors = factors_of(sum_in(self.scheduling.nest, self.axes["k"]).term)
         if len(factors) != 2 or len({factor.dtype for factor in factors}) != 1:
             return None
@@ -138,7 +138,7 @@ class GPUProduct:
 
 
 def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Cut a contraction into tiles; return whether the nest is one that they are good for."""
+    """Cut a contraction into tiles; return whether the nest is a contraction worth them."""
     product = product_of(scheduling, gpu)
     if product is not None:
         (_by_threads if product.word is None else _by_tensor)(product)
@@ -146,7 +146,7 @@ def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 
 def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
-    """Make one loop each of the rows, the columns and the sum of a contraction worth tiles."""
+    """Merge the loops of the rows, the columns and the sum of a contraction worth tiles."""
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float:
         return None
@@ -159,7 +159,7 @@ def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
 
 
 def _shape(product: GPUProduct, shapes: Sequence[Shape], own: str) -> Shape:
-    """Choose tiles: the largest of which there are enough for all cores."""
+    """Choose the largest tiles of which there are enough for all cores."""
     loops = product.scheduling.nest.loops
     rows, columns = (about(loops[product.axes[axis]].size) for axis in "ij")
     usual = shapes[-1]
@@ -191,7 +191,7 @@ def _by_threads(product: GPUProduct) -> None:
     for copy in copies:
         shared_out(scheduling, copy, shape.parts)
     placed(scheduling, "shared", "rows", "columns")
-    # Neighbours are stored as one, and the loops over a thread's own results written out.
+    # A thread stores neighbours in one access, and writes out the loops over its results.
     *loops, last = tiler.part("end").inner[2:]
     is_vector = len(loops) == 2 and scheduling.attempted(Vector((last,)))
     scheduling.run("unroll", loops if is_vector else [*loops, last])
@@ -228,7 +228,7 @@ def copied(
     *,
     is_down: bool | None = None,
 ) -> list[Handle]:
-    """Copy the steps of both operands that the tiles of a block need; return the loops that do."""
+    """Copy the steps of both operands that a block's tiles need; return the copying loops."""
     into, (i, j, k) = tiler.part("sum"), map(tiler.axis, "ijk")
     rows = (k, i) if is_down is None else (i, k)
     columns = (j, k) if is_down is False else (k, *first, j)
@@ -237,14 +237,14 @@ def copied(
 
 
 def _is_down(tiler: Tiler, product: GPUProduct) -> bool:
-    """Return whether neighbouring columns are neighbours in the operand that has them."""
+    """Return whether neighbouring columns are neighbours in their operand."""
     nest, loop = tiler.scheduling.nest, tiler.name("j", "own", "sum")
     column_reads = reads(nest, tiler.part("sum"), product.right)
     return all(stride(nest, read, loop) == 1 for read in column_reads)
 
 
 def _ahead(tiler: Tiler, space: str, most: int) -> bool:
-    """Copy the next steps of the sum while these are multiplied, as far as there is room."""
+    """Copy the next steps of the sum during the current ones, as many as there is room for."""
     scheduling = tiler.scheduling
     for count in scheduling.options(AHEAD):
         with scheduling.attempt() as attempt:
@@ -262,7 +262,7 @@ def _ahead(tiler: Tiler, space: str, most: int) -> bool:
 
 
 def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Cut a product into tiles of four warps; return whether the nest and the GPU are for that."""
+    """Cut a product into tiles of four warps; return whether the nest and the GPU allow it."""
     product = product_of(scheduling, gpu) if gpu.dialect.tile.group else None
     if product is None or product.word not in GROUPED:
         return False
@@ -276,7 +276,7 @@ def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 
 def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
-    """Return the tiles of which there are enough for the cores, or for some of them."""
+    """Return the tiles of which there are enough for all cores, or for some."""
     nest, cores = product.scheduling.nest, product.gpu.cores
     sizes = [nest.loops[product.axes[axis]].size for axis in "ijk"]
     rows, columns, depth = (size if isinstance(size, int) else 0 for size in sizes)

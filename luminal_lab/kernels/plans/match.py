@@ -1,4 +1,4 @@
-"""What plans ask of a nest: independent axes, what is summed, how far apart things lie."""
+"""What plans ask of a nest: its independent axes, its sums, the distance of neighbours."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Contraction:
     """A nest that sums products: its loops, and which operand each axis belongs to."""
 
     loops: list[Loop]
-    """Those of the result, the outermost first."""
+    """The loops of the result, the outermost first."""
     rows: list[Loop]
-    """The loops along the rows that are right around each other; so with columns."""
+    """The perfectly nested loops along the rows; `columns` likewise."""
     columns: list[Loop]
     folds: list[Loop]
     left: Term
@@ -32,7 +32,7 @@ class Contraction:
 
 
 def contraction_of(nest: Nest) -> Contraction | None:
-    """Return how a nest is a contraction, if it is nothing else."""
+    """Return the parts of a nest that is a contraction and nothing else, or None."""
     loops = loops_of(nest, alone=True)
     total = summed(loops[-1].body) if loops else None
     if total is None:
@@ -69,13 +69,13 @@ def summed(body: Block) -> tuple[list[Loop], Term] | None:
 
 
 def operands(nest: Nest, k: str) -> tuple[Term, Term]:
-    """Return the two factors of what a loop sums, those with the last axis of the result second."""
+    """Return the two factors in a loop's sum; the second has the last axis of the result."""
     left, right = by_column(sum_in(nest, k).term, loops_of(nest)[-1].name)
     return left, right
 
 
 def by_column(term: Term, column: str) -> list[Term]:
-    """Return the factors of a product that read something, those with a column last."""
+    """Return the factors of a product that read arrays, those with a column last."""
     operands = [factor for factor in factors(term) if read_by(factor)]
     return sorted(operands, key=lambda factor: column in free(factor))
 
@@ -93,14 +93,14 @@ def reads(nest: Nest, loop: str, array: str) -> list[Read]:
 
 
 def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
-    """Return the loops right inside each other that a nest ends in, or that are all of it."""
+    """Return the perfectly nested loops that a nest ends in, or that are all of it."""
     tops = [s for s in nest.body if not isinstance(s, Local)]
     last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
     return [*perfect(last)] if isinstance(last, Loop) else []
 
 
 def factors(term: Term) -> Iterator[Term]:
-    """Yield what a product multiplies."""
+    """Yield the factors of a product."""
     if isinstance(term, Apply) and isinstance(term.op, Mul):
         for arg in term.args:
             yield from factors(arg)
@@ -114,7 +114,7 @@ def array_of(term: Term) -> str:
 
 
 def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
-    """Return the loops up to one that are right around each other and of one operand alone."""
+    """Return the consecutive loops up to a position whose axes one operand alone has."""
     first = end
     while first and loops[first - 1].name in axes:
         first -= 1
@@ -125,7 +125,7 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
 
 
 def total_of(loop: Loop) -> str | None:
-    """Return the number that is all that a loop adds to."""
+    """Return the scalar that a loop adds to, if it writes nothing else."""
     inside = private(loop.body)
     used = [use for use in accesses(loop.body) if use.name not in inside]
     written = {use.name for use in used if use.how != "read"}
@@ -138,7 +138,7 @@ def total_of(loop: Loop) -> str | None:
 
 
 def is_column(nest: Nest, name: str) -> bool:
-    """Return whether neighbouring results are made of neighbours, and what is summed lies apart."""
+    """Return whether neighbouring results read neighbours, and the terms of one sum lie apart."""
     for loop in walk(nest.loops[name].body):
         if isinstance(loop, Loop) and total_of(loop) is not None:
             last = innermost(loop)
@@ -153,25 +153,25 @@ def is_column(nest: Nest, name: str) -> bool:
 
 
 class AttentionNest(NamedTuple):
-    """A nest of rows that weigh a mean: by scores, products that it has a block of at a time."""
+    """A nest of rows that are means weighted by scores: products, one block at a time."""
 
     path: list[str]
-    """The loops around blocks of keys; the last is that of the rows."""
+    """The loops around blocks of keys; the last runs over the rows."""
     block: str
     keys: frozenset[str]
-    """Those that say which keys a row has."""
+    """The loops that say which keys a row has."""
     scores: str
-    """The array of scores of a block; and the loops of the product that makes them."""
+    """The array of scores of a block; then the loops of the product that computes them."""
     column: str
     fold: str
     mean: str
-    """The array of the mean so far; and the loops over keys and columns that add to it."""
+    """The array of the mean so far; then the loops over keys and columns that add to it."""
     key: str
     feature: str
 
 
 def attention_of(nest: Nest) -> AttentionNest | None:
-    """Return how a nest is an attention, if it is nothing else."""
+    """Return the parts of a nest that is an attention and nothing else, or None."""
     around = loops_of(nest, alone=True)
     inside = around[-1].body if around else ()
     blocks = [s for s in inside if isinstance(s, Loop) and _is_block(s)]
@@ -193,6 +193,6 @@ def attention_of(nest: Nest) -> AttentionNest | None:
 
 
 def _is_block(loop: Loop) -> bool:
-    """Return whether a loop takes the maximum of scores that it works out itself."""
+    """Return whether a loop takes the maximum of scores that it computes itself."""
     own = {s.name for s in loop.body if isinstance(s, Local)}
     return [use.name in own for use in accesses(loop.body) if use.how == "max="].count(True) == 1

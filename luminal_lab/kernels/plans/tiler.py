@@ -1,11 +1,11 @@
-"""The tiler: sums of products in tiles of tiles, by a table that says what runs each level.
+"""The tiler: sums of products in tiles of tiles, by a table that says how each level runs.
 
     c[i, j] = sum k: a[i, k] * b[k, j]
 
 A table lists the loops of the sum from the outermost in: which axes a level has, and how its loops
 run. From it follow the steps: split each axis by its levels, bring them into order, let each run as
 the table says, take the loops below the blocks apart into where the sums start, grow and end, and
-put the levels of k among those of the sum. Where operands are copied to is the machine's part.
+put the levels of k among those of the sum. Each machine's plan decides where operands are copied.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level, part
 
 BYTES = 16
-"""What a thread loads and stores as one at most."""
+"""The most bytes that a thread loads or stores in one access."""
 PARTS = "start", "sum", "end"
-"""What is done to a tile of sums: each starts, grows, and is stored."""
+"""The parts of the work on a tile of sums: each sum starts, grows, and is stored."""
 
 
 class Level(NamedTuple):
-    """Loops of one kind that stand right inside each other, a line of a table."""
+    """Perfectly nested loops of one kind, a line of a table."""
 
     word: str
     axes: str
-    """The axes that have this level: i is of the rows, j of the columns, k of the sum."""
+    """The axes that have this level: i along the rows, j along the columns, k along the sum."""
     kind: str = "for"
-    """How its loops run: as block, thread, unroll, vector or tensor; "for" leaves them loops."""
+    """How its loops run: as block, thread, unroll, vector or tensor; "for" leaves them as loops."""
 
 
 Levels = tuple[Level, ...]
 Cuts = Mapping[str, Mapping[str, int]]
-"""For each axis its levels from the outermost in, and how many iterations a block of each has."""
+"""For each axis the levels from the outermost in, each with the iterations of its block."""
 
 
 class Tiler:
@@ -60,39 +60,39 @@ class Tiler:
     ) -> None:
         self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
-        """The loops of the sum, where no level cuts it."""
+        """The loops of the sum, if no level cuts it."""
         own = {axes["i"], axes["j"]}
         around = [] if is_inner else loops_of(scheduling.nest)
         self.outer = [loop.name for loop in around if loop.name not in own]
-        """The loops of the result that are of no tile; none where a sum stands within others."""
+        """The loops of the result that belong to no tile; none where a sum is inside others."""
         for axis, by in cuts.items():
             words = [line.word for line in levels if axis in line.axes and line.word not in by]
             cut(scheduling, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
 
     def name(self, axis: str, word: str, of: str = "") -> str:
-        """Return what a loop is called, or what it is in a part."""
+        """Return the name of a loop, or its name in a part."""
         name = level(self.axes[axis], word)
         return part(name, of) if of and axis != "k" else name
 
     def axis(self, axis: str) -> str:
-        """Return what an axis is called where sums grow, with all its levels."""
+        """Return the name of an axis where sums grow, which stands for all its levels."""
         name = str(self.axes[axis]).partition(".")[0]
         return name if axis == "k" else part(name, "sum")
 
     def loops(self, kind: str | None = None) -> list[str]:
-        """Return the loops of the result that are of a kind, or all."""
+        """Return the loops of the result of one kind, or all of them."""
         levels = [line for line in self.levels if kind is None or line.kind == kind]
         return [self.name(axis, line.word) for line in levels for axis in line.axes if axis in "ij"]
 
     @property
     def inner(self) -> list[str]:
-        """The loops of a tile, which are taken apart."""
+        """The loops of a tile, which fission takes apart."""
         first = next(n for n, line in enumerate(self.levels) if "k" in line.axes)
         return self.loops()[sum(len(line.axes.split()) for line in self.levels[:first]) :]
 
     @property
     def blocks(self) -> list[str]:
-        """The loops around tiles: those of no tile, and then of blocks."""
+        """The loops around tiles: those outside all tiles, and then those over blocks."""
         below = self.inner
         return [*self.outer, *(name for name in self.loops() if name not in below)]
 
@@ -125,7 +125,7 @@ class Tiler:
 def cut(
     scheduling: Scheduling, loop: str, by: tuple[int, ...], words: tuple[str, ...], *, masked: bool
 ) -> None:
-    """Cut a loop into levels; where blocks may be cut short, masks let all that is behind be 0."""
+    """Cut a loop into levels; where blocks may be short, masks make everything beyond 0."""
     if not masked or scheduling.loop(loop).size % by[0] == 0:
         scheduling.do(Split((loop,), by, words))
         return
@@ -148,10 +148,10 @@ def in_registers(
 def axes_of(
     scheduling: Scheduling, contraction: Contraction, rows: float, columns: float
 ) -> tuple[dict[str, Handle], Term, Term]:
-    """Make one loop each of the sum, the columns and the rows of a contraction.
+    """Merge the loops of the sum, of the columns and of the rows of a contraction.
 
-    Of columns and rows those that are one in memory become one, or all where that is too short.
-    The operands are returned as well, that with the rows first.
+    Columns and rows merge as far as they are contiguous in memory, or completely if that is short.
+    The two operands follow, the one with the rows first.
     """
 
     def merge(loops: list[Loop], least: float) -> Handle:
@@ -164,7 +164,7 @@ def axes_of(
 
 
 def rows_last(scheduling: Scheduling, attention: AttentionNest) -> Handle | None:
-    """Bring the longest loop of rows that have the same keys right around them, if there is one."""
+    """Make the longest loop of rows with the same keys innermost, if there is one."""
     shared = [name for name in attention.path if name not in attention.keys]
     if not shared:
         return None
@@ -174,7 +174,7 @@ def rows_last(scheduling: Scheduling, attention: AttentionNest) -> Handle | None
 
 
 def placed(scheduling: Scheduling, space: str, *arrays: str) -> None:
-    """Place what all threads of a block read in their memory, and what each has in registers."""
+    """Place some arrays in a block's memory, and all others in the registers of each thread."""
     local = scheduling.nest.locals.values()
     own = [array.name for array in local if array.space in ("scratch", "memory")]
     scheduling.do(Place(tuple(name for name in own if name not in arrays), "registers"))
@@ -182,7 +182,7 @@ def placed(scheduling: Scheduling, space: str, *arrays: str) -> None:
 
 
 def shared_out(scheduling: Scheduling, top: str, threads: int) -> None:
-    """Let all threads copy, neighbours what lies side by side."""
+    """Let all threads copy, neighbouring threads neighbouring elements."""
     loops, lanes, shared = [*scheduling.loop(top).inner], list[Handle](), list[Handle]()
     term = sum_in(scheduling.nest, top).term
     near = [name for name in loops if stride(scheduling.nest, term, name) == 1]

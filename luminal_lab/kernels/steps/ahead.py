@@ -1,4 +1,4 @@
-"""The step `ahead`: what a loop copies into shared memory is copied some iterations before."""
+"""The step `ahead`: a loop's copies into shared memory run some iterations early."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from luminal_lab.kernels.steps.step import Step, extent, part, replaced_loop
 
 @dataclass(frozen=True)
 class Ahead(Step):
-    """Copy into shared memory, while a loop computes, what it will use in later iterations.
+    """Copy the data of later iterations into shared memory while a loop computes.
 
     for k < n: local s: f32[8] in shared;  thread l < 8: s[l] = x[k, l];  …
     →   local s: f32[2, 8] in shared
         for k_first < 1: thread l_first < 8: s[k_first, l_first] = x[k_first, l_first]
         for k < n: if k + 1 < n: thread l < 8: s[(k + 1)%2, l] = x[k + 1, l];   … s[k%2, …] …
 
-    The buffer has one more slot than iterations ahead, so none is overwritten while in use. A GPU
-    that can copies while its threads work.
+    The buffer has `count + 1` slots, so none is overwritten while in use. Where the GPU can, the
+    copies run while its threads work.
     """
 
     form: ClassVar[str] = "ahead {loop} by {count}"
@@ -82,7 +82,7 @@ class Ahead(Step):
         }
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
-        """Return what a loop begins with, copies into its shared arrays; and all else."""
+        """Return the copies into shared arrays at the start of a loop, and the other statements."""
         shared = {
             local.name
             for local in loop.body
@@ -112,7 +112,7 @@ class Ahead(Step):
         )
 
     def check(self, loop: Loop, copies: Block, rest: Block, arrays: set[str]) -> None:
-        """Refuse copies of what is not there some iterations before."""
+        """Refuse copies of data that does not exist some iterations earlier."""
         own = sorted(arrays & arrays_written(rest))
         if own:
             raise self.refuse(f"{loop.name} writes {own[0]} after it has copied into it, too")
@@ -140,7 +140,7 @@ def arrays_written(block: Block) -> set[str]:
 
 
 def staged(block: Block, arrays: set[str], slot: Dim) -> Block:
-    """Return a block that uses arrays at a place of a first axis that they have got."""
+    """Return a block that uses arrays at a slot, which is their new first axis."""
 
     def read(term: Term) -> Term | None:
         if isinstance(term, Read) and term.buffer in arrays:

@@ -1,4 +1,4 @@
-"""The nest before and after each step of a schedule, and what a refused step says of its schedule.
+"""The nest before and after each step of a schedule, and the error that shows a refused step.
 
 print(kernel.steps[2])      the step, and a diff of the nest's text
 """
@@ -28,7 +28,7 @@ from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
 
 @dataclass(frozen=True, repr=False)
 class Change:
-    """One step of a schedule, and what it made of a nest; `str` shows the difference."""
+    """One step of a schedule, with the nest before and after it; `str` shows the difference."""
 
     step: Step
     before: Nest
@@ -97,11 +97,11 @@ class Changes(Sequence[Change]):
 
 
 ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
-"""A schedule, or what one can be read from: its text, or steps and texts of steps in order."""
+"""A schedule, its text, or its steps in order, each as a step or as text."""
 
 
 def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
-    """Return the schedule that is meant; a line that is no step is shown among the others."""
+    """Return the schedule; an error shows an unreadable line among its neighbours."""
     if isinstance(like, Schedule):
         return like
     lines = _lines(like, kernel)
@@ -136,7 +136,7 @@ def _lines(like: object, kernel: str) -> list[str]:
 
 
 def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
-    """Return what each step makes of a nest, or raise an error that marks the step in question."""
+    """Apply each step to a nest and return the changes; an error marks the refused step."""
     scheduling = Scheduling(nest)
     for position, step in enumerate(schedule):
         try:

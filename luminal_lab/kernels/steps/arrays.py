@@ -50,13 +50,13 @@ from luminal_lab.kernels.steps.step import (
 
 @dataclass(frozen=True)
 class Pack(Step):
-    """Copy what a loop reads of an array, before it, into a local with the axes in that order.
+    """Before a loop, copy the elements of an array that it reads into a local with axes in order.
 
     for j: for k: … b[k, j] …   →   for p_j: for p_k: p[p_j, p_k] = b[p_k, p_j]
                                      for j: for k: … p[j, k] …
 
-    What is done to an element before it is multiplied or stored is done while it is copied. Beyond
-    the end of a loop the copy is 0.
+    Any work on an element before it is multiplied or stored happens during the copy. Beyond the end
+    of a loop the copy is 0.
     """
 
     form: ClassVar[str] = "pack {array} before {loop} over {axes} as {into}"
@@ -80,7 +80,7 @@ class Pack(Step):
         outside = {outer.name for outer in around(nest, loop.name)}
         known = {*outside, *(axis.name for axis in axes), *nest.dims}
         statements = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
-        # What the loop itself writes is another thing before it.
+        # An array that the loop itself writes has other values before the loop.
         changing = {statement.name for statement in statements} - {self.array}
         terms = {
             term for statement in statements for term in self.read(statement.term, known, changing)
@@ -172,7 +172,7 @@ class Pack(Step):
 
 @dataclass(frozen=True)
 class Copy(Pack):
-    """Copy the elements that a loop reads of an array, as they are, before it.
+    """Before a loop, copy the elements of an array that it reads, unchanged.
 
     for j: y[j] = exp2(t[j])   →   for c_j: c[c_j] = t[c_j];   for j: y[j] = exp2(c[j])
     """
@@ -183,7 +183,7 @@ class Copy(Pack):
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
         inner = term.term if isinstance(term, Guarded) else term
         if isinstance(inner, Read) and inner.buffer == self.array and free(term).keys() <= known:
-            yield term  # with what keeps it from being looked at where it is not there
+            yield term  # with the guard that skips it where it does not exist
         else:
             for part in term.parts:
                 yield from self.read(part, known, changing)
@@ -191,7 +191,7 @@ class Copy(Pack):
 
 @dataclass(frozen=True)
 class Shrink(ForEach):
-    """Keep of a local only what one iteration of the loops around all its uses needs.
+    """Keep only the part of a local that one iteration of the loops around all its uses needs.
 
     local t: f32[n]; for i: t[i] = …; y[i] = t[i]   →   for i: local t: f32[]; t = …; y[i] = t
     """
@@ -230,7 +230,7 @@ class Shrink(ForEach):
         return replaced_loop(changed, loop.name, replace(loop, body=body))
 
     def exchanged(self, nest: Nest, array: str, bases: list[Dim], kept: list[int]) -> Nest:
-        """Return the nest without the local, used at places in one iteration's part of it."""
+        """Return the nest with the local reduced to one iteration's part of it."""
 
         def index(old: Shape) -> Shape:
             return tuple(old[axis] - bases[axis] for axis in kept)
@@ -274,8 +274,8 @@ class Place(ForEach):
 
     local t: f32[16] in memory   →   local t: f32[16] in registers
 
-    On a GPU also in shared, which the threads of a block have together; or there in tiles, as four
-    warps multiply them: bulk copies write those, and nothing but products reads them.
+    On a GPU also in shared memory, which the threads of a block share; or there in tiles, the form
+    that four warps multiply: only bulk copies write tiles, and only products read them.
     """
 
     form: ClassVar[str] = "place {arrays} in {space}"

@@ -45,13 +45,13 @@ MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Bind(ForEach):
-    """Let blocks or threads run the iterations of a loop, or threads add up what each has.
+    """Let blocks or threads run the iterations of a loop, or threads add up their values.
 
     for i: y[i] = …             →   bind i to block       →   block i: y[i] = …
     for l < 32: t += part[l]    →   bind l to across      →   across l < 32: t += part[l]
 
-    Loops of tensor are a product of tiles, or what is done to each element of one, by a warp or, of
-    64 rows, by four. Those of bulk are one copy of a tile, which goes on beside the work.
+    Tensor loops are a product of tiles, or work on each element of a tile, done by one warp or, for
+    64 rows, by four. Bulk loops are one copy of a tile, which runs beside other work.
     """
 
     form: ClassVar[str] = "bind {loops} to {where}"
@@ -80,7 +80,7 @@ class Bind(ForEach):
         return replaced_loop(nest, loop.name, replace(loop, kind=where))
 
     def check_block(self, loop: Loop, outer: list[Loop]) -> None:
-        """Refuse a loop that is not among the outermost ones."""
+        """Refuse a loop that is not among the outermost loops."""
         for outer_loop in outer:
             if outer_loop.kind != "block":
                 raise self.refuse(f"it is inside {outer_loop.name}, and blocks are outermost")
@@ -165,7 +165,7 @@ class Bind(ForEach):
 
 @dataclass(frozen=True)
 class Guard(Step):
-    """Run a loop to the end of its block, where each iteration asks whether it is one.
+    """Run a loop to the end of its block, with a condition that skips the iterations beyond.
 
     for i.own < min(256, n - 256*i.block): for j: y[…] = …                  guard i.own in j
     →   for i.own < 256: for j: if i.own < n - 256*i.block: y[…] = …
@@ -174,7 +174,7 @@ class Guard(Step):
     form: ClassVar[str] = "guard {loop} in {inner}"
     loop: str
     inner: str
-    """The loop in whose body it asks: the loop itself, or one right inside of it."""
+    """The loop whose body gets the condition: the loop itself, or one nested right inside it."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -199,12 +199,12 @@ class Guard(Step):
 
 @dataclass(frozen=True)
 class Mask(ForEach):
-    """Run a loop to the end of its block, where what is read beyond is 0, and nothing written.
+    """Run a loop to the end of its block; beyond it, reads give 0 and nothing is written.
 
     for i.own < min(128, n - 128*i.block): t[i.own] += x[128*i.block + i.own];   y[…] = …
     →   for i.own < 128: t[i.own] += [i.own < n - 128*i.block: x[…]];   if i.own < …: y[…] = …
 
-    What the loop sums is 0 there, so that each part of it can be run by itself.
+    The terms of a sum are 0 there, so each part of the loop can run by itself.
     """
 
     form: ClassVar[str] = "mask {loops}"
@@ -267,7 +267,7 @@ class Mask(ForEach):
 
 
 def _product(term: Term, holds: Dim) -> Term:
-    """Return a term that is 0 unless a condition holds: each factor of a product is."""
+    """Return a term that is 0 unless a condition holds, with the condition on each factor."""
     match term:
         case Apply(op=Mul(), args=(a, b), dtype=dtype) if dtype.is_float:
             return Apply(term.op, (_product(a, holds), _product(b, holds)), dtype)

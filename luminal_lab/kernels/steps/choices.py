@@ -1,4 +1,4 @@
-"""Open numbers of a schedule: what a plan may choose from, and what it took."""
+"""Open numbers of a schedule: the values that a plan may choose from, and the value it took."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Choice:
 
 
 class Taken(NamedTuple):
-    """A choice, and what was taken."""
+    """A choice, and the value taken."""
 
     choice: Choice
     value: int
     default: int
-    """What is taken where nobody asks for another."""
+    """The value taken unless another is asked for."""
 
     @override
     def __str__(self) -> str:
@@ -64,11 +64,11 @@ class Choices(Sequence[Taken]):
 
     @property
     def values(self) -> Mapping[str, int]:
-        """What was taken, by name."""
+        """The values taken, by name."""
         return {taken.choice.name: taken.value for taken in self.taken}
 
     def check(self, asked: Mapping[str, int], kernel: str) -> None:
-        """Refuse what was asked for that the plan does not leave open."""
+        """Refuse a number that the plan does not leave open, or a value that it does not offer."""
         known = {taken.choice.name: taken.choice for taken in self.taken}
         for name, value in asked.items():
             if name not in known:

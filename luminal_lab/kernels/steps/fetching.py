@@ -1,4 +1,4 @@
-"""The step that brings near what a later iteration needs: fetch."""
+"""The step `fetch`: load the data of a later iteration into the cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINE = 64
 
 @dataclass(frozen=True)
 class FetchAhead(Step):
-    """Bring near, while a loop computes, what it will use in a later iteration of one around it.
+    """Load data into the cache ahead of a later iteration of an outer loop, while a loop computes.
 
     for i: for j.block:                            →   for i: for j.block:
       for j.own < 16: y[i, 16*j.block + j.own] …         fetch y[i + 1, 16*j.block]
@@ -64,7 +64,7 @@ class FetchAhead(Step):
         return replaced_loop(nest, loop.name, replace(loop, body=(*fetches, *loop.body)))
 
     def lines(self, nest: Nest, loop: Loop, access: Access) -> list[Shape]:
-        """Return a place in each line of memory that one iteration of a loop uses."""
+        """Return an index in each cache line that one iteration of a loop uses."""
         if access.index is None:
             raise self.refuse(f"{self.array} is looked up there, at places that are values")
         inner = {
@@ -89,5 +89,5 @@ class FetchAhead(Step):
 
 
 def at(index: Shape, axis: Symbol, position: int) -> Shape:
-    """Return an index at a place along an axis."""
+    """Return an index at a position along an axis."""
     return tuple(substitute(dim, {axis.name: position}) for dim in index)

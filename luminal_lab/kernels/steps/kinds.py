@@ -54,7 +54,7 @@ TO_SIMD = "simd leaves it to the compiler"
 
 @dataclass(frozen=True)
 class Round(ForEach):
-    """Run a loop to the end of its block, where what it does beyond goes nowhere.
+    """Run a loop to the end of its block; the values computed beyond it are never used.
 
     for i.own < min(6, n - 6*i.block): t[i.own] = …   →   for i.own < 6: t[i.own] = …
     """
@@ -88,7 +88,7 @@ class Round(ForEach):
 
 @dataclass(frozen=True)
 class Clamp(ForEach):
-    """Run a loop to the end of its block; what is beyond reads the last place again, for nothing.
+    """Run a loop to the end of its block; iterations beyond it read the last element again.
 
     for i.own < min(6, n - 6*i.block): t[i.own] = x[6*i.block + i.own]
     →   for i.own < 6: t[i.own] = x[6*i.block + min(i.own, n - 6*i.block - 1)]
@@ -169,7 +169,7 @@ class Parallel(ForEach):
 
 @dataclass(frozen=True)
 class Unroll(ForEach):
-    """Write the iterations of a short loop one after the other.
+    """Write out the iterations of a short loop one after the other.
 
     for i < 4: …   →   unroll i < 4: …
     """
@@ -229,7 +229,7 @@ class Vector(ForEach):
         return _innermost(self, nest, loop, "vector")
 
     def in_thread(self, nest: Nest, loop: Loop) -> Nest:
-        """Let a thread of a GPU load and store neighbours as one, and compute one by one."""
+        """Let a thread of a GPU load and store neighbours as one, and compute them one by one."""
         for statement in loop.body:
             if not isinstance(statement, Set):
                 raise self.refuse("what is loaded as one can only be assigned and added to")
@@ -255,11 +255,11 @@ class Vector(ForEach):
 
 @dataclass(frozen=True)
 class Simd(ForEach):
-    """Tell the compiler that it may run an innermost loop some iterations at a time.
+    """Allow the compiler to run several iterations of an innermost loop at a time.
 
     for j < n: …   →   simd j < n: …
 
-    A scalar that the loop adds to is added up in lanes, which are joined at the end.
+    A scalar that the loop adds to is summed in lanes, which are joined at the end.
     """
 
     form: ClassVar[str] = "simd {loops}"
@@ -277,7 +277,7 @@ def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:
 
 
 def independent(step: Step, nest: Nest, loop: Loop) -> None:
-    """Refuse a step if an iteration of a loop needs what another writes."""
+    """Refuse a step if an iteration of a loop reads or writes an element that another writes."""
     fixed = {outer.name for outer in around(nest, loop.name)}
     for access, other in meetings(loop.body, loop.body):
         if not apart(nest, access, other, loop.axis, fixed):
@@ -296,7 +296,7 @@ def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
 
 
 def is_scalar(nest: Nest, access: Access) -> bool:
-    """Return whether what is accessed is a variable in C, of which each lane can have its own."""
+    """Return whether an access is of a C variable, which each lane can have a copy of."""
     local = nest.locals.get(access.name)
     return access.index == () and local is not None and local.space != "memory"
 

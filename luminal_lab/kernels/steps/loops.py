@@ -46,25 +46,25 @@ from luminal_lab.kernels.steps.step import (
 
 Pairs: TypeAlias = "list[tuple[Access, Access]]"
 BLOCKS = "block", "own"
-"""What the levels of a loop are called that is cut once, if nothing else is said."""
+"""The default names of the levels of a loop that is cut once."""
 FEW = 256
 """The most elements of an array that may be in registers."""
 
 
 @dataclass(frozen=True)
 class Split(ForEach):
-    """Cut a loop into blocks of some iterations, and those again; the last may be shorter.
+    """Cut a loop into blocks, and those into smaller blocks; the last block may be shorter.
 
     for i < n: …   →   for i.block < (n + 5)//6: for i.own < min(6, n - 6*i.block): …
 
-    Each number makes a level more: split i by 128, 8 as block, warp, own.
+    Each number adds a level: split i by 128, 8 as block, warp, own.
     """
 
     form: ClassVar[str] = "split {loops} by {by}[ as {words}]"
     loops: tuple[str, ...]
     by: tuple[int, ...]
     words: tuple[str, ...] = ()
-    """The levels, from the outermost in; block and own, if nothing is said."""
+    """The levels, from the outermost in; block and own by default."""
 
     @override
     def change(self, nest: Nest) -> Nest:
@@ -92,7 +92,7 @@ class Split(ForEach):
 
 @dataclass(frozen=True)
 class Cut(Step):
-    """Cut a loop into whole blocks, and a loop of its own for what is left behind them.
+    """Cut a loop into whole blocks, and a second loop for the remaining iterations.
 
     for i < n: …   →   for i.block < n//32: for i.own < 32: …;   for i.rest < n%32: …
     """
@@ -125,7 +125,7 @@ class Cut(Step):
 
 @dataclass(frozen=True)
 class Merge(Step):
-    """Make one loop of some that stand right inside each other.
+    """Merge perfectly nested loops into one.
 
     for i < n: for j < 4: …   →   for ij < 4*n: …, with ij//4 for i and ij%4 for j
     """
@@ -133,7 +133,7 @@ class Merge(Step):
     form: ClassVar[str] = "merge {loops}[ as {into}]"
     loops: tuple[str, ...]
     into: str = ""
-    """What it is called; if nothing is said, by the letters of all."""
+    """The name of the new loop; by default, the letters of the merged loops."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -165,11 +165,11 @@ class Merge(Step):
 
 @dataclass(frozen=True)
 class Reorder(Step):
-    """Bring loops to the front, in an order, of those that stand right inside each other.
+    """Bring some of several perfectly nested loops to the front, in the given order.
 
     for i: for j: for k: …   →   for k: for i: for j: …          reorder k, i
 
-    The loops between them that are not named come behind, in the order that they had.
+    Loops between them that are not named follow in their old order.
     """
 
     form: ClassVar[str] = "reorder {loops}"
@@ -224,13 +224,13 @@ class Fission(Step):
     for j: t = 0; for k: t += …; y[j] = t                        fission j as start, sum, end
     →   for j_start: t[j_start] = 0;   for j_sum: for k: t[j_sum] += …;   for j_end: y[j_end] = …
 
-    Loops around that do nothing else are taken apart with it: fission i, j as start, sum, end.
+    Outer loops that contain nothing else come apart, too: fission i, j as start, sum, end.
     """
 
     form: ClassVar[str] = "fission {loops}[ as {words}]"
     loops: tuple[str, ...]
     words: tuple[str, ...] = ()
-    """What the parts are called; if nothing is said, by what they set, or what they do."""
+    """The names of the parts; by default, after the array they set, or after their role."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -253,7 +253,7 @@ class Fission(Step):
         return nest
 
     def alone(self, loop: Loop) -> Loop:
-        """Return the loop that is all of a loop's body but for locals."""
+        """Return the only statement of a loop's body besides locals, which must be a loop."""
         parts = tuple(statement for statement in loop.body if not isinstance(statement, Local))
         return self.inside(replace(loop, body=parts))
 
@@ -298,7 +298,7 @@ class Fission(Step):
 
 @dataclass(frozen=True)
 class Fuse(Step):
-    """Make one loop of two that follow each other and have one size.
+    """Fuse two consecutive loops of the same size into one.
 
     for i: a[i] = …;   for j: b[j] = … a[j] …   →   for i: a[i] = …; b[i] = … a[i] …
     """
@@ -319,7 +319,7 @@ class Fuse(Step):
                 "only loops of one size become one loop; cut or split can make two such",
             )
         block, start, end = self.siblings(nest.body)
-        # What stands between them and has nothing to do with the first can come before it.
+        # Statements between them that are independent of the first loop can come before it.
         between = block[start + 1 : end]
         if any(True for _ in meetings((first,), between)):
             raise self.refuse(f"what stands between {first.name} and {second.name} needs the first")
@@ -336,7 +336,7 @@ class Fuse(Step):
         return with_body(nest, _exchanged(nest.body, block, new_block))
 
     def siblings(self, block: Block) -> tuple[Block, int, int]:
-        """Return the block in which both loops stand, and their places."""
+        """Return the block that holds both loops, and their positions in it."""
         for inner_block in _blocks(block):
             names = [s.name if isinstance(s, Loop) else None for s in inner_block]
             if self.first in names and self.second in names[names.index(self.first) :]:
@@ -351,7 +351,7 @@ class Fuse(Step):
 
 
 def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) -> list[str]:
-    """Return what the loops are called that a loop is cut into."""
+    """Return the names of the loops that a loop is cut into."""
     words = step.words or usual
     if len(words) != count:
         raise step.refuse(
@@ -362,7 +362,7 @@ def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) ->
 
 
 def roles(parts: Sequence[Statement]) -> tuple[str, ...]:
-    """Return words for the parts of a loop's body: what each sets, or what its loop is for."""
+    """Return words for the parts of a loop's body: the array each sets, or its loop's role."""
     words: list[str] = []
     for statement in parts:
         inner = (
@@ -398,7 +398,7 @@ def together(loops: Sequence[str]) -> str:
     """
     split = [match.groups("") for loop in loops if (match := AXIS.fullmatch(loop))]
     letters, numbers, parts, words = zip(*split, strict=True)
-    if len({*letters}) == 1 and all(parts):  # what copies into an array
+    if len({*letters}) == 1 and all(parts):  # loops that copy into an array
         return f"{letters[0]}_{''.join(part[1:] for part in parts)}"
     part, word = (same[0] if len({*same}) == 1 else "" for same in (parts, words))
     return f"{''.join(letters)}{numbers[-1]}{part}{word}"
@@ -409,7 +409,7 @@ def _verb(how: str) -> str:
 
 
 def _in_any_order(nest: Nest, name: str, how: str) -> bool:
-    """Return whether an array comes out the same in whatever order it is added to."""
+    """Return whether an array comes out the same whatever the order of its updates."""
     return how == "max=" or (how == "+=" and not nest.types[name].dtype.is_float)
 
 
@@ -426,7 +426,7 @@ def _space(local: Local, loop: Loop, *, top: bool) -> Space:
 
 
 def _over(block: Block, name: str, axis: Symbol) -> Block:
-    """Return a block in which a local has an axis more, in front."""
+    """Return a block in which a local has one more axis, in front."""
     front: Shape = (axis,)
 
     def term(read: Term) -> Term | None:
@@ -444,7 +444,7 @@ def _over(block: Block, name: str, axis: Symbol) -> Block:
 
 
 def _blocks(block: Block) -> Iterator[Block]:
-    """Yield a block and all within it."""
+    """Yield a block and all blocks within it."""
     yield block
     for statement in block:
         if isinstance(statement, (Loop, When)):
@@ -452,7 +452,7 @@ def _blocks(block: Block) -> Iterator[Block]:
 
 
 def _exchanged(block: Block, old: Block, new: Block) -> Block:
-    """Return a block with one of its blocks, known as an object, exchanged."""
+    """Return a block with one inner block, identified as an object, exchanged."""
     if block is old:
         return new
     return tuple(

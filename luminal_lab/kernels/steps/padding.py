@@ -1,4 +1,4 @@
-"""The step `pad`: what windows see beyond the ends of an array is put around a copy of it."""
+"""The step `pad`: a copy of an array gets a border with the values that windows see outside it."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from luminal_lab.kernels.steps.step import Step, around, copied, extent, replace
 
 @dataclass(frozen=True)
 class _Span:
-    """One index of an array: the first place that a loop reads, and how its own axes move on."""
+    """The span that a loop reads along one axis: its first position, and the axes that move it."""
 
     first: Dim
     added: Dim
     size: Dim
-    """How many places the loop reads, from the first to the last."""
+    """How many positions the span has, from the first to the last."""
     pivot: Symbol
-    """An axis by which the place moves by one."""
+    """An axis that moves the position by one."""
 
 
 @dataclass(frozen=True)
 class Pad(Step):
-    """Copy what a loop reads of an array and beyond its ends, before it, each place once.
+    """Before a loop, copy all elements of an array that it reads, and the border, each one once.
 
     for i: for p: … [0 < i + p: x[i + p - 1]] …
     →   for f_i < n + 2: f[f_i] = [0 < f_i: x[f_i - 1]];   for i: for p: … f[i + p] …
 
-    What is done to an element before it is multiplied or stored is done while it is copied.
+    Any work on an element before it is multiplied or stored happens during the copy.
     """
 
     form: ClassVar[str] = "pad {array} before {loop} as {into}"
@@ -70,7 +70,7 @@ class Pad(Step):
         axes = {name: nest.loops[name] for name in (loop.name, *axes_in(loop.body))}
         spans = [self.span(nest, dim, axes) for dim in read.index]
         own = self.own(nest, spans)
-        # An axis of the loop is what its place says less what the place's other axes say.
+        # Each pivot is the position in the span, less what the span's other axes add.
         values: dict[str, Dim] = {}
         for span, axis in own:
             step = substitute(span.added, {span.pivot.name: span.pivot + 1}) - span.added
@@ -89,7 +89,7 @@ class Pad(Step):
             raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
         (term,) = terms
         value = replaced(term, values)
-        # Not every place between the first and the last need be one that the loop reads.
+        # The loop need not read every position between the first and the last.
         for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
             there = substitute(at, values)
             if not within(there, size):
@@ -120,7 +120,7 @@ class Pad(Step):
         return read
 
     def span(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Span | None:
-        """Return how axes move a place; None: they do not."""
+        """Return the span of a position that axes move, or None if they do not."""
         first, pivot = at, None
         size: Dim = 1
         for axis in symbols(at):
@@ -142,7 +142,7 @@ class Pad(Step):
         return _Span(first, at - first, size, pivot)
 
     def own(self, nest: Nest, spans: list[_Span | None]) -> list[tuple[_Span, Symbol]]:
-        """Return the places that the copy has, each with an axis for it."""
+        """Return the spans that the copy has, each with its new axis."""
         moved = [span for span in spans if span is not None]
         names = copied([span.pivot.name for span in moved], self.into)
         return [
@@ -153,7 +153,7 @@ class Pad(Step):
     def parts(
         self, term: Term, values: Mapping[str, Dim], inside: set[str], changing: set[str]
     ) -> Iterator[Term]:
-        """Yield the largest parts of a term that read the array and depend on its place alone."""
+        """Yield the largest parts of a term that read the array and depend on its index alone."""
         if self.array in read_by(term):
             left = free(replaced(term, values)).keys() & inside
             if not left and read_by(term).isdisjoint(changing):

@@ -1,4 +1,4 @@
-"""The step that lets a row of the result be what it is made of, until it is written: reuse."""
+"""The step `reuse`: a row of the output holds a local's elements until it is written."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from luminal_lab.kernels.steps.step import Step, apart, around, extent, with_bod
 
 @dataclass(frozen=True)
 class Reuse(Step):
-    """Keep a local's elements where those of an output will be that are made of them.
+    """Keep a local's elements in the memory of the output elements that are computed from them.
 
     local t: f32[n]                             for j: y[i, j] = …
     for j: t[j] = …                         →   for j: s += y[i, j]
     for j: s += t[j]                            for j: y[i, j] = y[i, j] * s
     for j: y[i, j] = t[j] * s
 
-    So the output is in the cache when it is written, and there is no array beside it.
+    The output is then in the cache when it is written, and the local takes no memory.
     """
 
     form: ClassVar[str] = "reuse {output} for {array}"
@@ -74,7 +74,7 @@ class Reuse(Step):
         return self.exchanged(nest, moved)
 
     def exchanged(self, nest: Nest, moved: Callable[[Shape], Shape]) -> Nest:
-        """Return the nest without the local, whose elements are where `moved` says."""
+        """Return the nest without the local, with its elements at the index that `moved` gives."""
 
         def at_output(term: Term) -> Term | None:
             if isinstance(term, Read) and term.buffer == self.array:
@@ -93,7 +93,7 @@ class Reuse(Step):
         return with_body(nest, mapped(nest.body, change))
 
     def last(self, nest: Nest) -> tuple[Set, list[Symbol]]:
-        """Return what writes the output, and the axes at which it reads the local.
+        """Return the statement that writes the output, and the axes at which it reads the local.
 
         Nothing needs the local after it, and no two elements go to one of the output.
         """

@@ -103,13 +103,13 @@ WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
     "simd": Simd,
     "parallel": Parallel,
 }
-"""The kinds of loops that have a step of their own."""
+"""The kinds of loops that have their own step."""
 WIDTH = 80
 """How long a step is at most as text."""
 
 
 class Handle(str):
-    """A loop or a local array of a nest that is being changed; it stands where its name does.
+    """A loop or a local array of a nest that is being changed; it can replace its name anywhere.
 
     It is the same loop wherever later steps move it. Once a step has made others of the loop, using
     it is an error that names that step.
@@ -118,7 +118,7 @@ class Handle(str):
     __slots__ = ("born", "scheduling")
 
     def __new__(cls, name: str, scheduling: Scheduling) -> Handle:
-        """Return the handle of what has a name in a nest now."""
+        """Return the handle of the current loop or array of that name."""
         handle = super().__new__(cls, name)
         handle.scheduling = scheduling
         handle.born = scheduling.nest
@@ -141,7 +141,7 @@ class Handle(str):
 
     @property
     def size(self) -> Dim:
-        """How many iterations the loop has, in which it may be less in the last block."""
+        """How many iterations the loop has; the last block may have fewer."""
         return self.loop.size
 
     @property
@@ -151,7 +151,7 @@ class Handle(str):
 
     @property
     def is_innermost(self) -> bool:
-        """Whether no loop stands in it."""
+        """Whether the loop contains no other loop."""
         return not axes_in(self.loop.body)
 
     @property
@@ -161,24 +161,24 @@ class Handle(str):
 
     @property
     def is_loops(self) -> bool:
-        """Whether nothing but loops stands in the loop, arrays of its own aside."""
+        """Whether the loop contains only loops, its local arrays aside."""
         return all(isinstance(statement, (Local, Loop)) for statement in self.loop.body)
 
     @property
     def inner(self) -> list[Handle]:
-        """The loop, and those that stand right inside each other in it."""
+        """The loop, and the loops perfectly nested in it."""
         return [Handle(loop.name, self.scheduling) for loop in perfect(self.loop)]
 
     @property
     def parts(self) -> list[Handle]:
-        """The loops that stand in the loop's body."""
+        """The loops directly in the loop's body."""
         return [
             Handle(loop.name, self.scheduling) for loop in self.loop.body if isinstance(loop, Loop)
         ]
 
 
 class StepResult(NamedTuple):
-    """What a step made: loops, the outermost first, and local arrays."""
+    """The new loops of a step, the outermost first, and its new local arrays."""
 
     loops: tuple[Handle, ...]
     locals: tuple[Handle, ...]
@@ -192,13 +192,13 @@ class Scheduling:
         """The nest before the first step, and after each."""
         self.steps: list[Step] = []
         self.why = why
-        """Why it is not made in the way that comes first, for whoever reads the source."""
+        """Why a preferred plan did not apply, as the kernel's source tells."""
         self.asked = asked
-        """What is to be taken where numbers are open."""
+        """The values asked for, by the names of open numbers."""
         self.taken: dict[str, Taken] = {}
 
     def choose(self, choice: Choice, default: int | None = None) -> int:
-        """Return what an open number is: what was asked for, or the default."""
+        """Return the value of an open number: the one asked for, or the default."""
         usual = choice.values[0] if default is None else default
         value = self.asked.get(choice.name, usual)
         self.taken[choice.name] = Taken(choice, value, usual)
@@ -207,13 +207,13 @@ class Scheduling:
         return value
 
     def options(self, choice: Choice) -> tuple[int, ...]:
-        """Return what may be tried for an open number, the best first: or what was asked for."""
+        """Return the values to try for an open number, the best first, or the one asked for."""
         asked = self.asked.get(choice.name)
         return choice.values if asked is None else (asked,)
 
     @property
     def choices(self) -> Choices:
-        """The numbers that were open, and what was taken."""
+        """The open numbers, and the values taken."""
         return Choices(tuple(self.taken.values()))
 
     @property
@@ -222,7 +222,7 @@ class Scheduling:
         return self.nests[-1]
 
     def do(self, step: Step | str) -> StepResult:
-        """Make a step, and return what it made."""
+        """Apply a step, and return its new loops and arrays."""
         step = parse_step(step) if isinstance(step, str) else step
         for name in step.names:
             self.check(name, step)
@@ -236,11 +236,11 @@ class Scheduling:
         )
 
     def attempt(self) -> Attempt:
-        """Return a block of steps that are made all or not at all, for `with`."""
+        """Return a context for `with` that keeps all steps of its block or none of them."""
         return Attempt(self)
 
     def allows(self, *steps: Step) -> bool:
-        """Return whether steps could be made; none is."""
+        """Return whether steps could be applied, without applying them."""
         with self.attempt() as attempt:
             for step in steps:
                 self.do(step)
@@ -249,16 +249,16 @@ class Scheduling:
         return held
 
     def attempted(self, *steps: Step) -> bool:
-        """Make steps, all or none of them; return whether they were made."""
+        """Apply all of some steps or none; return whether they were applied."""
         with self.attempt() as attempt:
             for step in steps:
                 self.do(step)
         return attempt.held
 
-    # -- what takes several steps, or none ---------------------------------------------------------
+    # -- several steps at once ---------------------------------------------------------------------
 
     def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
-        """Let loops run in a way, all of them or those that may."""
+        """Let loops run in one way, all of them or those that are allowed to."""
 
         def step(*names: str) -> Step:
             return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
@@ -268,12 +268,12 @@ class Scheduling:
         )
 
     def simd(self, *others: str) -> None:
-        """Leave innermost loops to vectors, as far as that is allowed, but for some."""
+        """Let innermost loops run as vectors where that is allowed, except for some."""
         plain = [loop for loop in self.loops if loop.loop.kind == "for" and loop not in others]
         self.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
 
     def for_each(self, step: Callable[..., Step], names: Sequence[str]) -> None:
-        """Make a step for names, in as few lines as have room for them."""
+        """Apply a step to names, in as few lines as have room for them."""
         line: list[str] = []
         for name in names:
             if line and len(str(step(*line, name))) > WIDTH:
@@ -284,7 +284,7 @@ class Scheduling:
             self.do(step(*line))
 
     def reorder(self, wanted: Sequence[str]) -> None:
-        """Bring loops that are right inside each other into an order, by the shortest step."""
+        """Bring perfectly nested loops into an order, by the shortest step."""
         first = next(name for name in self.nest.loops if name in wanted)
         now = [loop.name for loop in perfect(self.nest.loops[first])][: len(wanted)]
         same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
@@ -308,7 +308,7 @@ class Scheduling:
                 now[0] = name
 
     def merge(self, names: Sequence[str]) -> Handle:
-        """Make one loop of loops that are one in the other."""
+        """Merge perfectly nested loops into one."""
         if len(names) == 1:
             return self.loop(names[0])
         into = unique(together(names), self.nest.names)
@@ -316,7 +316,7 @@ class Scheduling:
         return self.do(step).loops[0]
 
     def join(self, names: Sequence[str]) -> Handle:
-        """Make one of as many loops, from the innermost, as are one in memory."""
+        """Merge as many loops, from the innermost out, as are contiguous in memory."""
         for first in range(len(names) - 1):
             whole: list[Handle] = []
             with self.attempt() as attempt:
@@ -327,7 +327,7 @@ class Scheduling:
         return self.loop(names[-1])
 
     def share(self, loops: Sequence[Handle]) -> None:
-        """Make one of loops that follow each other, and of those in them, where that is allowed."""
+        """Fuse consecutive loops, and then the loops in them, where that is allowed."""
         first = None
         for loop in loops:
             if first is None or not self.attempted(Fuse(loop, first)):
@@ -361,7 +361,7 @@ class Scheduling:
         first, last = self.do(Lanes(array, lane, outer, into)).loops
         return into, first, last
 
-    # -- what there is now -------------------------------------------------------------------------
+    # -- the current nest --------------------------------------------------------------------------
 
     def loop(self, name: str) -> Handle:
         """Return the handle of a loop."""
@@ -369,7 +369,7 @@ class Scheduling:
 
     @property
     def tops(self) -> list[Handle]:
-        """The loops that stand in no other."""
+        """The outermost loops."""
         return [Handle(loop.name, self) for loop in self.nest.body if isinstance(loop, Loop)]
 
     @property
@@ -378,7 +378,7 @@ class Scheduling:
         return [Handle(name, self) for name in self.nest.loops]
 
     def check(self, name: str, step: Step | None = None) -> None:
-        """Refuse what some step has made other loops of."""
+        """Refuse a loop or array that an earlier step has consumed."""
         born = name.born if isinstance(name, Handle) and name.scheduling is self else None
         since = next((at for at, nest in enumerate(self.nests) if nest is born), None)
         if since is None and any(loop.partition(".")[0] == name for loop in self.nest.loops):
@@ -394,12 +394,12 @@ class Scheduling:
 
     @property
     def schedule(self) -> Schedule:
-        """What was done."""
+        """The steps so far, as a schedule."""
         return Schedule(tuple(self.steps))
 
 
 def consumed(told: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
-    """Return the error that says which step has made other loops of one."""
+    """Return the error that says which step has consumed a loop."""
     new_names = [name for name in after.names if name not in before.names]
     hint = f"it made {', '.join(sorted(new_names))}" if new_names else "name it before that step"
     return ScheduleError(f"{told}{name} is gone: `{by}` consumed it", hint=hint)
@@ -408,7 +408,7 @@ def consumed(told: str, name: str, by: Step, before: Nest, after: Nest) -> Sched
 def chosen(
     plan: Callable[[Mapping[str, int]], Scheduling], asked: Mapping[str, int], kernel: str
 ) -> Scheduling:
-    """Return what a plan makes of a kernel with open numbers that somebody asks for."""
+    """Return a plan's scheduling of a kernel with the open numbers asked for."""
     if asked:
         plan(NO_CHOICES).choices.check(asked, kernel)
     scheduling = plan(asked)
@@ -418,16 +418,16 @@ def chosen(
 
 
 class Attempt:
-    """Steps that are made all or not at all; a ScheduleError ends them, and goes no further."""
+    """Steps that are kept all or not at all; a ScheduleError ends them and goes no further."""
 
     def __init__(self, scheduling: Scheduling) -> None:
         self.scheduling = scheduling
         self.count = len(scheduling.steps)
         self.taken = {**scheduling.taken}
         self.held = False
-        """Whether the steps were made."""
+        """Whether the steps were kept."""
         self.why = ""
-        """What forbade them."""
+        """Why they were refused."""
 
     def __enter__(self) -> Attempt:
         """Begin."""

@@ -1,4 +1,4 @@
-"""Steps that keep what a loop changes again and again close while it runs: stage, hold."""
+"""Steps that keep repeatedly changed elements close while a loop runs: stage, hold."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Stage(Step):
         return replaced_loop(nest, loop.name, (local, there, *changed, back))
 
     def index(self, nest: Nest, loop: Loop, axes: list[Loop]) -> Shape:
-        """Return where the array is read and written, which must be one place for the axes."""
+        """Return the index of the array's uses, which must be the same for all of them."""
         uses = [access for access in accesses(loop.body) if access.name == self.array]
         if not uses:
             raise self.refuse(f"{loop.name} has no {self.array} in it")
@@ -140,7 +140,7 @@ class Stage(Step):
 
 @dataclass(frozen=True)
 class Hold(Stage):
-    """Let one element that a loop changes be a scalar while it runs.
+    """Keep one element that a loop changes in a scalar while the loop runs.
 
     for j: l[i] += s[j]   →   h = l[i];  for j: h += s[j];  l[i] = h
     """

@@ -1,4 +1,4 @@
-"""What a step is, and what all steps ask of a nest: loops by name, and which iterations meet.
+"""The base of all steps, and their shared questions: loops by name, and which iterations meet.
 
 A step is a frozen value with fields; its text is its word and its fields, and reads back.
 
@@ -47,7 +47,7 @@ class Step:
     """One change of a nest."""
 
     form: ClassVar[str]
-    """How it is written: a word, then others and {fields}; a tuple is a list with commas.
+    """The written form: a word, then others and {fields}; a tuple is a list with commas.
 
     What stands in brackets is left out where its field is empty.
     """
@@ -82,7 +82,7 @@ class Step:
 
     @property
     def names(self) -> Iterator[str]:
-        """The loops and arrays that it is about, and not those that it makes."""
+        """The existing loops and arrays that the step names, not the new ones."""
         for field in fields(self):
             value: object = getattr(self, field.name)
             if field.name in MAKES or "str" not in str(field.type):
@@ -112,7 +112,7 @@ class Step:
         return nest.locals[name]
 
     def named(self, nest: Nest, name: str, most: Dim) -> Symbol:
-        """Return the axis of a new loop, whose name no other has."""
+        """Return the axis of a new loop, whose name must be free."""
         word = name.rpartition(".")[2]
         if not NAME.fullmatch(name) or word in RESERVED or len(name) > MOST_IN_NAME:
             raise self.refuse(f"{word!r} cannot be a word for a loop", "take one such as tile, own")
@@ -121,7 +121,7 @@ class Step:
         return axis_of(name, most)
 
     def distinct(self, names: list[str]) -> list[str]:
-        """Return what the loops are called that the step makes, if no two are called alike."""
+        """Return the names of the step's new loops, or refuse two of the same name."""
         for position, name in enumerate(names):
             if name in names[:position]:
                 raise self.refuse(
@@ -178,7 +178,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ForEach(Step):
-    """A step for each name of a list, its first field; a refusal is about one of them."""
+    """A step that applies to each name in its first field; a refusal names just one of them."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
@@ -187,7 +187,7 @@ class ForEach(Step):
         return nest
 
     def change(self, nest: Nest) -> Nest:
-        """Return the nest after the step for its one name."""
+        """Return the nest after the step for a single name."""
         raise NotImplementedError
 
     def single(self, nest: Nest) -> Iterator[Self]:
@@ -199,7 +199,7 @@ class ForEach(Step):
 
 
 def level(loop: str, word: str) -> str:
-    """Return what a level of a loop's axis is called.
+    """Return the name of a level of a loop's axis.
 
     >>> level("i", "block"), level("i_sum.own", "lane")
     ('i.block', 'i_sum.lane')
@@ -229,7 +229,7 @@ def copied(loops: Sequence[str], into: str) -> list[str]:
 
 
 LETTER = re.compile(r"_[A-Za-z]\w*$")
-"""What stands behind an axis's letter and its number: the part that it belongs to."""
+"""The part that an axis belongs to, behind its letter and its number."""
 
 
 def _plain(value: object) -> object:
@@ -267,7 +267,7 @@ def _kind(statement: Statement) -> str:
 
 
 def without_comment(line: str) -> str:
-    """Return a line of a schedule without what stands behind a #, and without space around it."""
+    """Return a line of a schedule without its comment and without space around it."""
     return line.split("#", 1)[0].strip()
 
 
@@ -275,13 +275,13 @@ LONGEST = 500
 """Letters of a step as text."""
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
 MAKES = "into", "words", "where", "space"
-"""Fields that say no name of what there is already."""
+"""Fields that do not name existing loops or arrays."""
 MOST_IN_NAME = 60
 """Letters of a loop's name."""
 
 
 def parse_step(text: str) -> Step:
-    """Return the step that a line says; what stands behind a # is not read."""
+    """Return the step that a line says; a # begins a comment."""
     text = without_comment(text)
     if len(text) > LONGEST:
         raise ParseError(f"schedule: a step of {len(text):,} letters, and {LONGEST} are its most")
@@ -316,7 +316,7 @@ def _group(match: re.Match[str]) -> str:
 
 
 def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
-    """Return what a field's text says."""
+    """Return the value of a field's text."""
     is_list = kind.startswith("tuple")
     parts = [part.strip() for part in value.split(",") if part.strip()] if is_list else [value]
     if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
@@ -335,7 +335,7 @@ def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:
 
 
 def replaced_loop(nest: Nest, name: str, replacement: Statement | Block) -> Nest:
-    """Return a nest with other statements in the place of a loop."""
+    """Return a nest with a loop replaced by other statements."""
 
     def change(statement: Statement) -> Statement | Block:
         return replacement if isinstance(statement, Loop) and statement.name == name else statement
@@ -349,7 +349,7 @@ def with_body(nest: Nest, body: Block) -> Nest:
 
 
 def around(nest: Nest, name: str) -> list[Loop]:
-    """Return the loops around the one of that name, the outermost first."""
+    """Return the loops around a loop, the outermost first."""
 
     def search(block: Block, path: list[Loop]) -> list[Loop] | None:
         for statement in block:
@@ -370,7 +370,7 @@ def around(nest: Nest, name: str) -> list[Loop]:
 
 
 def private(block: Block) -> set[str]:
-    """Return the arrays that are made in a block, anew in each iteration."""
+    """Return the arrays declared in a block, which are new in each iteration."""
     return {statement.name for statement in walk(block) if isinstance(statement, Local)}
 
 
@@ -394,7 +394,7 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
     if access.index is None or other.index is None:
         return False
     shape = nest.types[access.name].shape
-    # A position along one axis, or along neighbouring ones as if they were one.
+    # A position along one axis, or along neighbouring axes as if they were one.
     return any(
         _apart(
             row_major(shape[first:end], access.index[first:end]),
@@ -415,7 +415,7 @@ def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
     rest_a = substitute(a, {axis.name: 0})
     rest_b = substitute(b, {axis.name: 0})
     others = {s.name: s for s in (*symbols(rest_b), *symbols(rest_a)) if s.name not in fixed}
-    # Axes count from 0 to a last position; what does not is a dim, the same on both sides.
+    # Axes count from 0 to a last position; any other symbol is a dim, the same on both sides.
     rest_b = substitute(
         rest_b,
         {
@@ -424,7 +424,7 @@ def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
             if s.low == 0 and s.high is not None
         },
     )
-    # What is left is step * (x - y) = difference.
+    # This leaves step * (x - y) = difference.
     difference, size = rest_b - rest_a, abs(step)
     y = Symbol(f"{axis.name}__", axis.low, axis.high, axis.multiple_of)
     return _is_within(difference, size) or any(
@@ -434,7 +434,7 @@ def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
 
 
 def _remainders(dim: Dim) -> Iterator[tuple[int, Dim]]:
-    """Yield numbers, and what of a dim is left without multiples of them.
+    """Yield numbers, each with the rest of a dim without its multiples.
 
     If step * (x - y) - left is a multiple of a number, and nearer to 0 than it, then it is 0:
     t[i + 256*j] of different i are never the same element while i < 256, whatever j is.

@@ -16,7 +16,7 @@ from luminal_lab.kernels.steps.step import Step, around, extent, private, replac
 
 @dataclass(frozen=True)
 class _Same:
-    """What an array had at a place before the iteration."""
+    """The value of an array's element before the iteration."""
 
     name: str
     index: Shape
@@ -28,9 +28,9 @@ class Stop(Step):
 
     for j < n: s = where(i < 64*j, -inf, …); m max= s; …   →   for j < min(n, (i + 64)//64): …
 
-    With such scores, each statement must leave what is outside of the iteration as it was: the
-    maximum stays, 2 to the power of -inf is 0, and 0 times a value is 0. That is so for finite
-    values: what no score sees is not looked at, be it NaN.
+    With such scores, no statement may change a value outside the iteration: the maximum stays, 2 to
+    the power of -inf is 0, and 0 times a value is 0. That holds for finite values: a value without
+    a score is not read at all, even if it is NaN.
     """
 
     form: ClassVar[str] = "stop {loop} where {scores} is -inf"
@@ -105,7 +105,7 @@ class Stop(Step):
 
 
 def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
-    """Return what a term is: a number, what an array had before, or None for anything else."""
+    """Return a term's value: a number, an array's earlier element, or None for anything else."""
     match term:
         case Number(value=value):
             return float(value)

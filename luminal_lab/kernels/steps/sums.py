@@ -29,12 +29,12 @@ from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 
 @dataclass(frozen=True)
 class Partial(Step):
-    """Let each iteration of a loop add to a sum of its own, and join the sums afterwards.
+    """Give each iteration of a loop its own partial sum, and join the sums afterwards.
 
     for k: t += …   →   for k: p_own = 0; p_own += …; p[k] = p_own            … as p
                         for p.end: t += p[p.end]
 
-    The sum is rounded otherwise, but always alike: it depends on the loop, not on who runs it.
+    Rounding differs, but always in the same way: it depends on the loop, not on the tasks.
     """
 
     form: ClassVar[str] = "partial {array} over {loop} as {into}"
@@ -105,13 +105,13 @@ class Partial(Step):
 
 @dataclass(frozen=True)
 class Lanes(Step):
-    """Let each iteration of a short inner loop add to a sum of its own, joined after an outer one.
+    """Give each iteration of a short inner loop its own sum, and join them after an outer loop.
 
     for k.block: for k.own: t += …   →   for p.start: p[p.start] = 0
                                           for k.block: for k.own: p[k.own] += …
                                           for p.end: t += p[p.end]
 
-    The sum is rounded otherwise, but always alike.
+    Rounding differs, but always in the same way.
     """
 
     form: ClassVar[str] = "lanes {array} over {loop} within {outer} as {into}"

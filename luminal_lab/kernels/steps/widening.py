@@ -18,7 +18,7 @@ from luminal_lab.kernels.steps.step import Step, with_body
 
 @dataclass(frozen=True)
 class Widen(Step):
-    """Make rows of the axes behind the first few, and leave so many elements free behind each.
+    """Flatten the axes behind the first few into rows, each followed by some free elements.
 
     local t: f16[16, 4, 8] in shared; t[i, j, k] = …   →   local t: f16[16, 40] in shared
                                                            t[i, k + 8*j] = …
