@@ -105,7 +105,9 @@ def header_text(
         if (symbol.low, symbol.high, symbol.multiple_of) != (1, None, 1) or name not in known
     ]
     title += f"[{', '.join(declared)}]" if declared else ""
-    given, returned = ([f"{name}: {type}" for name, type in some] for some in (inputs, outputs))
+    given, returned = (
+        [f"{name}: {type}" for name, type in buffers] for buffers in (inputs, outputs)
+    )
     header = f"{title}({', '.join(given)}) -> ({', '.join(returned)})"
     if not given or len(header) <= most:
         return header

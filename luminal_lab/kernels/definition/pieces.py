@@ -140,9 +140,9 @@ class _Pieces:
         fold, dtype, rows = self.fold, self.fold.dtype, self.rows
         assert fold.score is not None
         position = self.piece * PIECE + self.key
-        there: dict[str, Dim] = {fold.axis.name: position}
+        values: dict[str, Dim] = {fold.axis.name: position}
         exists = position < fold.size
-        score, value = (guarded(exists, replaced(term, there)) for term in (fold.score, fold.body))
+        score, value = (guarded(exists, replaced(term, values)) for term in (fold.score, fold.body))
         if exists != 1:
             seen = Apply(
                 LessThan(),
@@ -165,8 +165,8 @@ class _Pieces:
             "whole", rows, self.over("sum", self.piece, product(total, c, fused=fold.fused))
         )
         if fold.empty:
-            some = Apply(LessThan(), (Number(0, dtype), whole), DType.bool_)
-            whole = Apply(Where(), (some, whole, Number(1, dtype)), dtype)
+            is_positive = Apply(LessThan(), (Number(0, dtype), whole), DType.bool_)
+            whole = Apply(Where(), (is_positive, whole, Number(1, dtype)), dtype)
         added = self.over("sum", self.piece, product(a, c, fused=fold.fused))
         mean = product(added, Apply(Recip(), (whole,), dtype))
         term = exchanged(self.line.term, lambda part: mean if part == fold else None)

@@ -271,8 +271,8 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     weights = applied(Add(), product(total, scale), weight)
     values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
     if empty:
-        some = Apply(LessThan(), (zero, total), DType.bool_)
-        total = applied(Where(), some, total, unit)
+        is_positive = Apply(LessThan(), (zero, total), DType.bool_)
+        total = applied(Where(), is_positive, total, unit)
     result = product(acc, applied(Recip(), total))
     return States((lowest, zero, zero), (largest, weights, values), result)
 

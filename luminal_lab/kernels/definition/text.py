@@ -361,7 +361,7 @@ class DefinitionReader(TypeReader):
         pieces: list[Piece] = []
         for _ in self.until("]"):
             pieces.append(self.here)
-            positions.append(self.place(name))
+            positions.append(self.position(name))
         if name.text in SHORT:
             return self.counted(name, positions)
         if name.text not in self.types:
@@ -400,7 +400,7 @@ class DefinitionReader(TypeReader):
                 message = f"{name.text}[…] holds one index, and not {len(index)}"
         return self.fail(name, message, hint)
 
-    def place(self, name: Piece) -> Dim | Term:
+    def position(self, name: Piece) -> Dim | Term:
         """Read one index."""
         if self.take_if(r"at\b(?!\s*[\],+*/%<>-])"):
             return self.term()

@@ -262,8 +262,8 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
     elif any(isinstance(reading.ir[id].op, Random) for id in again.inside):
         region.apart[source.id] = f"{source} is drawn{often}"
     elif again.ratio > 1:
-        more = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
-        region.apart[source.id] = more + often
+        cost = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
+        region.apart[source.id] = cost + often
     elif again.flops > PROLOGUE:
         cost = f"{source} costs {again.flops} operations an element"
         region.apart[source.id] = cost + often

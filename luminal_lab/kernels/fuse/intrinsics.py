@@ -239,17 +239,15 @@ class _Page(Store):
 
 @lru_cache(None)
 def templates(dtype: DType) -> dict[type[Op], list[Template]]:
-    """Return what is looked for among the nodes of a dtype, by the last op, the largest first."""
-    templates_found: list[Template] = []
+    """Return the templates for nodes of a dtype, by the last op, the largest first."""
+    spellings: list[Template] = []
     for op, of_one in _functions(dtype):
-        templates_found += _of_one(op, of_one, dtype)
+        spellings += _templates(op, of_one, dtype)
     for op, of_two in SPELLED_OF_TWO:
         page = _Page("template", 0)
-        templates_found.append(
-            _template(op, page.written(of_two(page.hole(dtype), page.hole(dtype))))
-        )
+        spellings.append(_template(op, page.written(of_two(page.hole(dtype), page.hole(dtype)))))
     by_op: dict[type[Op], list[Template]] = {}
-    for template in sorted(templates_found, key=lambda template: -len(template.lines)):
+    for template in sorted(spellings, key=lambda template: -len(template.lines)):
         by_op.setdefault(type(template.lines[template.root][0]), []).append(template)
     return by_op
 
@@ -271,7 +269,9 @@ def spelled(dtype: DType) -> Iterator[tuple[str, IR]]:
         yield op.name.removeprefix(PREFIX), page.written(result)
 
 
-def _of_one(op: Intrinsic, method: Callable[[Tensor], Tensor], dtype: DType) -> Iterator[Template]:
+def _templates(
+    op: Intrinsic, method: Callable[[Tensor], Tensor], dtype: DType
+) -> Iterator[Template]:
     """Yield a function as it is written, as it is simplified, and of -x where that is shorter."""
     page, other = _Page("template", 0), _Page("template", 0)
     written = page.written(method(page.hole(dtype)))

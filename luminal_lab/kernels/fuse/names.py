@@ -38,8 +38,8 @@ def kernel_name(rule: str, inside: Sequence[Node]) -> str:
         return "_".join(_product(inside, computing, words))
     if rule == "rows":
         for name, parts in ROWS:
-            there = iter([word.replace("exp2", "exp") for word in words])
-            if all(part in there for part in parts):
+            left = iter([word.replace("exp2", "exp") for word in words])
+            if all(part in left for part in parts):
                 return name
     short = [*dict.fromkeys(words)]
     return "_".join(short[:2] + short[-2:] if len(short) > 4 else short) or "copy"
@@ -54,8 +54,8 @@ def _product(inside: Sequence[Node], computing: list[Node], words: list[str]) ->
     sums = [at for at, node in enumerate(computing) if isinstance(node.op, SumReduce)]
     yield "convolution" if any(isinstance(node.op, Window) for node in inside) else "matmul"
     after = computing[sums[-1] + 1 :] if sums else []
-    told = [_word(node) for node in after if not isinstance(node.op, Cast)]
-    yield from [*dict.fromkeys(told)][-MOST_AFTER:]
+    named = [_word(node) for node in after if not isinstance(node.op, Cast)]
+    yield from [*dict.fromkeys(named)][-MOST_AFTER:]
 
 
 def _is_causal(inside: Sequence[Node]) -> bool:

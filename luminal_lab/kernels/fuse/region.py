@@ -331,10 +331,10 @@ class FusedRegion:
         if count >= MOST_OPS:
             return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
         read = {edge.source.id for edge in self.outside()}
-        more = {
+        added = {
             edge.source.id for edge in self.reading.sources[node.id] if not self.has(edge.source)
         }
-        count = len((read | more) - {node.id})
+        count = len((read | added) - {node.id})
         if count > max(MOST_INPUTS, len(read)):
             return f"with {node} a kernel would read {count} arrays, and {MOST_INPUTS} are the most"
         return ""
@@ -382,7 +382,7 @@ class FusedRegion:
                 wanted[source.id] = source
         given = {edge.source.id for edge in edges} - wanted.keys()
         inside: dict[int, Node] = {}
-        more: dict[int, Node] = {}
+        new_sources: dict[int, Node] = {}
         todo = list(wanted.values())
         while todo and len(inside) <= MOST_ANEW:
             node = todo.pop()
@@ -393,12 +393,14 @@ class FusedRegion:
                 if reading.is_light(edge.source):
                     todo.append(edge.source)
                 elif edge.source.id not in given:
-                    more[edge.source.id] = edge.source
+                    new_sources[edge.source.id] = edge.source
         spared = 2 * sum(size_in_memory(node) for node in wanted.values())
         flops = sum(node.op.cost * typical(size_of(node.shape)) for node in inside.values())
-        costs = flops / FLOPS_A_BYTE + sum(size_in_memory(node) for node in more.values())
+        costs = flops / FLOPS_A_BYTE + sum(size_in_memory(node) for node in new_sources.values())
         fits = len(self.computed) + len(inside) <= MOST_OPS
-        fits = fits and len(given | more.keys()) <= max(MOST_INPUTS, len(given) + len(wanted))
+        fits = fits and len(given | new_sources.keys()) <= max(
+            MOST_INPUTS, len(given) + len(wanted)
+        )
         if not todo and fits and costs < spared:
             self.anew |= inside.keys()
 

@@ -88,7 +88,7 @@ class _Run:
                 pass  # it is about time
 
     def set(self, statement: Set) -> None:
-        at = self.place(statement.name, statement.index)
+        at = self.position(statement.name, statement.index)
         value = self.term(statement.term)
         array = self.arrays[statement.name]
         with np.errstate(all="ignore"):
@@ -98,7 +98,7 @@ class _Run:
             array[at] = value
         self.written[statement.name][at] = True
 
-    def place(self, name: str, index: tuple[Dim, ...]) -> tuple[int, ...]:
+    def position(self, name: str, index: tuple[Dim, ...]) -> tuple[int, ...]:
         at = tuple(evaluate(dim, self.values) for dim in index)
         shape = self.arrays[name].shape
         if any(not 0 <= position < size for position, size in zip(at, shape, strict=True)):
@@ -116,10 +116,10 @@ class _Run:
     def term(self, term: Term) -> Array:
         match term:
             case Read(buffer=buffer, index=index):
-                return self.element(buffer, self.place(buffer, index))
+                return self.element(buffer, self.position(buffer, index))
             case Lookup(buffer=buffer, index=index, axis=axis, position=position):
                 at = (*index[:axis], int(self.term(position)), *index[axis + 1 :])
-                return self.element(buffer, self.place(buffer, at))
+                return self.element(buffer, self.position(buffer, at))
             case Number(value=value, dtype=dtype):
                 return np.asarray(value, dtype.numpy)
             case Count(at=at, dtype=dtype):

@@ -297,8 +297,8 @@ def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
     }
     for why in [why for why, is_refused in refusals.items() if is_refused]:
         raise ScheduleError(f"nest {nest.name}: {why}")
-    some = [tile for tile, count in counts.items() if count >= cores // 4]
-    return sorted(some, key=lambda tile: counts[tile] < cores)
+    fitting = [tile for tile, count in counts.items() if count >= cores // 4]
+    return sorted(fitting, key=lambda tile: counts[tile] < cores)
 
 
 def _by_groups(product: GPUProduct, rows: int, columns: int) -> None:

@@ -52,8 +52,8 @@ class Taken(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        told = "" if self.value == self.default else f", where {self.default} is usual"
-        return f"{self.choice}; {self.value} is taken{told}"
+        note = "" if self.value == self.default else f", where {self.default} is usual"
+        return f"{self.choice}; {self.value} is taken{note}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,8 +114,8 @@ class Choices(Sequence[Taken]):
 
 def misfit(kernel: str, asked: Mapping[str, int], why: str) -> ScheduleError:
     """Return the error that says that choices do not fit a kernel or its machine."""
-    told = ", ".join(f"{name} = {value}" for name, value in asked.items())
+    values = ", ".join(f"{name} = {value}" for name, value in asked.items())
     return ScheduleError(
-        f"kernel {kernel}: {told} does not fit: {why}",
+        f"kernel {kernel}: {values} does not fit: {why}",
         hint="take smaller numbers; print(kernel.choices) shows which are open",
     )

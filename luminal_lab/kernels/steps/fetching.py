@@ -37,9 +37,9 @@ class FetchAhead(Step):
     def apply(self, nest: Nest) -> Nest:
         loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
         if self.array not in {buffer.name for buffer in (*nest.inputs, *nest.outputs)}:
-            what = "a local" if self.array in nest.locals else "not there"
+            kind = "a local" if self.array in nest.locals else "not there"
             raise self.refuse(
-                f"{self.array} is {what}, and only inputs and outputs are worth a fetch"
+                f"{self.array} is {kind}, and only inputs and outputs are worth a fetch"
             )
         if outer not in around(nest, loop.name):
             raise self.refuse(f"{loop.name} is not within {outer.name}")
@@ -77,10 +77,10 @@ class FetchAhead(Step):
             return [access.index]
         type = nest.types[self.array]
         flat = row_major(type.shape, access.index)
-        (name, *more) = sorted(used)
+        (name, *others) = sorted(used)
         axis = inner[name].axis
         count, step = extent(axis), substitute(flat, {name: axis + 1}) - flat
-        if more or step != 1 or not isinstance(count, int):
+        if others or step != 1 or not isinstance(count, int):
             raise self.refuse(
                 f"what {loop.name} uses of {self.array} is not so many neighbours",
                 "cut the loop along the last axis, and fetch in the loop over the blocks",

@@ -281,9 +281,9 @@ def independent(step: Step, nest: Nest, loop: Loop) -> None:
     fixed = {outer.name for outer in around(nest, loop.name)}
     for access, other in meetings(loop.body, loop.body):
         if not apart(nest, access, other, loop.axis, fixed):
-            what = "reads" if "read" in (access.how, other.how) else "writes"
+            verb = "reads" if "read" in (access.how, other.how) else "writes"
             raise step.refuse(
-                f"one iteration writes {access.name} where another {what} it",
+                f"one iteration writes {access.name} where another {verb} it",
                 _own_sums(nest, access.name, loop),
             )
 
@@ -315,9 +315,9 @@ def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
         )
         is_same = access.statement is other.statement and is_sum
         if not apart(nest, access, other, loop.axis, fixed) and not (kind == "simd" and is_same):
-            what = "reads" if "read" in (access.how, other.how) else "writes"
+            verb = "reads" if "read" in (access.how, other.how) else "writes"
             raise step.refuse(
-                f"one iteration writes {access.name} where another {what} it",
+                f"one iteration writes {access.name} where another {verb} it",
                 _own_sums(nest, access.name, loop),
             )
     return replaced_loop(nest, loop.name, replace(loop, kind=kind))

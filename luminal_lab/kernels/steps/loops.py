@@ -236,9 +236,9 @@ class Fission(Step):
     def apply(self, nest: Nest) -> Nest:
         chain = [self.find(nest, name) for name in self.loops]
         for outer, inner in itertools.pairwise(chain):
-            if self.alone(outer).name != inner.name:
+            if self.only_loop(outer).name != inner.name:
                 raise self.refuse(
-                    f"in {outer.name} there is {self.alone(outer).name}",
+                    f"in {outer.name} there is {self.only_loop(outer).name}",
                     "name loops that stand right inside each other, the outermost first",
                 )
         words = self.words
@@ -252,7 +252,7 @@ class Fission(Step):
             nest = self.taken_apart(nest, nest.loops[loop.name], parts, words)
         return nest
 
-    def alone(self, loop: Loop) -> Loop:
+    def only_loop(self, loop: Loop) -> Loop:
         """Return the only statement of a loop's body besides locals, which must be a loop."""
         parts = tuple(statement for statement in loop.body if not isinstance(statement, Local))
         return self.inside(replace(loop, body=parts))

@@ -91,9 +91,9 @@ class Pad(Step):
         value = replaced(term, values)
         # The loop need not read every position between the first and the last.
         for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
-            there = substitute(at, values)
-            if not within(there, size):
-                value = guarded(both(there >= 0, there < size), value)
+            position = substitute(at, values)
+            if not within(position, size):
+                value = guarded(both(position >= 0, position < size), value)
         copy = self.copy(own, value, top=not around(nest, loop.name))
         added = tuple(span.added for span, _ in own)
         return replaced_loop(nest, loop.name, (*copy, self.reading(loop, term, added)))

@@ -387,10 +387,10 @@ class Scheduling:
             raise ScheduleError(f"{step or name}: {name} is gone: what made it was taken back")
         if since is None and name in self.nest.names:
             return
-        told = f"{step}: " if step is not None else ""
+        prefix = f"{step}: " if step is not None else ""
         for at in range(len(self.steps) - 1, (since or 0) - 1, -1):
             if name in self.nests[at].names and name not in self.nests[at + 1].names:
-                raise consumed(told, name, self.steps[at], self.nests[at], self.nests[at + 1])
+                raise consumed(prefix, name, self.steps[at], self.nests[at], self.nests[at + 1])
 
     @property
     def schedule(self) -> Schedule:
@@ -398,11 +398,11 @@ class Scheduling:
         return Schedule(tuple(self.steps))
 
 
-def consumed(told: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
+def consumed(prefix: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
     """Return the error that says which step has consumed a loop."""
     new_names = [name for name in after.names if name not in before.names]
     hint = f"it made {', '.join(sorted(new_names))}" if new_names else "name it before that step"
-    return ScheduleError(f"{told}{name} is gone: `{by}` consumed it", hint=hint)
+    return ScheduleError(f"{prefix}{name} is gone: `{by}` consumed it", hint=hint)
 
 
 def chosen(

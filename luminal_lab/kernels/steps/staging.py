@@ -61,7 +61,7 @@ class Stage(Step):
         for axis in axes:
             if axis.name not in axes_in(loop.body):
                 raise self.refuse(f"{axis.name} is not in {loop.name}")
-        index = self.index(nest, loop, axes)
+        used_at = self.index(nest, loop, axes)
         dtype = nest.types[self.array].dtype
         own: Shape = tuple(axis.axis for axis in axes)
 
@@ -84,9 +84,10 @@ class Stage(Step):
         shape = tuple(extent(axis.axis) for axis in axes)
         size = size_of(shape)
         space: Space = "registers" if isinstance(size, int) and size <= FEW else "scratch"
-        there, back = (self.copies(nest, axes, index, is_back=is_back) for is_back in (False, True))
+        copy_in = self.copies(nest, axes, used_at, is_back=False)
+        copy_out = self.copies(nest, axes, used_at, is_back=True)
         local = Local(self.into, TensorType(dtype, shape), space)
-        return replaced_loop(nest, loop.name, (local, there, *changed, back))
+        return replaced_loop(nest, loop.name, (local, copy_in, *changed, copy_out))
 
     def index(self, nest: Nest, loop: Loop, axes: list[Loop]) -> Shape:
         """Return the index of the array's uses, which must be the same for all of them."""
@@ -125,12 +126,12 @@ class Stage(Step):
             own_name = part(name, "end" if is_back else "start")
             values[axis.name] = self.named(nest, own_name, extent(axis.axis))
         own: Shape = tuple(values[axis.name] for axis in axes)
-        there: Shape = tuple(substitute(dim, values) for dim in index)
+        array_index: Shape = tuple(substitute(dim, values) for dim in index)
         statement: Statement
         if is_back:
-            statement = Set(self.array, there, Read(self.into, own, dtype))
+            statement = Set(self.array, array_index, Read(self.into, own, dtype))
         else:
-            statement = Set(self.into, own, Read(self.array, there, dtype))
+            statement = Set(self.into, own, Read(self.array, array_index, dtype))
         for axis in reversed(axes):
             new = values[axis.name]
             assert not isinstance(new, int)

@@ -55,8 +55,8 @@ class Step:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "form" in cls.__dict__:
-            told = (cls.__doc__ or "").rstrip()
-            cls.__doc__ = f"{told}\n\n    Written `{cls.form}`."  # what help() shows
+            text = (cls.__doc__ or "").rstrip()
+            cls.__doc__ = f"{text}\n\n    Written `{cls.form}`."  # what help() shows
             STEPS[cls.form.split()[0]] = cls
 
     def __post_init__(self) -> None:
@@ -106,9 +106,9 @@ class Step:
     def find_local(self, nest: Nest, name: str) -> Local:
         """Return the local array of that name."""
         if name not in nest.locals:
-            what = "an input or output" if name in nest.types else "not there"
+            kind = "an input or output" if name in nest.types else "not there"
             hint = nearest(name, nest.locals) or f"its locals are {', '.join(nest.locals)}"
-            raise self.refuse(f"{name} is {what}, and the step is for locals", hint)
+            raise self.refuse(f"{name} is {kind}, and the step is for locals", hint)
         return nest.locals[name]
 
     def named(self, nest: Nest, name: str, most: Dim) -> Symbol:
@@ -158,19 +158,19 @@ class Step:
         With `within` only a loop and those in it count.
         """
         inside = nest.loops if within is None else {within.name, *axes_in(within.body)}
-        there = [name for name in nest.loops if name in inside]
+        inner = [name for name in nest.loops if name in inside]
         expanded: list[str] = []
         for name in names:
-            own = [loop for loop in there if loop.partition(".")[0] == name and loop not in names]
+            own = [loop for loop in inner if loop.partition(".")[0] == name and loop not in names]
             expanded += [name] if name in nest.names or not own else own
         return expanded
 
     def inside(self, loop: Loop) -> Loop:
         """Return the only loop that a loop's body is, or say that there is more."""
         if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
-            what = ", ".join(_kind(statement) for statement in loop.body)
+            statements = ", ".join(_kind(statement) for statement in loop.body)
             raise self.refuse(
-                f"the body of {loop.name} is not one loop but {what}",
+                f"the body of {loop.name} is not one loop but {statements}",
                 f"fission {loop.name} takes it apart",
             )
         return loop.body[0]
