@@ -60,7 +60,7 @@ def canonical(
 
 
 def renamed(definition: Definition, names: Mapping[str, str]) -> Definition:
-    """Return the same definition with other names of buffers; the new ones must be free."""
+    """Return the same definition with other names of buffers, which must be free."""
 
     def line(old: Output) -> Output:
         name, term = names.get(old.name, old.name), replaced(old.term, {}, names)

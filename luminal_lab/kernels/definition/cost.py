@@ -1,4 +1,4 @@
-"""What a definition costs at least: arithmetic, and bytes to and from memory."""
+"""The least cost of a definition: arithmetic, and bytes to and from memory."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
@@ -108,7 +108,7 @@ def _visited(definition: Definition) -> Iterator[Visited]:
         visited: list[Visited] = []
         _visit(line.term, size_of(line.type.shape), set(), visited.append)
         for fold in softmaxes(line.term):
-            # Its weights are worked out once for all values that they weigh.
+            # Its weights are computed once for all the values that they weigh.
             weight = fold.states.next[1].parts[1]
             axes = zip(line.axes, line.type.shape, strict=True)
             scored = [size for axis, size in axes if axis.name in free(weight)]

@@ -1,4 +1,4 @@
-"""Graph to definition: views become indices and conditions, what is read becomes its term.
+"""Graph to definition: views become indices and conditions, nodes that are read become terms.
 
     graph dot(%a: f32[64, 128], %b: f32[128, 10]) -> (%y) {
       %2 = reshape{shape = [64, 128, 1]} %a : f32[64, 128, 1]
@@ -9,7 +9,7 @@
     }
 
 A node that is read in two places has its term written twice, unless it is kept: then it is a local
-array, which is made once and read. What is kept by rule stands in `define_locals`.
+array, which is computed once and read. `locals.py` has the rule for kept nodes.
 """
 
 import re
@@ -46,7 +46,7 @@ from luminal_lab.passes.inlining import Inlining
 PASSING = (ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.StopGradient)
 """Ops whose value is that of their first source."""
 RESERVED = {*SHORT, "kernel", "let", "sum", "max", "min", "fold", "random", "at", "true", "false"}
-"""What a buffer cannot be called, beside inf and nan."""
+"""Names that a buffer cannot have, besides inf and nan."""
 NOT_A_NUMBER = re.compile(f"(inf|nan)(_({'|'.join(SHORT)}))?")
 
 

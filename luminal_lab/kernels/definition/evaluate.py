@@ -1,4 +1,4 @@
-"""What a definition means, in NumPy: slow and obvious. Every kernel is held to it.
+"""The meaning of a definition, in NumPy: slow and obvious. Every kernel is held to it.
 
 Each term becomes an array over the grid of all axes around it, as large as the whole: small sizes
 only. A fold adds its axis to the grid, and takes it away again with NumPy's own sum or maximum.
@@ -114,7 +114,7 @@ class _Line:
         """Return the value of a term at every point of a grid."""
         if id(term) not in grid.done:
             value = np.broadcast_to(self.computed(term, grid), grid.shape)
-            # NumPy's functions may round otherwise where numbers do not lie side by side.
+            # NumPy's functions may round differently where numbers are not contiguous.
             grid.done[id(term)] = np.ascontiguousarray(value).reshape(grid.shape)
         return grid.done[id(term)]
 

@@ -1,10 +1,10 @@
-"""Which parts of a kernel become locals: what it would cost more to work out again.
+"""Which parts of a kernel become locals: those that would cost more to compute again.
 
     e[i < n, j < 64] = exp2(x[i, j] - m[i])         13 additions an element, and two lines read it
     l[i < n] = sum j < 64: e[i, j]
-    y[i < n, j < 64] = e[i, j] * recip(l[i])        recip(l[i]) would be worked out 64 times a row
+    y[i < n, j < 64] = e[i, j] * recip(l[i])        recip(l[i]) would be computed 64 times a row
 
-What is read at one place of one line is worked out there once, however often it is written.
+A value read at one site of one line is computed there once, however often it is written.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _Sites:
         )
 
     def _online(self) -> set[int]:
-        """Return what stands in a product between softmax and sum: that sum works it out.
+        """Return the nodes between a softmax and the sum of a product, which computes them.
 
         The running maximum and sum of such a line make one pass of it, in which nothing is kept.
         """

@@ -94,7 +94,7 @@ def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
 
 
 def scores_inlined(definition: Definition) -> Definition:
-    """Return a definition in which what only the scores of one softmax read is part of them."""
+    """Return a definition with the locals that only one softmax's scores read put into them."""
     lines = {line.name: line for line in definition.lines}
     local_names = {line.name for line in definition.locals}
     for line in definition.lines:
@@ -243,7 +243,7 @@ def _expanded(term: Term, locals_: Mapping[str, Output], keep: set[str]) -> Term
 
 
 def _guarded(term: Term, base: Callable[[Term], Term]) -> tuple[Term, bool]:
-    """Return what a choice is about if it is one as written for softmaxes of nothing."""
+    """Return the value guarded by a choice as written for empty softmaxes, or None."""
     match term:
         case Apply(op=Where(), args=(_, guarded, _)) if base(guarded) == term:
             return guarded, True

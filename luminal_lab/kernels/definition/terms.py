@@ -31,9 +31,9 @@ from luminal_lab.core.printer import op_text, unique
 
 FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
 STATES = "m", "l", "acc"
-"""What a softmax has so far: the largest score, the sum of the weights, and that of the values."""
+"""The state of a softmax: the largest score, the sum of the weights, and that of the values."""
 LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
-"""The lowest finite number: what the largest score is at first."""
+"""The lowest finite number: the largest score at first."""
 
 
 def axis_of(name: str, size: Dim) -> Symbol:
@@ -62,7 +62,7 @@ class Term:
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__hash__ = Term.__hash__  # a dataclass would work it out anew each time
+        cls.__hash__ = Term.__hash__  # a dataclass would compute it anew each time
         if "__eq__" not in vars(cls):
             cls.__eq__ = Term.__eq__
 
@@ -238,14 +238,14 @@ class Fold(Term):
 
 @dataclass(frozen=True, slots=True)
 class FoldState(Term):
-    """What a fold has so far, by its name."""
+    """A value of a fold so far, by its name."""
 
     name: str
     dtype: DType
 
 
 class States(NamedTuple):
-    """A fold with several values: what they start from, what follows from them, the result."""
+    """A fold with several values: their start, their update at each position, the result."""
 
     start: tuple[Term, ...]
     next: tuple[Term, ...]
@@ -513,7 +513,7 @@ class _TermWriter:
 
 
 def subtracted(term: Term) -> Term | None:
-    """Return b for b * -1, and 2 for -2: what added to a is written as a - b."""
+    """Return b for b * -1, and 2 for -2: added to a, these are written as a - b."""
     match term:
         case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
             is_there = dtype.is_float or -value <= dtype.limits[1]
@@ -548,7 +548,7 @@ def repeated(*scope: Term) -> list[Term]:
 
 
 def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
-    """Return the parts that stand in a term's text; of a fold what could stand outside of it."""
+    """Return the parts that appear in a term's text; of a fold, those that could be outside it."""
     match term:
         case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
             return left, taken

@@ -49,7 +49,7 @@ STATED = re.compile(
     rf"([^;:\n]{{0,2000}}?)\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
     rf"={GAP}fold\b{GAP}"
 )
-"""What a fold with several values begins with: its result, and their names."""
+"""The start of a fold with several values: its result, and their names."""
 DEEPEST = 100
 """Terms within terms as text, and blocks; the limit keeps Python's own stack from ending first."""
 DEEPEST_TERM = 200
@@ -73,7 +73,7 @@ def parse_definition(text: str) -> Definition:
 
 
 class Header(NamedTuple):
-    """What a kernel takes and gives; the dims that have bounds, by name."""
+    """The inputs and outputs of a kernel, and its bounded dims by name."""
 
     name: str
     dims: Mapping[str, Symbol]
@@ -111,11 +111,11 @@ class DefinitionReader(TypeReader):
         super().__init__(text)
         self.depth = 0
         self.types: dict[str, TensorType] = {}
-        """Of what may be read: inputs and the locals so far."""
+        """The types of readable arrays: inputs and the locals so far."""
         self.axes: dict[str, Symbol] = {}
         """Of the line and the folds that are being read."""
         self.parts: dict[str, Term] = {}
-        """What names of terms stand for."""
+        """The meanings of the names of terms."""
         self.depths: dict[int, tuple[Term, int]] = {}
         """How deep the parts of a term are, by its identity."""
 
@@ -313,7 +313,7 @@ class DefinitionReader(TypeReader):
         return left
 
     def atom(self) -> Term:
-        """Read what stands beside an operator."""
+        """Read an operand of an operator."""
         term = self.fold()
         if term is not None:
             return term

@@ -1,1 +1,1 @@
-"""What may be one kernel."""
+"""Which nodes may be one kernel."""

@@ -23,7 +23,7 @@ from luminal_lab.kernels.fuse.reading import Edge, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion
 
 MOST_INSIDE = 60
-"""How many nodes there may be between the two products."""
+"""The most nodes between the two products."""
 
 
 def attention(reading: GraphReading, node: Node) -> ContractionRegion | None:
@@ -74,7 +74,7 @@ def _weights(reading: GraphReading, edge: Edge) -> list[Node] | None:
             return None
         is_whole = typical(size_of(node.shape)) >= size
         if not is_whole and not isinstance(node.op, Reduce) and not _is_of(reading, node, inside):
-            continue  # a mask, or what else is broadcast: it is read, or computed anew
+            continue  # a mask, or another broadcast value: it is read, or computed anew
         inside[node.id] = node
         todo += [below.source for below in reading.sources[node.id]]
     kinds = {type(member.op) for member in inside.values()}

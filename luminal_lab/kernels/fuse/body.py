@@ -24,21 +24,21 @@ from luminal_lab.kernels.fuse.region import FusedRegion
 from luminal_lab.passes.rule import FACTS
 
 Bodies: TypeAlias = dict[tuple[object, ...], IR]
-"""The bodies that there are, by what they hold."""
+"""The bodies so far, by their contents."""
 
 
 class PlannedKernel(NamedTuple):
-    """A region that is to become a kernel."""
+    """A region that will become a kernel."""
 
     region: FusedRegion
     exits: tuple[int, ...]
-    """What of it is stored, in order."""
+    """The nodes of it that are stored, in order."""
     rule: str
     because: str
 
 
 def plan(region: FusedRegion, rule: str, because: str) -> PlannedKernel:
-    """Settle what a region is: no other may have its members."""
+    """Settle a region: no other region may have its members."""
     exits = region.exits
     region.reading.settle(region.members, exits, [edge.source.id for edge in region.outside()])
     reading, only = region.reading, len(exits) == 1
@@ -47,7 +47,7 @@ def plan(region: FusedRegion, rule: str, because: str) -> PlannedKernel:
 
 
 def write(edit: Edit, reading: GraphReading, plans: Sequence[PlannedKernel]) -> None:
-    """Put calls into the graph instead of the results of regions, and say what is kept apart."""
+    """Replace the results of regions by calls, and record which nodes are kept apart."""
     bodies: Bodies = {}
     stored = reading.forms.union(id for planned in plans for id in planned.exits)
     for region, exits, rule, because in reversed(plans):
@@ -114,7 +114,7 @@ def _split(
 
 
 def _is_made_of(edit: Edit, id: int, others: Collection[int]) -> bool:
-    """Return whether a node is computed from one of some others."""
+    """Return whether a node is computed from any of some other nodes."""
     todo, seen = [id], {id}
     while todo:
         node = todo.pop()

@@ -2,8 +2,8 @@
 
     y[i, j] = f(sum k < 64: g(a[i, k]) * b[k, j], bias[j])
 
-What an operand is made of (g) comes in if it is next to nothing, since it is computed each time
-that an element is read; what is made of the result (f) as long as it goes over the same elements.
+The sources of an operand (g) come in if they cost next to nothing, since they are computed each
+time that an element is read; the users of the result (f) as long as they have the same elements.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IN_PLACE = (Reshape, Permute, Contiguous, StopGradient)
 
 
 class ContractionRegion(NamedTuple):
-    """A region around a sum of products, and what is to be said about it."""
+    """A region around a sum of products, and the reason for it."""
 
     region: FusedRegion
     because: str
@@ -74,7 +74,7 @@ def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
 
 
 def product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
-    """Return the sums and the product below them if that is a contraction; and its length."""
+    """Return the sums and the product below them if this is a contraction; and its length."""
     if not isinstance(node.op, SumReduce):
         return None
     if node.id not in reading.products:
@@ -114,7 +114,7 @@ def _is_alone(reading: GraphReading, node: Node) -> bool:
 
 
 def _summed_below(edge: Edge, axes: set[int]) -> set[int] | None:
-    """Return which axes of a source are summed, if those are that are seen of it."""
+    """Return which axes of a source are summed, given the summed axes that its user sees."""
     shapes = [edge.source.shape, *(view.shape for view in edge.via)]
     summed: set[int] | None = axes
     for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
@@ -123,7 +123,7 @@ def _summed_below(edge: Edge, axes: set[int]) -> set[int] | None:
 
 
 def _axes_below(op: object, old: Shape, new: Shape, axes: set[int]) -> set[int] | None:
-    """Return which axes of what a view reads are summed, if each is summed as a whole."""
+    """Return which axes of a view's source are summed, if each is summed as a whole."""
     match op:
         case Permute(axes=order):
             return {order[axis] for axis in axes}
@@ -160,7 +160,7 @@ def _operand(reading: GraphReading, edge: Edge, axes: set[int]) -> tuple[bool, b
 
 
 def _seen_by_operand(op: object, old: Shape, new: Shape, axes: set[int]) -> tuple[bool, set[int]]:
-    """Return whether a view repeats for results, and along which axes of its source is summed."""
+    """Return whether a view repeats for results, and which axes of its source are summed."""
     match op:
         case Expand():
             grown = {k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b}
@@ -239,7 +239,7 @@ def _no_follower(region: FusedRegion, user: Node, size: Dim) -> str:
 
 
 def _side_inputs(region: FusedRegion, product: Node) -> None:
-    """Compute what else the followers read where it is read, if that costs little."""
+    """Compute other sources of the followers where they are read, if that costs little."""
     reading = region.reading
     for id in [*region.members]:
         for edge in reading.sources[id] if id != product.id else ():

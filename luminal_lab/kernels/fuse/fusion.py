@@ -4,12 +4,12 @@
     %m = mul %a, %a              : f32[8, 8]   →
     %y = sum_reduce{axis = 1} %m : f32[8, 1]        graph add_mul_sum(%a: …, %b: …) -> (…) { … }
 
-Views, constants and counting cost nothing and go wherever they are read. What computes is taken by
-the first pass that has a kernel for it:
+Views, constants and counting cost nothing and go wherever they are read. The first pass that has a
+kernel for a computing node takes it:
 
-    forget-gradients    what only says how gradients are derived goes
-    fuse-contractions   sums of products, with what is cheap before and what is elementwise after
-    fuse-rows           other reductions, with all that makes a row from the same row
+    forget-gradients    nodes that only say how gradients are derived go
+    fuse-contractions   sums of products, with cheap nodes before and elementwise nodes after them
+    fuse-rows           other reductions, with all nodes that make a row from the same row
     fuse-elementwise    the rest
 
 A value that several kernels read is stored, or computed in each of them if that costs less: at most
@@ -49,7 +49,7 @@ FEW_ROWS = 16
 
 @dataclass(frozen=True)
 class ForgetGradients(Pass):
-    """Take out what only says how gradients are derived: they have been, if they were asked for."""
+    """Remove the nodes that only say how gradients are derived, as that has happened already."""
 
     name: ClassVar[str] = "forget-gradients"
 
@@ -62,7 +62,7 @@ class ForgetGradients(Pass):
 
 @dataclass(frozen=True)
 class FuseContractions(Pass):
-    """Make kernels of sums of products, with what is cheap before and elementwise after them."""
+    """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
 
     name: ClassVar[str] = "fuse-contractions"
     attention: bool = False
@@ -84,7 +84,7 @@ class FuseContractions(Pass):
 
 @dataclass(frozen=True)
 class FuseRows(Pass):
-    """Make kernels of reductions, with all that makes a row from the same row."""
+    """Make kernels of reductions, with all nodes that make a row from the same row."""
 
     name: ClassVar[str] = "fuse-rows"
 
@@ -102,7 +102,7 @@ class FuseRows(Pass):
 
 @dataclass(frozen=True)
 class FuseElementwise(Pass):
-    """Make kernels of what is left: elementwise ops, lookups and views that must be in memory."""
+    """Make kernels of the rest: elementwise ops, lookups and views that must be in memory."""
 
     name: ClassVar[str] = "fuse-elementwise"
 
@@ -153,7 +153,7 @@ def _rows(reading: GraphReading, node: Node) -> FusedRegion:
 
 
 class _Limits:
-    """What keeps a node out of a region of rows, apart from having other rows."""
+    """The reasons besides other rows that keep a node out of a region of rows."""
 
     def __init__(self, reading: GraphReading) -> None:
         self.reading = reading
@@ -161,7 +161,7 @@ class _Limits:
 
     @property
     def is_column(self) -> bool:
-        """Whether rows do not lie in memory as such: the last axis is none of theirs."""
+        """Whether rows are not contiguous in memory: the last axis is not inner."""
         edges = [self.reading.sources[id][:1] for id in self._reductions()]
         shapes = [
             (edge.shape, self.region.members[edge.user.id], edge.user.op)
@@ -245,7 +245,7 @@ class _Limits:
 
 
 def _told(region: FusedRegion, rows: Dim | None) -> str:
-    """Return what a kernel saves, in words."""
+    """Return the savings of a kernel, in words."""
     reading = region.reading
     nodes = [reading.ir[id] for id in region.computed if id not in reading.free]
     reductions = [node for node in nodes if isinstance(node.op, Reduce)]

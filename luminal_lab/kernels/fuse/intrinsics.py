@@ -1,13 +1,13 @@
-"""`intrinsics`: what tensors spell with primitive ops becomes one op where C has a function for it.
+"""`intrinsics`: a function spelled with primitive ops becomes one op where C has that function.
 
     %a = exp2 %x                 : f32[4]
     %b = mul %x, 0.25            : f32[4]
     …                                        →    %y = math.exp %x : f32[4]
     %y = mul %a, %k              : f32[4]
 
-exp is spelled with four powers of 2, and costs one in C. What is looked for is what the methods of
-tensors write: each is called once, and its graph is the pattern, as it is and as `simplify` leaves
-it. A region stays as it is if others read a power, root or quotient inside it, which would then be
+exp is spelled with four powers of 2, and costs one in C. The patterns are the graphs that methods
+of tensors write: each is called once, and its graph is taken as it is and as `simplify` leaves it.
+A region stays as it is if other nodes read a power, root or quotient inside it, which would then be
 computed twice; so it does where C gives zeros another sign and the sign matters.
 """
 
@@ -73,11 +73,11 @@ SPELLED: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Erf(), Tensor.erf),
     (Cos(), Tensor.cos),
 )
-"""What is computed in float32 or float64, by the methods that spell it."""
+"""Ops computed in float32 or float64, with the methods that spell them."""
 SPELLED_IN_FLOAT32: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Gelu(), Tensor.gelu),
 )
-"""What is computed in float32; in float64 C can do it no faster."""
+"""Ops computed in float32; in float64 C is no faster."""
 SPELLED_IN_ALL: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Floor(), Tensor.floor),
     (Ceil(), Tensor.ceil),
@@ -92,7 +92,7 @@ SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...]
     (Minimum(), Tensor.minimum),
 )
 OTHER_ZEROS = Ceil, Trunc, Round, Maximum, Minimum
-"""What C computes with other signs of zeros than those that come of the spelling."""
+"""Ops for which C and the spelling give zeros different signs."""
 HALVES = (DType.float16, DType.bfloat16)
 
 
@@ -139,7 +139,7 @@ def _put(template: Template, node: Node, match: Match, edit: Edit) -> None:
 
 
 def _inside(template: Template, root: Node, match: Match) -> list[Node]:
-    """Return what a region computes but for its root, users first."""
+    """Return the nodes of a region except its root, users first."""
     given = {match[hole].id for hole in template.inputs}
     inside = {node.id: node for node in match.values() if node.id not in given}
     inside.pop(root.id, None)
@@ -172,7 +172,7 @@ class Template:
     """Whether the function takes -x, with the minus sign folded into its spelling."""
 
     def match(self, node: Node, edit: Edit) -> Match | None:
-        """Return what each node of the template stands for, with a node as its root."""
+        """Return the node for each node of the template, with a node as its root."""
         return self._fitted(self.root, node, {}, edit)
 
     def _fitted(self, line: int, node: Node, match: Match, edit: Edit) -> Match | None:
@@ -218,14 +218,14 @@ def _is_constant(op: Constant, node: Node, edit: Edit) -> bool:
 
 
 class _Page(Store):
-    """A graph in which methods of tensors write what is looked for."""
+    """A graph in which methods of tensors write the patterns."""
 
     def hole(self, dtype: DType) -> Tensor:
-        """Return what stands for any value."""
+        """Return a tensor that stands for any value."""
         return self.tensor((2,), dtype)
 
     def written(self, result: Tensor) -> IR:
-        """Return what was written."""
+        """Return the graph written."""
         return self.snapshot((result.id,), ())
 
     @override
@@ -259,7 +259,7 @@ def _functions(dtype: DType) -> Iterator[tuple[Intrinsic, Callable[[Tensor], Ten
 
 
 def spelled(dtype: DType) -> Iterator[tuple[str, IR]]:
-    """Yield the graphs that tensors write for functions, with the names of those in C."""
+    """Yield the graphs that tensors write for functions, with the functions' names in C."""
     for op, of_one in _functions(dtype):
         page = _Page("spelled", 0)
         yield op.name.removeprefix(PREFIX), page.written(of_one(page.hole(dtype)))

@@ -1,4 +1,4 @@
-"""What a kernel is called: after what is recognised in its region, and else after its ops.
+"""The names of kernels: after the pattern recognised in the region, or else after its ops.
 
 attention       attention, attention_causal
 contraction     matmul, matmul_add_gelu, convolution_relu
@@ -23,7 +23,7 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Rows that have a name, by ops that come in this order; the first that fits is taken."""
 MOST_AFTER = 2
-"""How many ops after a product its name tells."""
+"""The most ops after a product that its name mentions."""
 
 
 def kernel_name(rule: str, inside: Sequence[Node]) -> str:
@@ -50,7 +50,7 @@ def _word(node: Node) -> str:
 
 
 def _product(inside: Sequence[Node], computing: list[Node], words: list[str]) -> Iterator[str]:
-    """Yield what a sum of products is called, and what is done to it."""
+    """Yield the word for a sum of products, and the ops applied to it."""
     sums = [at for at, node in enumerate(computing) if isinstance(node.op, SumReduce)]
     yield "convolution" if any(isinstance(node.op, Window) for node in inside) else "matmul"
     after = computing[sums[-1] + 1 :] if sums else []

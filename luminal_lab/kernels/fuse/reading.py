@@ -1,7 +1,7 @@
-"""What fusion sees of a graph: what computes, what reads it, and through which views.
+"""A graph as fusion sees it: the nodes that compute, and their readers, through which views.
 
-Views, constants and counting cost nothing: they go wherever they are read. What is left is nodes
-that compute, nodes that are no part of any kernel, and between them edges with views on them.
+Views, constants and counting cost nothing: they go wherever they are read. This leaves nodes that
+compute, nodes that are no part of any kernel, and between them edges with views on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from luminal_lab.core.ops import (
 from luminal_lab.kernels.definition.cost import amount, typical
 
 FREE = (Constant, Iota, View, Contiguous, StopGradient)
-"""What costs nothing to compute again wherever it is read."""
+"""Ops that cost nothing to compute again wherever they are read."""
 COMPUTING = (Elementwise, Reduce, Gather, Random)
 """The ops that kernels consist of; no other op is part of a kernel."""
 CHEAP = 4
@@ -38,7 +38,7 @@ SLACK = 1.1
 
 
 def computes(op: Op) -> bool:
-    """Return whether kernels may have an op: they may not if C has no form of it."""
+    """Return whether kernels may contain an op, which takes a form in C."""
     return isinstance(op, COMPUTING) and (not isinstance(op, Elementwise) or hasattr(op, "c_form"))
 
 
@@ -49,7 +49,7 @@ class Edge(NamedTuple):
     via: tuple[Node, ...]
     user: Node
     operand: int = 0
-    """Which of the user's sources it is."""
+    """Its position among the user's sources."""
 
     @property
     def shape(self) -> Shape:
@@ -58,7 +58,7 @@ class Edge(NamedTuple):
 
     @property
     def repeats(self) -> Dim:
-        """How often an element is read on the way, by what repeats it."""
+        """How often the views on the way repeat an element."""
         times: Dim = 1
         before = self.source.shape
         for view in self.via:
@@ -74,10 +74,10 @@ class Edge(NamedTuple):
 
 
 class Again(NamedTuple):
-    """What it takes to compute an element anew wherever it is read."""
+    """The cost of computing an element anew wherever it is read."""
 
     inside: frozenset[int]
-    """The nodes that are computed; what else they read is stored."""
+    """The nodes that are computed; their other sources are stored."""
     flops: int
     reads: frozenset[int]
     ratio: float
@@ -98,16 +98,16 @@ class GraphReading:
         self.sources: dict[int, list[Edge]] = {}
         self.readers: dict[int, list[Edge]] = {}
         self.computing: dict[int, Node] = {}
-        """What becomes part of a kernel, in order: and views that have to be in memory."""
+        """The nodes that become part of a kernel, and views that must be in memory, in order."""
         self.free: set[int] = set()
         self.taken: set[int] = set()
-        """What is part of a kernel already."""
+        """The nodes that are part of a kernel already."""
         self.needed: set[int] = set()
-        """What has to be in memory as it is: outputs, and what is read by no kernel."""
+        """The nodes that must be in memory as they are: outputs, and nodes that no kernel reads."""
         self.stored: set[int] = set()
-        """What has to be in memory: that, and what kernels read."""
+        """The nodes that must be in memory: those, and the nodes that kernels read."""
         self.behind: dict[int, int] = {}
-        """Of each node what it is computed from, as bits, itself among them."""
+        """For each node the nodes that it is computed from, as bits, itself included."""
         self._again: dict[int, Again | str] = {}
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
         """Cached results about sums of products, valid until more nodes are taken."""
@@ -139,7 +139,7 @@ class GraphReading:
                 self.readers.setdefault(edge.source.id, []).append(edge)
 
     def _base(self, node: Node, bases: Bases) -> tuple[Node, tuple[Node, ...]] | None:
-        """Return what a view shows, and the views in between; None for what shows nothing."""
+        """Return the node that a view shows, and the views in between, or None."""
         if not node.sources:
             return None
         (source,) = node.sources
@@ -161,7 +161,7 @@ class GraphReading:
                 yield Edge(*base, node, operand)
 
     def as_read(self, node: Node, *, permuted: bool = False) -> Node:
-        """Return the view as which everybody reads a node, where that is the same memory.
+        """Return the view through which all users read a node, if it has the same memory.
 
         So it has one shape, whatever axes of size 1 the ops before it needed. With `permuted` its
         axes may be in another order, but for the last.
@@ -182,7 +182,7 @@ class GraphReading:
     # -- asking ------------------------------------------------------------------------------------
 
     def open(self) -> list[Node]:
-        """Return what computes and is part of no kernel, in order."""
+        """Return the nodes that compute and are part of no kernel, in order."""
         return [node for id, node in self.computing.items() if id not in self.taken]
 
     def is_open(self, node: Node) -> bool:
@@ -247,7 +247,7 @@ class GraphReading:
     # -- computing anew ----------------------------------------------------------------------------
 
     def again(self, node: Node) -> Again | str:
-        """Return what it takes to compute a node where it is read, or why that costs too much."""
+        """Return the cost of computing a node where it is read, or why it is too much."""
         todo = [node]
         while todo:  # sources come first: a graph may be deeper than Python's stack
             current = todo.pop()
@@ -261,7 +261,7 @@ class GraphReading:
         return self._again[node.id]
 
     def _asks(self, node: Node, source: Node) -> bool:
-        """Return whether what a node takes is not known before what its source takes."""
+        """Return whether the cost of a node depends on a source whose cost is still unknown."""
         if node.id in self._again or source.id in self._again or not self.is_open(source):
             return False
         return not isinstance(node.op, (Reduce, Gather)) and computes(node.op)

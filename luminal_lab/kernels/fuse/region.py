@@ -1,4 +1,4 @@
-"""A region that grows: nodes that one kernel computes row by row, and what it computes anew.
+"""A region that grows: the nodes that one kernel computes row by row, and those computed anew.
 
 A region has rows: the positions along all axes that it does not reduce. Each of its members makes
 row r from row r of the other members, so that a kernel can go over the rows one by one, or all at
@@ -30,9 +30,9 @@ FLOPS_A_BYTE = 2
 MOST_ANEW = 64
 """The most nodes that one kernel computes anew."""
 MOST_OPS, MOST_INPUTS = 256, 64
-"""The most that one kernel computes and reads: more is slow to compile and overflows caches."""
+"""The most ops and inputs of one kernel: more are slow to compile and overflow caches."""
 Inner: TypeAlias = tuple[bool, ...]
-"""For each axis whether it runs within a row; of an axis of size 1 it says nothing."""
+"""For each axis whether it runs within a row; for an axis of size 1 this means nothing."""
 
 
 def seen(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
@@ -54,7 +54,7 @@ def seen(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
 
 
 def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
-    """Return which axes of what a view reads are inner, if those of its result are known."""
+    """Return which axes of a view's source are inner, given those of its result."""
     match op:
         case Permute(axes=axes):
             rows = [axis for axis, i in zip(axes, inner, strict=True) if not i and old[axis] != 1]
@@ -87,7 +87,7 @@ def _regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
 
 
 def _keeps_rows(op: View, old: Shape, new: Shape, inner: Inner) -> bool:
-    """Return whether a view leaves the axes alone that are rows."""
+    """Return whether a view leaves the axes of rows unchanged."""
     rows = [axis for axis, i in enumerate(inner) if not i and (old[axis], new[axis]) != (1, 1)]
     match op:
         case Slice(start=start, step=step):
@@ -111,7 +111,7 @@ class FusedRegion:
     """Says why a node may be no member, or nothing."""
     members: dict[int, Inner] = field(default_factory=dict[int, Inner])
     anew: set[int] = field(default_factory=set[int])
-    """What is computed where it is read, and may be in other kernels, too."""
+    """Nodes computed where they are read, which other kernels may compute, too."""
     once: set[int] = field(default_factory=set[int])
     """Those of them without other readers: they are computed once, whatever the cost."""
     apart: dict[int, str] = field(default_factory=dict[int, str])
@@ -135,7 +135,7 @@ class FusedRegion:
 
     @property
     def computed(self) -> set[int]:
-        """All that is computed in the region."""
+        """All nodes computed in the region."""
         return {*self.members, *self.anew}
 
     def outside(self) -> Iterator[Edge]:
@@ -160,7 +160,7 @@ class FusedRegion:
         )
 
     def leave_cheap(self) -> None:
-        """Store no member that others compute anew from what is in memory in any case."""
+        """Store no member that others can compute anew from values in memory anyway."""
         for id in reversed(self.exits):
             again = self.reading.again(self.reading.ir[id])
             if id in self.reading.stored or not isinstance(again, Again):
@@ -172,7 +172,7 @@ class FusedRegion:
 
     @property
     def saved(self) -> Dim:
-        """The bytes that go to and from memory if each member is a kernel, and here do not."""
+        """The bytes to and from memory that separate kernels would need and this one does not."""
         total: Dim = 0
         exits = set(self.exits)
         for id in self.computed - self.reading.free:
@@ -185,7 +185,7 @@ class FusedRegion:
     # -- growing -----------------------------------------------------------------------------------
 
     def grow(self) -> None:
-        """Take in what the members read and what reads them, as far as it goes."""
+        """Take in the sources and users of members, as far as possible."""
         self._take_sources(list(self.members))
         heap: list[tuple[int, int]] = []
         queued: set[int] = set()
@@ -248,7 +248,7 @@ class FusedRegion:
         return ""
 
     def along(self, edge: Edge) -> Inner | None:
-        """Return which axes are inner of what a user sees of a member."""
+        """Return which axes are inner in a user's view of a member."""
         inner: Inner | None = self.members[edge.source.id]
         shape = edge.source.shape
         for view in edge.via:
@@ -258,7 +258,7 @@ class FusedRegion:
         return inner
 
     def back(self, edge: Edge, inner: Inner) -> Inner | None:
-        """Return which axes of a source are inner, if those are that its user reads."""
+        """Return which axes of a source are inner, given those that its user reads."""
         shapes = [edge.source.shape, *(view.shape for view in edge.via)]
         inner_below: Inner | None = inner
         for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
@@ -272,7 +272,7 @@ class FusedRegion:
         return all(a == b or dim == 1 for a, b, dim in zip(first, second, shape, strict=True))
 
     def _take_sources(self, ids: list[int]) -> None:
-        """Take in what members read, as members, or to be computed where it is read.
+        """Take in the sources of members, as members or as nodes computed where they are read.
 
         The last in order come first, so that a region that is full has few sources.
         """
@@ -326,7 +326,7 @@ class FusedRegion:
         )
 
     def full(self, node: Node) -> str:
-        """Return why there is no room for a node, or an empty text."""
+        """Return why a node does not fit, or an empty text."""
         count = len(self.members) + len(self.anew)
         if count >= MOST_OPS:
             return f"{node} would be op {count + 1} of a kernel, and {MOST_OPS} are the most"
@@ -340,7 +340,7 @@ class FusedRegion:
         return ""
 
     def compute_anew(self, source: Node) -> bool:
-        """Compute a node wherever the region reads it, if that costs little, or is once in all."""
+        """Compute a node wherever the region reads it, if that costs little or happens once."""
         reading = self.reading
         todo = [source]
         while todo:
@@ -368,7 +368,7 @@ class FusedRegion:
         )
 
     def compute_together(self, but: Node | None = None) -> None:
-        """Compute anew what the region would read, if all of that is less than to store it.
+        """Compute anew the values that the region would read, if that is cheaper than storing them.
 
         No other kernel may need it in memory. The sources of `but` stay as they are: those of a
         product are its operands, which are read again and again.

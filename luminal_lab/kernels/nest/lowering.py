@@ -10,9 +10,9 @@
 A fold becomes a local that a loop adds to, as far out as its axes allow; folds that are equal are
 one. A fold of a fold of one kind is one sum. Definitions' locals become arrays in memory.
 
-A softmax goes along its axis in blocks: the scores of a block, the largest so far, what was summed
-scaled down to it, the weights, and what they add. Rows of values are summed side by side, and a
-local that only the scores read is worked out where they are.
+A softmax goes along its axis in blocks: the scores of a block, the largest so far, the earlier sums
+scaled down to it, the weights, and their contributions. Rows of values are summed side by side, and
+a local that only the scores read is computed where they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from luminal_lab.kernels.definition.terms import (
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, Statement, When
 
 BLOCK = 64
-"""How many positions of a softmax are one block."""
+"""The number of positions in a block of a softmax."""
 
 
 def lower(definition: Definition) -> Nest:
@@ -79,7 +79,7 @@ class _Level(NamedTuple):
 
     statements: list[Statement]
     known: dict[Term, Term]
-    """The folds that are worked out."""
+    """The folds computed so far."""
     axes: frozenset[str] = frozenset()
     """The axes that are known."""
 
@@ -93,16 +93,16 @@ class _Lowering:
         self.written = {line.name: line.term for line in written.lines}
         """The lines before scores became part of the softmaxes that read them."""
         self.words = {*written.types} - {*definition.types}
-        """The names of such scores, of which blocks are made."""
+        """The names of such scores, which are computed in blocks."""
         self.asked: dict[Term, Fold] = {}
         """The softmaxes of a line as they were written."""
         self.taken = {*written.types, *written.dims}
         self.levels: list[_Level] = []
         """The loops around, the outermost first."""
         self.rows: dict[Term, Term] = {}
-        """Softmaxes that are worked out for several axes at once."""
+        """Softmaxes computed for several axes at once."""
         self.floor = 0
-        """The outermost level that may be used: under a condition, what is in it."""
+        """The outermost level that may be used: inside a condition, only levels within it."""
 
     def line(self, line: Output) -> Block:
         axes = [
@@ -156,7 +156,7 @@ class _Lowering:
         return axis_of(name, size)
 
     def term(self, term: Term) -> Term:
-        """Return a term without folds; they are worked out before."""
+        """Return a term without folds, which are computed before it."""
         return exchanged(term, self.before)
 
     def before(self, term: Term) -> Term | None:
@@ -196,7 +196,7 @@ class _Lowering:
         return known[fold]
 
     def softmax(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Term:
-        """Work out a softmax for all positions along some axes, which its scores do not have."""
+        """Compute a softmax for all positions along some axes, which its scores do not have."""
         assert fold.score is not None
         dtype = fold.dtype
         (lowest, zero, _), _, result = fold.states
@@ -295,7 +295,7 @@ class _Lowering:
         return "s"
 
     def local(self, level: int, dtype: DType, word: str = "t", shape: Shape = ()) -> Read:
-        """Return a new scalar, or array, that is there from a level on."""
+        """Return a new scalar, or array, declared at a level."""
         name = unique(word, self.taken)
         self.taken.add(name)
         space = "scratch" if shape else "registers"
@@ -330,7 +330,7 @@ class _Lowering:
 
 
 def widened(term: Term, dtype: DType) -> Term:
-    """Return a term in a wider dtype; what is multiplied is so before, and not rounded between."""
+    """Return a term in a wider dtype; factors widen before they multiply, without rounding."""
     if term.dtype is dtype:
         return term
     if isinstance(term, Apply) and isinstance(term.op, Mul):

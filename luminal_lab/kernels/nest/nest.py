@@ -20,14 +20,14 @@
           | "block" | "thread" | "across" | "tensor" | "bulk"    on a GPU
     space = "memory" | "scratch" | "shared" | "tiles" | "registers"
 
-Terms are those of definitions, without folds: a fold has become a loop that adds to a local. What
-has no axes is read by its name alone. An array in memory is seen by all tasks, one in scratch by
-one task, and so are registers; what is shared is seen by the threads of a block, and so is what is
-in tiles (render/gpu/nest.py says how GPUs run a nest). What is fetched is brought near, if it is
-there: nothing else happens, and where there is nothing at that place, nothing at all.
+Terms are those of definitions, without folds: a fold has become a loop that adds to a local. An
+array without axes is read by its name alone. All tasks see an array in memory; one task sees an
+array in scratch or registers; the threads of a block see an array in shared or tiles
+(render/gpu/nest.py says how GPUs run a nest). A fetch loads an element into the cache and has no
+other effect; where there is no such element, it has none at all.
 
-A block that may be cut short says of how many: 2 - 4*j of 4 has at most four iterations, and
-min(6, n - 6*i) has six.
+A loop over a block that may be short names the full size: 2 - 4*j of 4 has at most four iterations,
+and min(6, n - 6*i) has six.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """From here to the end of the block there is an array."""
+    """An array that exists from here to the end of the block."""
 
     name: str
     type: TensorType
@@ -107,7 +107,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """An element may be needed soon; where there is no such element, this is nothing."""
+    """A hint that an element will be needed soon; without such an element it does nothing."""
 
     name: str
     index: Shape
@@ -197,7 +197,7 @@ class Nest:
 
     @cached_property
     def _scalars(self) -> Mapping[Term, str]:
-        """What is read by its name alone."""
+        """The arrays that are read by name alone."""
         types = self.types.items()
         return {Read(name, (), type.dtype): name for name, type in types if not type.shape}
 
@@ -223,7 +223,7 @@ class Nest:
 
 
 def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
-    """Return the most iterations of a loop that has a size, if that says it by itself."""
+    """Return the most iterations of a loop of a size, if the size alone says it."""
     parts = size.args if isinstance(size, Extremum) and size.which == "min" else (size,)
     fixed = [part for part in parts if not any(s.name in axes for s in symbols(part))]
     return fixed[0] if len(fixed) == 1 else size if len(fixed) == len(parts) else None

@@ -1,4 +1,4 @@
-"""What heuristics ask of nests before sizes are known: how large, how much work, how far apart."""
+"""What heuristics ask of nests before sizes are known: sizes, work, distances in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def about(dim: Dim) -> float:
 
 
 def at_most(dim: Dim) -> float:
-    """Return how large a dim may well become."""
+    """Return the likely largest value of a dim."""
     return _size(dim, _most)
 
 
@@ -71,7 +71,7 @@ def work_of(body: Block, size_of: Callable[[Dim], float] = about) -> float:
 
 
 def _is_costly(term: Term) -> bool:
-    """Return whether a term takes about as long as four others, as every call of C's maths may."""
+    """Return whether a term takes about as long as four others, as calls of C's maths may."""
     return isinstance(term, Apply) and (isinstance(term.op, Intrinsic) or term.op.cost >= COSTLY)
 
 
@@ -132,17 +132,17 @@ def divides(nest: Nest, axis: str) -> bool:
 
 
 def is_plain(loop: Loop) -> bool:
-    """Return whether a loop has nothing but assignments in it."""
+    """Return whether a loop contains only assignments."""
     return all(isinstance(statement, Set) for statement in loop.body)
 
 
 def innermost(loop: Loop) -> Loop:
-    """Return the last of the loops that stand right inside each other."""
+    """Return the innermost of perfectly nested loops."""
     return [*perfect(loop)][-1]
 
 
 def iterations(loops: Iterable[SizedLoop]) -> Dim:
-    """Return how many iterations loops have together."""
+    """Return the product of the loops' sizes."""
     count: Dim = 1
     for loop in loops:
         count = count * loop.size
@@ -150,7 +150,7 @@ def iterations(loops: Iterable[SizedLoop]) -> Dim:
 
 
 def width_of(nest: Nest, name: str, most: int) -> int:
-    """Return how many neighbours along a loop are one access of so many bytes."""
+    """Return how many neighbours along a loop one access of so many bytes covers."""
     loop = nest.loops[name]
     if not is_plain(innermost(loop)):
         return 1
@@ -183,5 +183,5 @@ def bytes_in(body: Block, space: str) -> float:
 
 
 def many(loops: Iterable[SizedLoop]) -> float:
-    """Return roughly how many iterations loops have together."""
+    """Return roughly the product of the loops' sizes."""
     return prod(about(loop.size) for loop in loops)

@@ -1,4 +1,4 @@
-"""Loops as C can call them: the dot before a level becomes a stroke, `i.block` is `i_block`."""
+"""Names of loops for C: the dot before a level becomes an underscore, `i.block` is `i_block`."""
 
 from __future__ import annotations
 

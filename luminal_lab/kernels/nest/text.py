@@ -64,11 +64,11 @@ class NestReader(DefinitionReader):
         self.written: set[str] = set()
         """The outputs."""
         self.used: dict[str, str] = {}
-        """What each name stands for, wherever it was."""
+        """The meaning of each name used anywhere so far."""
         self.arrays: list[str] = []
         """The locals that are known here, in order."""
         self.blocks = 0
-        """How many blocks are around."""
+        """The number of blocks around."""
 
     def nest(self) -> Nest:
         """Read the header and the statements."""
@@ -88,7 +88,7 @@ class NestReader(DefinitionReader):
         return Nest(name, tuple(inputs), tuple(outputs), body)
 
     def array(self, name: str, type: TensorType) -> None:
-        """Let an array be known from here on."""
+        """Make an array known from here on."""
         self.types[name] = type
         self.arrays.append(name)
         if not type.shape:
@@ -104,7 +104,7 @@ class NestReader(DefinitionReader):
         return self.pos - start
 
     def block(self, outer: int) -> Block:
-        """Read the statements that are indented by more than those around."""
+        """Read the statements indented by more than those around."""
         width = self.indent()
         if width <= outer:
             message = f"a block indented by more than {outer} should stand here"
@@ -199,7 +199,7 @@ class NestReader(DefinitionReader):
         return Set(name.text, index, term, cast(How, how.text))
 
     def index(self, name: Piece, what: str) -> Shape:
-        """Read where in an array something is done."""
+        """Read an index of an array."""
         index: list[Dim] = []
         if self.accept("["):
             index += [self.dim(self.until_mark("[,]")) for _ in self.until("]")]
