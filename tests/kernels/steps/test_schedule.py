@@ -54,11 +54,11 @@ def values(text: str, made: Nest, **dims: int) -> None:
 
 
 def after(text: str, *steps: str) -> Nest:
-    made = Scheduling(nest(text))
+    scheduling = Scheduling(nest(text))
     for step in steps:
-        made.do(step)
-    assert parse_schedule(str(made.schedule)).apply(nest(text)) == made.nest
-    return made.nest
+        scheduling.do(step)
+    assert parse_schedule(str(scheduling.schedule)).apply(nest(text)) == scheduling.nest
+    return scheduling.nest
 
 
 def refused(text: str, *steps: str) -> str:
@@ -71,18 +71,18 @@ def refused(text: str, *steps: str) -> str:
 
 @pytest.mark.parametrize("text", [MATMUL, SOFTMAX, CONVOLUTION], ids=["matmul", "softmax", "conv"])
 def test_the_default_schedule_and_its_nest(text: str, golden: Golden) -> None:
-    made = cpu_schedule(nest(text), SMALL)
+    scheduling = cpu_schedule(nest(text), SMALL)
     name = text.split("(", 1)[0].removeprefix("kernel ")
-    shown = f"{text}\n# ---\n{made.schedule}\n# ---\n{made.nest}\n"
+    shown = f"{text}\n# ---\n{scheduling.schedule}\n# ---\n{scheduling.nest}\n"
     golden(shown, f"golden/nests/{name}.nest")
     for n, m in ((1, 1), (7, 5), (12, 8)):
-        values(text, made.nest, n=n, m=m)
+        values(text, scheduling.nest, n=n, m=m)
 
 
 def test_each_step_leaves_a_nest_that_computes_the_same() -> None:
-    made = cpu_schedule(nest(MATMUL), SMALL)
-    nests = made.schedule.nests(nest(MATMUL))
-    assert len(nests) == len(made.schedule) + 1
+    scheduling = cpu_schedule(nest(MATMUL), SMALL)
+    nests = scheduling.schedule.nests(nest(MATMUL))
+    assert len(nests) == len(scheduling.schedule) + 1
     for one in nests:
         values(MATMUL, one, n=7)
 
@@ -93,9 +93,9 @@ def test_the_default_schedule_of_a_random_graph(ir: IR, machine: Machine) -> Non
     definition = define(ir)
     names = [buffer.name for buffer in definition.inputs]
     given = {name: data[node.name] for name, node in zip(names, ir.inputs, strict=True)}
-    made = cpu_schedule(lower(definition), machine)
-    assert parse_schedule(str(made.schedule)) == made.schedule
-    found = evaluate_nest(made.nest, given, DIMS)
+    scheduling = cpu_schedule(lower(definition), machine)
+    assert parse_schedule(str(scheduling.schedule)) == scheduling.schedule
+    found = evaluate_nest(scheduling.nest, given, DIMS)
     for output, theirs in zip(definition.outputs, interpreted(ir, data), strict=True):
         check_same(found[output.name], theirs, exactly=not sums(ir))
 

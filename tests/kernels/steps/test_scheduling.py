@@ -23,7 +23,7 @@ nest product(a: f32[64, 32], b: f32[32, 48]) -> (c: f32[64, 48])
 
 
 @pytest.fixture
-def made() -> Scheduling:
+def scheduling() -> Scheduling:
     return Scheduling(parse_nest(PRODUCT))
 
 
@@ -31,26 +31,26 @@ def after(*steps: str) -> Nest:
     return parse_schedule("\n".join(steps)).apply(parse_nest(PRODUCT))
 
 
-def test_a_step_hands_back_what_it_made(made: Scheduling) -> None:
-    block, warp, own = made.do(Split(("i",), (16, 4), ("block", "warp", "own"))).loops
+def test_a_step_hands_back_what_it_made(scheduling: Scheduling) -> None:
+    block, warp, own = scheduling.do(Split(("i",), (16, 4), ("block", "warp", "own"))).loops
     assert (block, warp, own) == ("i.block", "i.warp", "i.own")
-    assert [one.size for one in (block, warp, own)] == [4, 4, 4]
-    made.do(Reorder(("j", own)))
+    assert [handle.size for handle in (block, warp, own)] == [4, 4, 4]
+    scheduling.do(Reorder(("j", own)))
     assert own.loop.name == "i.own"
     assert own.is_whole
     assert own.parts == ["k"]
-    columns = made.do("pack b before i.block over k, j as columns")
+    columns = scheduling.do("pack b before i.block over k, j as columns")
     assert columns == (("columns_k", "columns_j"), ("columns",))
     assert columns.locals[0].local.type.shape == (32, 48)
-    assert all(type(name) is str for step in made.schedule for name in step.names)
+    assert all(type(name) is str for step in scheduling.schedule for name in step.names)
 
 
-def test_loops_come_into_an_order_by_one_step_or_none(made: Scheduling) -> None:
-    made.do("split i by 8 as tile, own")
-    made.reorder(["i.tile", "i.own", "j"])
-    made.reorder(["j", "i.tile", "i.own"])
-    assert [str(step) for step in made.steps[1:]] == ["reorder j, i.tile"]
-    assert made.tops[0].inner == ["j", "i.tile", "i.own"]
+def test_loops_come_into_an_order_by_one_step_or_none(scheduling: Scheduling) -> None:
+    scheduling.do("split i by 8 as tile, own")
+    scheduling.reorder(["i.tile", "i.own", "j"])
+    scheduling.reorder(["j", "i.tile", "i.own"])
+    assert [str(step) for step in scheduling.steps[1:]] == ["reorder j, i.tile"]
+    assert scheduling.tops[0].inner == ["j", "i.tile", "i.own"]
 
 
 def test_loops_become_one_as_far_as_they_are_one_in_memory() -> None:
@@ -63,56 +63,56 @@ def test_loops_become_one_as_far_as_they_are_one_in_memory() -> None:
     assert joined("i, 7 - j, k") == "k"
 
 
-def test_a_list_of_loops_runs_in_as_few_lines_as_have_room(made: Scheduling) -> None:
-    made.do("split j by 12 as a_word_that_is_rather_long, another_that_is_as_long")
-    made.run("unroll", [*made.loop("j.a_word_that_is_rather_long").inner])
-    assert all(len(str(step)) <= 80 for step in made.steps)
-    made.run("parallel", ["i", "k"], where_allowed=True)
-    assert str(made.steps[-1]) == "parallel i"
+def test_a_list_of_loops_runs_in_as_few_lines_as_have_room(scheduling: Scheduling) -> None:
+    scheduling.do("split j by 12 as a_word_that_is_rather_long, another_that_is_as_long")
+    scheduling.run("unroll", [*scheduling.loop("j.a_word_that_is_rather_long").inner])
+    assert all(len(str(step)) <= 80 for step in scheduling.steps)
+    scheduling.run("parallel", ["i", "k"], where_allowed=True)
+    assert str(scheduling.steps[-1]) == "parallel i"
 
 
-def test_steps_are_made_all_or_none_of_them(made: Scheduling) -> None:
-    assert not made.attempted(Split(("i",), (8,)), Unroll(("no_such_loop",)))
-    assert not made.steps
-    assert made.attempted(Split(("i",), (8,)))
+def test_steps_are_made_all_or_none_of_them(scheduling: Scheduling) -> None:
+    assert not scheduling.attempted(Split(("i",), (8,)), Unroll(("no_such_loop",)))
+    assert not scheduling.steps
+    assert scheduling.attempted(Split(("i",), (8,)))
 
 
-def test_a_handle_of_what_is_gone_names_the_step_that_consumed_it(made: Scheduling) -> None:
-    i = made.loop("i")
-    made.do("split i by 8 as tile, own")
-    made.do("split i.own by 2 as two, one")
+def test_a_handle_of_what_is_gone_names_the_step_that_consumed_it(scheduling: Scheduling) -> None:
+    i = scheduling.loop("i")
+    scheduling.do("split i by 8 as tile, own")
+    scheduling.do("split i.own by 2 as two, one")
     error = error_of(lambda: i.size, ScheduleError)
     assert error.message == "i is gone: `split i by 8 as tile, own` consumed it"
     assert error.hint == "it made i.own, i.tile"
-    error = error_of(lambda: made.do(Unroll((i,))), ScheduleError)
+    error = error_of(lambda: scheduling.do(Unroll((i,))), ScheduleError)
     assert error.message.startswith("unroll i: i is gone: `split i by 8")
-    error = error_of(lambda: made.do("unroll i.own"), ScheduleError)
+    error = error_of(lambda: scheduling.do("unroll i.own"), ScheduleError)
     assert (
         error.message == "unroll i.own: i.own is gone: `split i.own by 2 as two, one` consumed it"
     )
 
 
-def test_an_attempt_is_made_all_or_not_at_all(made: Scheduling) -> None:
-    before = made.nest
-    with made.attempt() as attempt:
-        block, _ = made.do("split j by 8").loops
-        made.do("parallel j.block")
+def test_an_attempt_is_made_all_or_not_at_all(scheduling: Scheduling) -> None:
+    before = scheduling.nest
+    with scheduling.attempt() as attempt:
+        block, _ = scheduling.do("split j by 8").loops
+        scheduling.do("parallel j.block")
     assert not attempt.held
     assert attempt.why.startswith("parallel j.block: it is inside i")
-    assert made.nest is before
-    assert made.steps == []
+    assert scheduling.nest is before
+    assert scheduling.steps == []
     error = error_of(lambda: block.size, ScheduleError)
     assert error.message == "j.block: j.block is gone: what made it was taken back"
-    with made.attempt() as attempt:
-        made.do("split j by 8")
+    with scheduling.attempt() as attempt:
+        scheduling.do("split j by 8")
     assert attempt.held
-    assert made.allows(Unroll(("j.own",)))
-    assert len(made.steps) == 1
+    assert scheduling.allows(Unroll(("j.own",)))
+    assert len(scheduling.steps) == 1
     attempt.undo()
-    assert made.nest is before
-    with pytest.raises(ZeroDivisionError), made.attempt():
-        made.do(f"split j by {len(made.do('split i by 8').loops) // 0}")
-    assert made.nest is before
+    assert scheduling.nest is before
+    with pytest.raises(ZeroDivisionError), scheduling.attempt():
+        scheduling.do(f"split j by {len(scheduling.do('split i by 8').loops) // 0}")
+    assert scheduling.nest is before
 
 
 def test_lists_are_one_step() -> None:
