@@ -22,15 +22,15 @@ from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stri
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import PARTS
+from luminal_lab.kernels.plans.tiler import Level, Tiler
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.kinds import Parallel
-from luminal_lab.kernels.steps.loops import Cut, Fission, Fuse, Reorder, Split
+from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import level, part
+from luminal_lab.kernels.steps.step import level
 from luminal_lab.kernels.steps.sums import Partial
 from luminal_lab.machines.machine import Machine
 
@@ -46,6 +46,9 @@ LANES = 64
 """The most sums that run side by side to speed up one."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
+BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
+WHOLE = Level("", "k"), Level("", "j")
+"""The levels of sums side by side, in blocks or all of them."""
 TWICE = 2
 """A row read more often than this leaves time to fetch the next one meanwhile."""
 ROWS = Choice("task_rows", 16, 4, 8, 32)
@@ -65,9 +68,6 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
         except ScheduleError as error:
             why = why or error.message
     return Scheduling(nest)
-
-
-# -- all else --------------------------------------------------------------------------------------
 
 
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
@@ -90,9 +90,6 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
     return True
 
 
-# -- sums ------------------------------------------------------------------------------------------
-
-
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
     """Sum side by side where neighbouring sums are contiguous, and the terms of one sum are not."""
     nest, last = scheduling.nest, top.inner[-1]
@@ -102,10 +99,16 @@ def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
         return
     columns = scheduling.choose(COLUMNS)
     # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
-    if about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns:
-        _, last = scheduling.do(Split((last,), (columns,))).loops
-    names = tuple(fold.name for fold in folds)
-    scheduling.attempted(Fission((last,), PARTS), Reorder((*names, part(last, "sum"))))
+    is_cut = about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns
+    with scheduling.attempt():
+        _beside(scheduling, last, [fold.name for fold in folds], columns if is_cut else 0)
+
+
+def _beside(scheduling: Scheduling, column: str, folds: list[str], columns: int = 0) -> None:
+    """Run all terms of a sum around the sums of a block of columns, or of all columns."""
+    levels, cuts = (BLOCKS, {"j": {"block": columns}}) if columns else (WHOLE, {})
+    axes = {"j": column, "k": folds[0]}
+    Tiler(scheduling, axes, levels, cuts, folds, masked=False, is_inner=True).apart()
 
 
 def _sums(loop: Loop) -> list[Set]:
@@ -145,9 +148,6 @@ def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
     for addition in sums:
         scheduling.lanes(addition.name, own, block, "lanes")
     return block
-
-
-# -- rows ------------------------------------------------------------------------------------------
 
 
 def _share_rows(scheduling: Scheduling) -> None:
@@ -229,9 +229,6 @@ def _is_far(scheduling: Scheduling, name: str, rows: Loop, machine: Machine) -> 
     return all(indices) and all(isinstance(row, int) and 0 < row <= most for row in reads)
 
 
-# -- tasks -----------------------------------------------------------------------------------------
-
-
 def _task(loop: str, size: int) -> tuple[Split, Parallel]:
     """Return the steps that make tasks of `block` iterations."""
     return Split((loop,), (size,), ("task", "own")), Parallel((level(loop, "task"),))
@@ -265,8 +262,7 @@ def _few(scheduling: Scheduling, loop: Handle, machine: Machine) -> bool:
         return False
     (fold,) = loop.parts
     with scheduling.attempt() as attempt:
-        scheduling.do(Fission((loop,), PARTS))
-        scheduling.do(Reorder((fold, part(loop, "sum"))))
+        _beside(scheduling, loop, [fold])
         if not _blocks(scheduling, fold, machine):
             raise ScheduleError(f"{fold} is too short for blocks")
     return attempt.held

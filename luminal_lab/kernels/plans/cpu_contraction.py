@@ -172,9 +172,6 @@ def _packed(
     return [loops[0]] if last < 0 else []
 
 
-# -- windows ---------------------------------------------------------------------------------------
-
-
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Cut a sum over windows into tiles; return whether the nest is one."""
     is_grouped = _split_groups(scheduling)

@@ -38,6 +38,7 @@ from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iteratio
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
+from luminal_lab.kernels.plans.tiler import Level, run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.binding import Guard, Mask
@@ -72,8 +73,17 @@ ACCESS = Choice("access_bytes", 16, 4, 8)
 """The most bytes that a thread loads or stores in one access."""
 PIECE = Choice("piece", 8192, 4096, 16384)
 """The least number of elements in a piece of a sum."""
-Binds = list[tuple[str, str]]
-"""Loops, each with its future kind: thread, across or vector."""
+ROW = (
+    Level("block", "i", "block"),
+    Level("own", "i", "thread"),
+    Level("start", "k", "thread"),
+    Level("thread", "k", "thread"),
+    Level("end", "k", "across"),
+    Level("lane", "k", "vector"),
+)
+"""Threads take turns along a row, or a column: each begins a sum, and all join these at its end."""
+ELEMENT = Level("turn", "i", "block"), Level("thread", "i", "thread"), Level("lane", "i", "vector")
+"""A thread has the neighbours that one access takes; a turn of all threads is a block's."""
 
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
@@ -143,7 +153,7 @@ def _general(scheduling: Scheduling, gpu: GPU) -> bool:
     _placed(scheduling, "memory")
     with scheduling.attempt():
         threads = _threads(scheduling, _length(left)) if left else 1
-        _bound(scheduling, _body(scheduling, left, threads))
+        run_levels(scheduling, _body(scheduling, left, threads), ROW)
     if any(top in scheduling.nest.loops for top in left):
         _placed(scheduling, "registers")
     return True
@@ -169,9 +179,6 @@ def _placed(scheduling: Scheduling, space: str) -> None:
         scheduling.do(Place(tuple(names), space))
 
 
-# -- rows -----------------------------------------------------------------------------------------
-
-
 def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let the threads of a block, or of a warp, share the work on one row."""
     *outer, row = top.inner
@@ -186,16 +193,15 @@ def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     block, each = (
         scheduling.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
     )
-    binds = _body(scheduling, each.parts, WARP if several else _threads(scheduling, length))
+    along = _body(scheduling, each.parts, WARP if several else _threads(scheduling, length))
+    around = dict.fromkeys([*outer, block], "block")
     if several:
         scheduling.do(Fission((each,)))
-    scheduling.run("block", [*outer, block])
-    if several:
-        names = {name for name, where in binds if where != "vector"}
+        threads = {name for name, word in along.items() if word != "lane"}
         for loop in block.parts:
-            _whole(scheduling, loop, names, rows)
-        scheduling.run("thread", block.parts)
-    _bound(scheduling, binds)
+            _whole(scheduling, loop, threads, rows)
+            around[loop] = "own"
+    run_levels(scheduling, around | along, ROW)
     shared(scheduling, block)
     return True
 
@@ -231,43 +237,38 @@ def _length(loops: list[Handle]) -> float:
     return max(lengths, default=0.0)
 
 
-# -- along a row -----------------------------------------------------------------------------------
+def _body(scheduling: Scheduling, loops: Sequence[Handle], threads: int) -> dict[str, str]:
+    """Cut loops into turns of threads; return the loops to bind, with the words of their levels."""
+    levels = dict[str, str]()
+    for loop in loops:
+        levels |= _along(scheduling, loop, threads)
+    return levels
 
 
-def _bound(scheduling: Scheduling, binds: Binds) -> None:
-    for kind in ("thread", "across", "vector"):
-        scheduling.run(kind, [name for name, where in binds if where == kind])
-
-
-def _body(scheduling: Scheduling, loops: Sequence[Handle], threads: int) -> Binds:
-    """Cut loops into turns of threads; return the loops to bind, in order."""
-    return [bind for loop in loops for bind in _along(scheduling, loop, threads)]
-
-
-def _along(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
+def _along(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
     """Give the iterations of a loop, or else of the loops inside it, to threads."""
     is_sum = total_of(loop.loop) is not None
     if is_sum and at_most(iterations(loop.inner)) < LONG:
-        return []
+        return {}
     for way in (_sum,) if is_sum else (_each, _turned):
-        binds: Binds = []
+        binds = dict[str, str]()
         with scheduling.attempt() as attempt:
             binds = way(scheduling, loop, threads)
             with scheduling.attempt() as trial:
-                _bound(scheduling, binds)
+                run_levels(scheduling, binds, ROW)
             if not trial.held:
                 raise ScheduleError(trial.why)
             trial.undo()
         if attempt.held:
             return binds
     if is_sum:
-        return []
+        return {}
     if loop.is_plain and scheduling.allows(Fission((loop,))):
         return _body(scheduling, scheduling.do(Fission((loop,))).loops, threads)
     return _body(scheduling, loop.parts, threads)
 
 
-def _sum(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
+def _sum(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
     """Let threads compute parts of a sum, and add these up together."""
     array = total_of(loop.loop) or ""
     loop, lane = _joined(scheduling, loop, threads)
@@ -275,10 +276,10 @@ def _sum(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     into, first, last = scheduling.lanes(array, thread, turn, "parts")
     scheduling.do(Place((into,), "registers"))
     scheduling.reorder([thread, turn])
-    return [(first, "thread"), (thread, "thread"), (last, "across"), *lane]
+    return {first: "start", thread: "thread", last: "end", **lane}
 
 
-def _each(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
+def _each(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
     """Let threads do the iterations of a loop, each by itself."""
     thread, lane = _joined(scheduling, loop, threads)
     most = extent(thread.loop.axis)
@@ -287,10 +288,10 @@ def _each(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
         scheduling.reorder([thread, turn])
     elif thread.size != most:
         scheduling.do(Guard(thread, thread))
-    return [(thread, "thread"), *lane]
+    return {thread: "thread", **lane}
 
 
-def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
+def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
     """Let threads run an inner loop's iterations, around the loop that adds to one result."""
     around, *inside = loop.inner
     if not inside:
@@ -300,14 +301,14 @@ def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> Binds:
     if not isinstance(thread.size, int) or thread.size > threads:
         turn, thread = scheduling.turns(thread, threads)
         scheduling.reorder([thread, turn])
-    return [(thread, "thread")]
+    return {thread: "thread"}
 
 
-def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle, Binds]:
+def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle, dict[str, str]]:
     """Merge perfectly nested loops, and split off a loop of neighbours for one access."""
     loops = loop.inner
     if not loops[-1].is_plain:
-        return loop, []
+        return loop, {}
     width = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS))
     while width > 1 and at_most(iterations(loops)) < width * threads:
         width //= 2
@@ -316,10 +317,7 @@ def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle,
         lane = [loops.pop()]  # an earlier step has split them off
     elif width > 1:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
-    return scheduling.merge(loops), [(handle, "vector") for handle in lane]
-
-
-# -- columns ---------------------------------------------------------------------------------------
+    return scheduling.merge(loops), dict.fromkeys(lane, "lane")
 
 
 def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
@@ -342,20 +340,17 @@ def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     into, first, last = scheduling.lanes(array, thread, turn, "parts")
     scheduling.reorder([thread, turn])
     scheduling.do(Fission((column,)))
-    scheduling.run("block", [*outer, block])
+    binds: dict[str, str] = {**dict.fromkeys([*outer, block], "block"), last: "end"}
     for loop in block.parts:
         inner = loop.inner
         if first in inner or thread in inner:
             scheduling.reorder([inner[1], loop, *inner[2:]])
-            scheduling.run("thread", [inner[1]])
-        scheduling.run("thread", [loop])
-    scheduling.run("across", [last])
+            binds[inner[1]] = "thread"
+        binds[loop] = "own"
+    run_levels(scheduling, binds, ROW)
     scheduling.do(Place((into,), "registers"))
     shared(scheduling, block)
     return True
-
-
-# -- in two launches -------------------------------------------------------------------------------
 
 
 def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
@@ -377,7 +372,7 @@ def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
     with scheduling.attempt():
         position = scheduling.tops.index(top)
         fold, lanes = _joined(scheduling, folds[0], THREADS.values[0])
-        for lane, _ in lanes:
+        for lane in lanes:
             piece //= int(many([scheduling.loop(lane)]))
         array = total_of(fold.loop) or ""
         outer, _ = scheduling.do(Split((fold,), (piece,), ("piece", "own"))).loops
@@ -391,9 +386,6 @@ def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
                 scheduling.do(Fuse(loop, first))
         return [outer, *ends]
     return path[:1]
-
-
-# -- elements --------------------------------------------------------------------------------------
 
 
 def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
@@ -413,13 +405,14 @@ def _element(scheduling: Scheduling, loops: list[Handle]) -> None:
     if width > 1:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops
     thread = scheduling.merge(loops)
-    size = thread.size
-    threads = scheduling.choose(THREADS, THREADS.values[0] if at_most(size) >= LARGE else 64)
-    if not isinstance(size, int) or size > THREADS.values[0]:
-        block, thread = scheduling.turns(thread, threads)
-        scheduling.run("block", [block])
-    scheduling.run("thread", [thread])
-    scheduling.run("vector", lane)
+    size, most = thread.size, THREADS.values[0]
+    threads = scheduling.choose(THREADS, most if at_most(size) >= LARGE else 64)
+    is_cut = not isinstance(size, int) or size > most
+    levels: dict[str, str] = {thread: "thread"}
+    if is_cut:
+        turn, thread = scheduling.turns(thread, threads)
+        levels = {turn: "turn", thread: "thread"}
+    run_levels(scheduling, levels | dict.fromkeys(lane, "lane"), ELEMENT)
 
 
 def _alone(scheduling: Scheduling, gpu: GPU) -> bool:

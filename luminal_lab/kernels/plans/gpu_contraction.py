@@ -258,9 +258,6 @@ def _ahead(tiler: Tiler, space: str, most: int) -> bool:
     return False
 
 
-# -- four warps together ---------------------------------------------------------------------------
-
-
 def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a product into tiles of four warps; return whether the nest and the GPU allow it."""
     product = product_of(scheduling, gpu) if gpu.dialect.tile.group else None

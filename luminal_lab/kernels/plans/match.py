@@ -12,8 +12,6 @@ from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesse
 from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
 from luminal_lab.kernels.steps.step import private
 
-# -- sums of products ------------------------------------------------------------------------------
-
 
 @dataclass
 class Contraction:
@@ -121,9 +119,6 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
     return loops[first : end + 1]
 
 
-# -- rows and columns ------------------------------------------------------------------------------
-
-
 def total_of(loop: Loop) -> str | None:
     """Return the scalar that a loop adds to, if it writes nothing else."""
     inside = private(loop.body)
@@ -147,9 +142,6 @@ def is_column(nest: Nest, name: str) -> bool:
             if any(stride(nest, term, last.name) not in (0, 1) for term in near):
                 return True
     return False
-
-
-# -- attention -------------------------------------------------------------------------------------
 
 
 class AttentionNest(NamedTuple):

@@ -44,6 +44,13 @@ Cuts = Mapping[str, Mapping[str, int]]
 """For each axis the levels from the outermost in, each with the iterations of its block."""
 
 
+def run_levels(scheduling: Scheduling, loops: Mapping[str, str], levels: Levels) -> None:
+    """Let loops, each with the word of its level, run as a table says."""
+    kinds = {line.word: line.kind for line in levels}
+    for kind in dict.fromkeys(kinds.values()):
+        scheduling.run(kind, [loop for loop, word in loops.items() if kinds[word] == kind])
+
+
 class Tiler:
     """Cuts the loops of a contraction into tiles by a table."""
 
@@ -61,7 +68,7 @@ class Tiler:
         self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
         """The loops of the sum, if no level cuts it."""
-        own = {axes["i"], axes["j"]}
+        own = {axes[axis] for axis in "ij" if axis in axes}
         around = [] if is_inner else loops_of(scheduling.nest)
         self.outer = [loop.name for loop in around if loop.name not in own]
         """The loops of the result that belong to no tile; none where a sum is inside others."""
@@ -71,7 +78,7 @@ class Tiler:
 
     def name(self, axis: str, word: str, of: str = "") -> str:
         """Return the name of a loop, or its name in a part."""
-        name = level(self.axes[axis], word)
+        name = level(self.axes[axis], word) if word else self.axes[axis]
         return part(name, of) if of and axis != "k" else name
 
     def axis(self, axis: str) -> str:
