@@ -8,6 +8,7 @@
 The first paragraph says what the file is for. Each other one defines functions, types or macros;
 a paragraph that defines nothing belongs to the next. `$INT` stands for something: its paragraph is
 written once for each row of `rows.py` that has all of its words. Compilers take `$` in names.
+`lab_polynomial_f32(x, 2.0f, 3.0f, 1.0f)` is written out as Horner's steps: (2 x + 3) x + 1.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ DEFINED: Final = re.compile(
     re.MULTILINE,
 )
 WORD: Final = re.compile(r"\$([A-Z]+)")
+POLYNOMIAL: Final = re.compile(
+    r"^( +)(\w+) (\w+) = lab_polynomial_(\w+)\((\w+), ([^;]+)\);", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,16 @@ class Paragraph:
 @cache
 def whole(file: str) -> str:
     """Return a file without the paragraph that says what it is for."""
-    return (HERE / file).read_text("utf-8").partition("\n\n")[2].rstrip()
+    text = (HERE / file).read_text("utf-8").partition("\n\n")[2].rstrip()
+    return POLYNOMIAL.sub(_horner, text)
+
+
+def _horner(match: re.Match[str]) -> str:
+    """Return the steps of a polynomial, each of which is rounded once."""
+    indent, kind, name, real, x, factors = match.groups()
+    first, *others = (factor.strip() for factor in factors.split(","))
+    steps = (f"{name} = lab_fma_{real}({name}, {x}, {factor});" for factor in others)
+    return "\n".join(f"{indent}{line}" for line in (f"{kind} {name} = {first};", *steps))
 
 
 @cache
