@@ -71,6 +71,12 @@ def run(given: argparse.Namespace) -> int:
     try:
         compilation = compile_ir(ir, *parts_of(pipeline), check="values" if given.check else None)
     except PassError as error:
+        if error.inputs:  # which nobody can reach from here
+            trust = ", trust=True" if given.trust else ""
+            error.hint = (
+                f"in Python, ll.compile_ir(ll.parse(text{trust}), {given.passes!r}, "
+                'check="values") raises it with the inputs that show it, error.inputs'
+            )
         say(error, error=True)
         return 1
     except TrustError as error:

@@ -42,11 +42,11 @@ def as_text(shown: object, **_: object) -> dict[str, str]:
 
 
 def print_node(ir: "IR", node: "Node") -> str:
-    """Return a node's line in the text of its graph."""
+    """Return a node's line in the text of its graph, with the first line of any longer text."""
     if node.id in ir.input_ids:
         return f"%{node.name}: {node.type}"
     sources = [f"%{id}?" if (n := ir.table.get(id)) is None else str(n) for id in node.sources]
-    return line_text(node, op_text(node.op), sources, types_text(node))
+    return line_text(node, op_text(node.op, whole=False), sources, types_text(node))
 
 
 def name_bodies(ir: "IR") -> "dict[IR, str]":
@@ -79,11 +79,11 @@ def unique(name: str, taken: "Mapping[str, object] | set[str]") -> str:
     return f"{name}_{numbers[bisect_left(numbers, 1, key=lambda n: f'{name}_{n}' not in taken)]}"
 
 
-def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None) -> str:
-    """Return an op as text: `sum_reduce{axis = 1}`."""
+def op_text(op: Op, bodies: "Mapping[IR, str] | None" = None, *, whole: bool = True) -> str:
+    """Return an op as text: `sum_reduce{axis = 1}`; without `whole`, texts end with a line."""
     fields = fields_of(type(op)).items()
     texts = [
-        f"{name} = {_literal(op, getattr(op, name), hint, bodies or {})}"
+        f"{name} = {_literal(op, getattr(op, name), hint, bodies or {}, whole)}"
         for name, hint in fields
         if name not in op.in_type
     ]
@@ -178,7 +178,7 @@ def _origin(node: "Node") -> str:
     return f" @{' '.join(parts)}" if len(parts) > 1 else ""
 
 
-def _literal(op: Op, value: object, hint: object, bodies: "Mapping[IR, str]") -> str:
+def _literal(op: Op, value: object, hint: object, bodies: "Mapping[IR, str]", whole: bool) -> str:
     body = op.body_of()
     if body is not None and value is body:
         return bodies.get(body, body.name)
@@ -190,7 +190,10 @@ def _literal(op: Op, value: object, hint: object, bodies: "Mapping[IR, str]") ->
         return repr(float(value))  # pyright: ignore[reportArgumentType]  # the hint says so
     if isinstance(value, tuple):
         return f"[{', '.join(map(str, cast(tuple[object, ...], value)))}]"
-    return _quoted(str(value)) if hint is str else str(value)
+    if hint is not str:
+        return str(value)
+    first, *others = str(value).split("\n")
+    return _quoted(f"{first} […]" if others and not whole else str(value))
 
 
 def _quoted(text: str) -> str:

@@ -222,7 +222,7 @@ class Checker:
                 where=refusal.where,
                 hint="NumPy's interpreter refuses the same inputs; error.inputs has them",
             )
-            told.inputs = {node.name: sample.data[node.id] for node in compiled.ir.inputs}
+            told.inputs = _inputs(compiled.ir, sample)
             raise told
 
     def _is_unneeded(
@@ -291,12 +291,15 @@ class Checker:
         except LabError as error:
             if is_circumstance(error):
                 raise
-            raise PassError(
+            told = PassError(
                 f"pass {_device(compiled)}: what it compiled fails on drawn inputs: "
                 f"{error.message}",
                 where=error.where,
-                hint="NumPy's interpreter computes the same graph on them; error.inputs has them",
-            ) from error
+                hint=f"{f'{error.hint}; ' if error.hint else ''}NumPy's interpreter computes the "
+                "same graph on them; error.inputs has them",
+            )
+            told.inputs = _inputs(compiled.ir, draw)
+            raise told from error
 
     def _wrong_kernel(
         self,
@@ -313,7 +316,7 @@ class Checker:
         for launch in getattr(compiled.runner, "launches", ()):
             kernel = launch.kernel.name if launch.node == node.id else kernel
         at = f" at {tuple_text(position)}" if position else ""
-        inputs = {node.name: draw.data[node.id] for node in compiled.ir.inputs}
+        inputs = _inputs(compiled.ir, draw)
         shown = ", ".join(f"%{name} = {_text(array)}" for name, array in inputs.items())
         where = print_node(compiled.ir, node)
         where += "".join(f"\n{line}" for line in compiled.trace(node).lines)
@@ -425,6 +428,11 @@ class Checker:
 def _counterexample(rule: Rule, dtypes: tuple[DType, ...]) -> Counterexample | None:
     """Test a rule, once for the dtypes of a graph."""
     return examine(rule, dtypes).wrong
+
+
+def _inputs(ir: IR, draw: Reference | Sample) -> dict[str, Array]:
+    """Return the data of a draw by the names of the inputs."""
+    return {node.name: draw.data[node.id] for node in ir.inputs}
 
 
 def _where(before: IR, firing: Firing) -> str | None:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.cli.passes import load_all
 from luminal_lab.core.parse import parse
 from luminal_lab.passes.pipeline import parse_pipeline
@@ -105,6 +106,27 @@ def test_a_pass_that_changes_values_fails(capsys, graph, tmp_path):
     status, out, err = ask(capsys, *asked, "--check")
     assert (status, out) == (1, "")
     assert "cli-twice" in err
+
+
+def test_a_wrong_kernel_is_told_without_all_of_its_source(capsys, tmp_path):
+    halves = ll.kernel(
+        """// kernel halves(x: f32[n]) -> (y: f32[n])
+        void halves(const float *x, float *y, long n) {
+            for (long i = 0; i < n; i++) y[i] = x[i] / 3;
+        }""",
+        meaning=lambda x: x / 2,
+    )
+    cx = ll.Graph()
+    halves(cx.tensor((3,), name="x")).retrieve()
+    path = tmp_path / "graph.ir"
+    path.write_text(str(cx))
+    status, _, err = ask(capsys, "run", path, "--trust", "--passes", "cpu", "--check")
+    assert (status, "void" in err, "cx.kernels" in err) == (1, False, False)
+    assert 'source = "// kernel halves(x: f32[n]) -> (y: f32[n]) […]", dialect = c' in err
+    assert err.endswith(
+        "hint: in Python, ll.compile_ir(ll.parse(text, trust=True), 'cpu', check=\"values\") "
+        "raises it with the inputs that show it, error.inputs\n"
+    )
 
 
 def test_passes_are_listed(capsys):

@@ -39,8 +39,10 @@ from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
 """The bytes of unwritten memory in the first and the second run: as floats NaN, and about 0.5."""
-SECONDS: Final = 60.0
-"""How long a run may take."""
+SECONDS: Final = 15.0
+"""How long a run may take, beside what its operations do: what takes longer has no end."""
+FLOPS: Final = 2e7
+"""What a checked kernel does in a second at least; large ones are given the time that they take."""
 BYTES: Final = 4 << 30
 """How much memory a child may take beside its arrays."""
 GUARD: Final = 16 << 20
@@ -52,6 +54,8 @@ STACKS: Final = 1 << 30
 """Room for addresses that nobody uses: the threads' stacks, libraries."""
 DYING: Final = 10.0
 """The seconds that a child may take to say why it dies."""
+ASKED: Final = 2.0
+"""The seconds that a child may take to say where it is."""
 SAID: Final = 1 << 16
 """The bytes that are read of what a child has said last."""
 FIELDS: Final = (
@@ -363,20 +367,21 @@ class TrialProcess:
         """Return how the child died, which it has if it was not killed for its limits."""
         process = self._process
         assert process is not None
-        end = monotonic() + DYING
-        while cause == "signal" and not has_ended(process.pid) and monotonic() < end:
+        told = cause == "signal" or (cause == "seconds" and self._asked_where(process.pid))
+        end = monotonic() + (DYING if cause == "signal" else ASKED)
+        while told and not has_ended(process.pid) and monotonic() < end:
             sleep(POLL / 10)
         end_with_children(process)
         status = process.returncode
         where = self._told("launch"), self._told("phase"), self._told("task")
         if self._told("left"):
             return Death("left", self._told("left"), *where)
-        if cause != "signal":
-            most = self.job.seconds if cause == "seconds" else self.job.bytes
-            return Death(cause, most, *where)
         said = os.pread(self._said, SAID, max(0, os.fstat(self._said).st_size - SAID)).decode(
             "utf-8", "replace"
         )
+        if cause != "signal":
+            most = self.job.seconds if cause == "seconds" else self.job.bytes
+            return Death(cause, most, *where, said)
         if status == 85 and not self._told("begun"):
             raise DeviceError(
                 f"trial: the child process could not begin: {said.strip()}",
@@ -399,6 +404,14 @@ class TrialProcess:
                 signal_number in FAULTS and 0 <= address < PAGE,
             )
         return Death("status", status, *where, said)
+
+    def _asked_where(self, process: int) -> bool:
+        """Have the child say in which line it is, as AddressSanitizer does when it is aborted."""
+        can_say = self.checked and "address" in self.builds.sanitizers
+        if can_say:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGABRT)
+        return can_say
 
     def located(self, address: int, access: int) -> tuple[Access, int | None, int]:
         """Return the area that an address is in or nearest to, and where, from its beginning."""

@@ -60,7 +60,7 @@ class Words(NamedTuple):
 
 def words(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> Words:
     """Say what a death means; `names` are the arrays of its launch, by their areas."""
-    line = LINE.search(death.said) if death.cause == "report" else None
+    line = LINE.search(death.said) if death.cause in ("report", "seconds") else None
     event, hint = _meant(trial, death, names)
     return Words(event, int(line[1]) if line else None, hint)
 

@@ -21,11 +21,14 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import NodeStep
-from luminal_lab.devices.build.toolchain import source_excerpt
+from luminal_lab.core.ir import Node
+from luminal_lab.core.ops import UserKernel
+from luminal_lab.devices.build.toolchain import source_excerpt, window
 from luminal_lab.devices.cpu.plan import CPUPlan
 from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.cpu.trial import (
     FILLS,
+    FLOPS,
     Area,
     Died,
     TrialJob,
@@ -38,14 +41,13 @@ from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.user.kernel import own_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from luminal_lab.devices.cpu.program import CPUProgram
 
-FLOPS = 2e7
-"""What a checked kernel does in a second at least; large ones are given the time that they take."""
 BEFORE = "outputs hold anything before, and tasks run in any order"
 UNWRITTEN = "each task writes its part of all outputs"
 
@@ -240,11 +242,20 @@ class CPUTrial(CPURun):
             )
         return names_by_area
 
+    def _excerpt(self, node: Node | None, line: int) -> str:
+        """Return a line among its neighbours: as the user wrote it, or in the program."""
+        if node is not None and isinstance(node.op, UserKernel):
+            own = own_line(node.op, self.source, line)
+            if own is not None:
+                return window(node.op.source, own)
+        return source_excerpt(self.source, line, self.program.behind)
+
     def _error(self, at: int | None, event: str, line: int | None, hint: str) -> DeviceError:
         kernel: Kernel | None = None if at is None else self.plan.kernel_of(self.plan.works[at])
         subject = "the program" if kernel is None else f"kernel {kernel.name}"
-        where = [source_excerpt(self.source, line, self.program.behind)] if line else []
-        origin = None if at is None else self.plan.works[at].node.meta.origin
+        node = None if at is None else self.plan.works[at].node
+        where = [] if line is None else [self._excerpt(node, line)]
+        origin = None if node is None else node.meta.origin
         if origin is not None and str(origin) not in "".join(where):
             where.append(f"from {origin}")
         return DeviceError(f"{subject}: {event}", where="\n".join(where) or None, hint=hint)

@@ -33,6 +33,7 @@ from luminal_lab.devices.build.toolchain import (
 )
 from luminal_lab.devices.cpu.trial import (
     FILLS,
+    FLOPS,
     SECONDS,
     Area,
     Died,
@@ -47,7 +48,13 @@ from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
 from luminal_lab.kernels.user.gpu import gpu_user_kernel, outputs_of
-from luminal_lab.kernels.user.kernel import alone, header_of, tasks_of, use_dims
+from luminal_lab.kernels.user.kernel import (
+    alone,
+    header_of,
+    operations_of,
+    tasks_of,
+    use_dims,
+)
 from luminal_lab.passes.judge import differences
 from luminal_lab.trust import admit_kernels
 
@@ -105,6 +112,8 @@ def check_kernel(
     **dims: int,
 ) -> tuple[Array, ...]:
     """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
+
+    C may take `seconds`, beside the time for the operations of its meaning.
 
     >>> from luminal_lab.kernels.user.call import kernel
     >>> half = kernel('''
@@ -242,6 +251,7 @@ class _CheckedRun:
     ) -> Iterator[tuple[tuple[Array, ...], ...]]:
         """Yield what a child makes in two runs: by a library that checks itself, and as it is."""
         source = alone(self.op) + TRIED
+        seconds += evaluate(operations_of(self.op.body), {}) / FLOPS
         if build.sanitizers:
             yield self._tried(build, build.library(source), seconds, checked=True)
         yield self._tried(build, compile_library(source, compiler), seconds, checked=False)

@@ -184,6 +184,17 @@ class Nest:
         """All names that are taken."""
         return {*self.types, *self.loops, *self.dims}
 
+    @cached_property
+    def repeated(self) -> Loop | Local | None:
+        """The first loop or local array whose name is that of another."""
+        taken = {buffer.name for buffer in (*self.inputs, *self.outputs)}
+        for statement in self.statements:
+            if isinstance(statement, (Loop, Local)):
+                if statement.name in taken:
+                    return statement
+                taken.add(statement.name)
+        return None
+
     @override
     def __str__(self) -> str:
         header = header_text(f"nest {self.name}", self.dims, self.inputs, self.outputs)

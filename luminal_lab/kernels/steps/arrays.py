@@ -127,7 +127,7 @@ class Pack(Step):
         shape = tuple(extent(axis.axis) for axis in axes)
         type = TensorType(term.dtype, shape)
         space: Space = "memory" if top else "scratch"
-        new = self.distinct(copied([axis.name for axis in axes], self.into))
+        new = copied([axis.name for axis in axes], self.into)
         names = {
             axis.name: self.named(nest, name, extent(axis.axis))
             for axis, name in zip(axes, new, strict=True)

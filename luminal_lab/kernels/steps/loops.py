@@ -282,7 +282,7 @@ class Fission(Step):
                             f"a later iteration {_verb(use.how)} {use.name} where an earlier one "
                             f"{_verb(other.how)} it"
                         )
-        names = self.distinct([part(loop.name, word) for word in words])
+        names = [part(loop.name, word) for word in words]
         body: list[Statement] = [
             Local(local.name, _wider(local, loop), _space(local, loop, top=not fixed))
             for local in locals_inside
@@ -358,7 +358,7 @@ def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) ->
             f"it makes {count} loops, and there are {len(words)} words for them",
             f"name {count} levels behind as, from the outermost in",
         )
-    return step.distinct([level(loop.name, word) for word in words])
+    return [level(loop.name, word) for word in words]
 
 
 def roles(parts: Sequence[Statement]) -> tuple[str, ...]:

@@ -143,7 +143,8 @@ class Pad(Step):
 
     def own(self, nest: Nest, spans: list[_Span | None]) -> list[tuple[_Span, Symbol]]:
         """Return the spans that the copy has, each with its new axis."""
-        moved = [span for span in spans if span is not None]
+        # An axis that moves two positions, as in x[i, i], is one axis of the copy.
+        moved = [*{span.pivot: span for span in spans if span is not None}.values()]
         names = copied([span.pivot.name for span in moved], self.into)
         return [
             (span, self.named(nest, name, span.size))

@@ -72,15 +72,13 @@ class Schedule(Displayed):
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after all steps."""
-        for step in self.steps:
-            nest = step.apply(nest)
-        return nest
+        return self.nests(nest)[-1]
 
     def nests(self, nest: Nest) -> list[Nest]:
         """Return the nest before the first step, and after each."""
         nests = [nest]
         for step in self.steps:
-            nests.append(step.apply(nests[-1]))
+            nests.append(step.applied_to(nests[-1]))
         return nests
 
 
@@ -227,7 +225,7 @@ class Scheduling:
         for name in step.names:
             self.check(name, step)
         step = step.by_names()
-        old, new = self.nest, step.apply(self.nest)
+        old, new = self.nest, step.applied_to(self.nest)
         self.nests.append(new)
         self.steps.append(step)
         return StepResult(

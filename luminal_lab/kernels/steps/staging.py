@@ -121,7 +121,7 @@ class Stage(Step):
         """Return the loops that copy the elements there, or back."""
         dtype = nest.types[self.array].dtype
         values: dict[str, Dim] = {}
-        names = self.distinct(copied([axis.name for axis in axes], self.into))
+        names = copied([axis.name for axis in axes], self.into)
         for axis, name in zip(axes, names, strict=True):
             own_name = part(name, "end" if is_back else "start")
             values[axis.name] = self.named(nest, own_name, extent(axis.axis))

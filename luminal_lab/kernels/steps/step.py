@@ -76,6 +76,18 @@ class Step:
         form = OPTIONAL.sub(lambda match: match[1] if values[match[2]] else "", self.form)
         return form.format(**values)
 
+    def applied_to(self, nest: Nest) -> Nest:
+        """Return the nest after the step, or refuse one in which two things have the same name."""
+        after = self.apply(nest)
+        second = after.repeated
+        if second is not None:
+            raise self.refuse(
+                f"it would make two {'loops' if isinstance(second, Loop) else 'arrays'} called "
+                f"{second.name}",
+                "say each word and each axis once",
+            )
+        return after
+
     def refuse(self, why: str, hint: str | None = None) -> ScheduleError:
         """Return the error that says why the step is not done."""
         return ScheduleError(f"{self}: {why}", hint=hint)
@@ -119,15 +131,6 @@ class Step:
         if name in nest.names:
             raise self.refuse(f"there is a {name} already", "give other words behind as")
         return axis_of(name, most)
-
-    def distinct(self, names: list[str]) -> list[str]:
-        """Return the names of the step's new loops, or refuse two of the same name."""
-        for position, name in enumerate(names):
-            if name in names[:position]:
-                raise self.refuse(
-                    f"it would make two loops called {name}", "say each word and each axis once"
-                )
-        return names
 
     def chain(self, nest: Nest, names: Sequence[str], *, others: bool = False) -> list[Loop]:
         """Return loops that stand right inside each other, the outermost first, in any order.

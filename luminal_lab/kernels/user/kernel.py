@@ -465,6 +465,17 @@ def _embedded(
     )
 
 
+def own_line(op: UserKernel, program: str, line: int) -> int | None:
+    """Return which line of a user's source a line of a program is; None for one around it."""
+    source, lines = INCLUDE.sub("", op.source), program.split("\n")
+    body = source.strip("\n").split("\n")
+    before = len(source) - len(source.lstrip("\n"))
+    for first in range(max(0, line - len(body)), line):
+        if lines[first : first + len(body)] == body:
+            return line - first + before
+    return None
+
+
 def alone(op: UserKernel) -> str:
     """Return C that compiles by itself: the user's first, so that lines are numbered as there.
 

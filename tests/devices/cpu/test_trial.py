@@ -428,6 +428,11 @@ def test_the_check_of_values_survives_a_kernel_that_strays(more: str):
     head = "pass cpu: what it compiled fails on drawn inputs: kernel twice: it "
     assert error.message in (head + STRAY[more], head + "writes y[-1], and y has 8 elements")
     assert "test_trial.py" in error.where
+    assert f"\n> 4 |     {more}\n" in error.where  # as the user has written it
+    assert error.hint.endswith(
+        "; NumPy's interpreter computes the same graph on them; error.inputs has them"
+    )
+    assert list(error.inputs) == ["x"]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -507,3 +512,19 @@ def test_a_kernel_without_an_end_costs_its_limit_alone():
     endless = ll.kernel(TWICE.replace("MORE", "for (volatile int i = 0;; i++) {}"))
     error = error_of(lambda: check_kernel(endless, np.ones(3), seconds=0.3), DefinitionError)
     assert error.message == "kernel twice: it was ended after 0.3 s"
+    assert "\n> 4 |     for (volatile int i = 0;; i++) {}\n" in error.where
+
+
+def test_the_check_of_values_waits_a_little_for_a_kernel_without_an_end(monkeypatch):
+    assert cpu_program.SECONDS <= 15
+    monkeypatch.setattr(cpu_program, "SECONDS", 0.3)
+    more = "while (y[0] < 3) { volatile int k = 0; k++; }"
+    endless = ll.kernel(
+        f"#include <math.h>\n{TWICE}".replace("MORE", more), meaning=lambda x: 2 * x
+    )
+    cx = ll.Graph()
+    endless(cx.tensor((8,), name="x").set(np.zeros(8))).retrieve()
+    error: Any = error_of(lambda: cx.compile("cpu", check="values"), PassError)
+    assert error.message.endswith("inputs: kernel twice: it was ended after 0.3 s")
+    assert f"\n> 6 |     {more}\n" in error.where
+    assert error.hint.startswith("a loop may have no end; ")

@@ -24,7 +24,7 @@ def step(text: str, *steps: str) -> Nest:
     made = parse_nest(text)
     for one in steps:
         assert str(parse_step(one)) == one
-        made = parse_step(one).apply(made)
+        made = parse_step(one).applied_to(made)
     return made
 
 
@@ -118,3 +118,24 @@ def test_what_is_no_window_is_refused(old: str, new: str, message: str) -> None:
 
 def test_a_name_is_used_once() -> None:
     assert "there is a y already" in refused(WINDOWS, "pad x before i as y")
+
+
+def test_a_diagonal_is_copied_by_one_loop() -> None:
+    text = """\
+nest f(x: f32[n, n]) -> (y: f32[n])
+  for i < n:
+    y[i] = exp2(x[i, i]) + x[i, i]"""
+    made = step(text.replace(" + x[i, i]", ""), "pad x before i as w")
+    assert (
+        str(made)
+        == """\
+nest f(x: f32[n, n]) -> (y: f32[n])
+  local w: f32[n] in memory
+  for w_i < n:
+    w[w_i] = exp2(x[w_i, w_i])
+  for i < n:
+    y[i] = w[i]"""
+    )
+    for window in ("x[i, i + 2]", "x[n - i - 1, i]"):
+        moved = text.replace("exp2(x[i, i]) + x[i, i]", window).replace("n, n", "n, n + 2")
+        same(moved, step(moved, "pad x before i as w"))

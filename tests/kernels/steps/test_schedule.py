@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from typing_extensions import override
 
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.ir import IR
@@ -13,9 +14,11 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
+from luminal_lab.kernels.steps.kinds import Unroll
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
-from luminal_lab.kernels.steps.step import STEPS, parse_step
+from luminal_lab.kernels.steps.step import STEPS, parse_step, with_body
 from luminal_lab.machines.machine import Machine
 from tests.conftest import Golden
 from tests.core.graphs import DIMS, data_for
@@ -224,3 +227,27 @@ def test_text_that_is_no_step() -> None:
 def test_one_number_is_neither_none_nor_two(count: str):
     with pytest.raises(ParseError, match="schedule: by is a number, and not"):
         parse_schedule(f"fetch a in i ahead {count} of j")
+
+
+class Twice(Unroll):
+    """A wrong step, which repeats what it should unroll."""
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        named = {**nest.loops, **nest.locals}
+        return with_body(nest, (*nest.body, *(named[name] for name in self.loops)))
+
+
+@pytest.mark.parametrize(("name", "things"), [("i", "loops"), ("t", "arrays")])
+def test_no_step_gives_two_things_one_name(name: str, things: str) -> None:
+    twice = Twice((name,))
+    plain = parse_nest("""\
+nest f(x: f32[4]) -> (y: f32[4])
+  local t: f32[] in registers
+  for i < 4:
+    y[i] = x[i]""")
+    message = f"unroll {name}: it would make two {things} called {name}"
+    with pytest.raises(ScheduleError, match=f"^{message}"):
+        Schedule((twice,)).apply(plain)
+    with pytest.raises(ScheduleError, match=f"^{message}"):
+        Scheduling(plain).do(twice)
