@@ -22,8 +22,8 @@ from luminal_lab.errors import (
     whole_number,
 )
 from luminal_lab.kernels.nest.nest import Nest
-from luminal_lab.kernels.steps.schedule import Schedule, Scheduling
-from luminal_lab.kernels.steps.step import Step, parse_step, without_comment
+from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
+from luminal_lab.kernels.steps.step import Step
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,21 +101,14 @@ ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
 
 
 def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
-    """Return the schedule; an error shows an unreadable line among its neighbours."""
+    """Return the schedule; an error names the kernel and shows the place."""
     if isinstance(like, Schedule):
         return like
-    lines = _lines(like, kernel)
-    steps: list[Step] = []
-    for line_number, line in enumerate(lines):
-        try:
-            if without_comment(line):
-                steps.append(parse_step(line))
-        except ParseError as error:
-            message = error.message.removeprefix("schedule: ")
-            raise ParseError(
-                f"kernel {kernel}: {message}", where=marked(lines, line_number), hint=error.hint
-            ) from None
-    return Schedule(tuple(steps))
+    try:
+        return parse_schedule("\n".join(_lines(like, kernel)))
+    except ParseError as error:
+        message = f"kernel {kernel}: {error.message}"
+        raise ParseError(message, where=error.where, hint=error.hint) from None
 
 
 def _lines(like: object, kernel: str) -> list[str]:

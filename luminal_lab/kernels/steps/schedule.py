@@ -41,8 +41,9 @@ from luminal_lab.kernels.steps.binding import Bind, Guard
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
-from luminal_lab.kernels.steps.step import Step, extent, parse_step, without_comment
+from luminal_lab.kernels.steps.step import Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
+from luminal_lab.scanner import Scanner
 from luminal_lab.tensor.arguments import told_object
 
 MOST_LETTERS = 1 << 20
@@ -91,8 +92,10 @@ def parse_schedule(text: str) -> Schedule:
     """
     if len(text) > MOST_LETTERS:
         raise ParseError(f"schedule: it has {len(text):,} letters, and may have {MOST_LETTERS:,}")
-    lines = text.splitlines()
-    return Schedule(tuple(parse_step(line) for line in lines if without_comment(line)))
+    scanner, steps = Scanner(text), list[Step]()
+    while scanner.pos < len(text):
+        steps.append(read_step(scanner))
+    return Schedule(tuple(steps))
 
 
 WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {

@@ -21,7 +21,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
 from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, sum_of, terms_of
 from luminal_lab.core.views import row_major
-from luminal_lab.errors import ParseError, ScheduleError, nearest
+from luminal_lab.errors import ScheduleError, nearest
 from luminal_lab.kernels.definition.terms import axis_of
 from luminal_lab.kernels.nest.nest import (
     Access,
@@ -37,6 +37,7 @@ from luminal_lab.kernels.nest.nest import (
     mapped,
     walk,
 )
+from luminal_lab.scanner import Scanner
 
 STEPS: dict[str, type[Step]] = {}
 """The steps by their first words."""
@@ -269,13 +270,13 @@ def _kind(statement: Statement) -> str:
             return f"an assignment to {statement.name}"
 
 
-def without_comment(line: str) -> str:
-    """Return a line of a schedule without its comment and without space around it."""
-    return line.split("#", 1)[0].strip()
-
-
-LONGEST = 500
-"""Letters of a step as text."""
+FORM = re.compile(r"[\[\]]|\{\w+\}|-?\w+|[^\s\w]")
+"""What a form consists of: words, marks, fields, and brackets round what may be left out."""
+LOOP, NUMBER = r"[A-Za-z_]\w*+(?:\.\w++)*+", r"\d++"
+DIGITS = 18
+"""Of a number in a step."""
+MOST_NAMED = 1000
+"""Names or numbers in a list of a step."""
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
 MAKES = "into", "words", "where", "space"
 """Fields that do not name existing loops or arrays."""
@@ -284,54 +285,54 @@ MOST_IN_NAME = 60
 
 
 def parse_step(text: str) -> Step:
-    """Return the step that a line says; a # begins a comment."""
-    text = without_comment(text)
-    if len(text) > LONGEST:
-        raise ParseError(f"schedule: a step of {len(text):,} letters, and {LONGEST} are its most")
-    words = text.split()
-    cls = STEPS.get(words[0]) if words else None
+    """Return the step that a text says; a # begins a comment."""
+    scanner = Scanner(text)
+    step = read_step(scanner)
+    if scanner.pos < len(text):
+        scanner.fail(scanner.here, "one step should stand here, and this is another")
+    return step
+
+
+def read_step(scanner: Scanner) -> Step:
+    """Return the step that a text says next, which ends with its line."""
+    word = scanner.take(r"[^\s,#]++", "a step")
+    cls = STEPS.get(word.text)
     if cls is None:
-        word = words[0] if words else ""
-        raise ParseError(
-            f"schedule: there is no step {word!r}",
-            where=text,
-            hint=nearest(word, STEPS) or f"steps are {', '.join(STEPS)}",
-        )
-    pattern = re.escape(cls.form).replace(r"\[", "(?:").replace(r"\]", ")?")
-    pattern = re.sub(r"\\\{(\w+)\\\}", _group, pattern).replace(r"\ ", r"\s+")
-    match = re.fullmatch(pattern, text.strip())
-    if not match:
-        raise ParseError(
-            "schedule: a step that cannot be read", where=text, hint=f"its form is {cls.form}"
-        )
-    kinds = _kinds(cls)
-    return cls(
-        **{
-            name: _value(cls, name, kinds[name], value, text)
-            for name, value in match.groupdict().items()
-            if value is not None
-        }
-    )
+        hint = nearest(word.text, STEPS) or f"steps are {', '.join(STEPS)}"
+        scanner.fail(word, f"there is no step {word.text!r}", hint)
+    hint, kinds, values = f"its form is {cls.form}", _kinds(cls), dict[str, Any]()
+    _, *form = FORM.findall(cls.form)
+    for position, token in enumerate(form):
+        if token == "[" and not scanner.match(_whole(form[position + 1])):
+            break
+        if token.startswith("{"):
+            values[token[1:-1]] = _read_field(scanner, kinds[token[1:-1]], hint)
+        elif token not in "[]" and not scanner.take_if(_whole(token)):
+            scanner.fail(scanner.here, f"{token!r} should stand here", hint)
+    if scanner.pos < len(scanner.text) and "\n" not in scanner.text[word.at : scanner.pos]:
+        scanner.fail(scanner.here, "a step ends with its line", hint)
+    return cls(**values)
 
 
-def _group(match: re.Match[str]) -> str:
-    return f"(?P<{match[1]}>[A-Za-z0-9_., ]+?)"
+def _whole(token: str) -> str:
+    """Return the pattern of a word, which no letter follows, or of a mark."""
+    return re.escape(token) + (r"\b" if token[-1].isalnum() else "")
 
 
-def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:  # noqa: ANN401  # what the field's annotation says
-    """Return the value of a field's text."""
-    is_list = kind.startswith("tuple")
-    parts = [part.strip() for part in value.split(",") if part.strip()] if is_list else [value]
-    if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
-        many = "has numbers" if is_list else "is a number"
-        raise ParseError(
-            f"schedule: {name} {many}, and not {value!r}",
-            where=text,
-            hint=f"its form is {cls.form}",
-        )
-    if is_list:
-        return tuple(map(int, parts)) if "int" in kind else tuple(parts)
-    return int(value) if kind == "int" else value
+def _read_field(scanner: Scanner, kind: str, hint: str) -> object:
+    """Return what a text says of a field: a name, a number, or a list of them."""
+    pattern, what = (NUMBER, "a number") if "int" in kind else (LOOP, "a name")
+    values = list[int | str]()
+    while not values or (kind.startswith("tuple") and scanner.accept(",")):
+        piece = scanner.maybe(pattern)
+        if piece is None:
+            scanner.fail(scanner.here, f"{what} should stand here", hint)
+        if what == "a number" and len(piece.text) > DIGITS:
+            scanner.fail(piece, f"a number has at most {DIGITS} digits")
+        if len(values) == MOST_NAMED:
+            scanner.fail(piece, f"a list has at most {MOST_NAMED:,} items")
+        values.append(int(piece.text) if what == "a number" else piece.text)
+    return tuple(values) if kind.startswith("tuple") else values[0]
 
 
 # -- changing one loop -----------------------------------------------------------------------------

@@ -218,15 +218,42 @@ def test_text_that_is_no_step() -> None:
     with pytest.raises(LabError, match="there is no step 'splt'") as caught:
         parse_schedule("splt i by 4")
     assert caught.value.hint == "did you mean 'split'?"
-    with pytest.raises(LabError, match="cannot be read") as caught:
+    with pytest.raises(ParseError, match="'by' should stand here, but the text ends") as caught:
         parse_schedule("split i")
     assert caught.value.hint == "its form is split {loops} by {by}[ as {words}]"
 
 
-@pytest.mark.parametrize("count", ["  ", "2, 3"])
-def test_one_number_is_neither_none_nor_two(count: str):
-    with pytest.raises(ParseError, match="schedule: by is a number, and not"):
-        parse_schedule(f"fetch a in i ahead {count} of j")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fetch a in i ahead of j", "line 1, column 20: a number should stand here"),
+        ("fetch a in i ahead 2, 3 of j", "line 1, column 21: 'of' should stand here"),
+        ("fetch a in i ahead two of j", "line 1, column 20: a number should stand here"),
+        ("split i by -4", "line 1, column 12: a number should stand here"),
+        ("split i by 1" + "0" * 18, "line 1, column 12: a number has at most 18 digits"),
+        ("split i by 4\nsplit i.own, by 2", "line 2, column 17: 'by' should stand here"),
+        ("reorder i j", "line 1, column 11: a step ends with its line"),
+        ("# all\n, k", "line 2, column 1: a step should stand here"),
+        ("stop i where s is inf", "line 1, column 19: '-inf' should stand here"),
+        ("merge i, j as", "line 1, column 14: a name should stand here, but the text ends"),
+        ("simd " + "i, " * 1000 + "i", "line 1, column 3006: a list has at most 1,000 items"),
+    ],
+)
+def test_text_that_is_no_schedule_says_where(text: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_schedule(text)
+    assert caught.value.message == message
+
+
+def test_a_long_list_may_go_on_in_the_next_line() -> None:
+    text = "reorder i.block,  # rows\n  j.block, k"
+    assert str(parse_schedule(text)) == "reorder i.block, j.block, k"
+
+
+def test_a_single_step_is_no_schedule() -> None:
+    assert str(parse_step("split i by 4  # four")) == "split i by 4"
+    with pytest.raises(ParseError, match="line 2, column 1: one step should stand here"):
+        parse_step("split i by 4\nparallel i.block")
 
 
 class Twice(Unroll):
