@@ -20,7 +20,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
-from luminal_lab.devices.cpu import program as cpu_program, trial_build
+from luminal_lab.devices.cpu import program as cpu_program, trial_build, user_check
 from luminal_lab.devices.cpu.trial import (
     FILLS,
     Area,
@@ -513,6 +513,27 @@ def test_a_kernel_without_an_end_costs_its_limit_alone():
     error = error_of(lambda: check_kernel(endless, np.ones(3), seconds=0.3), DefinitionError)
     assert error.message == "kernel twice: it was ended after 0.3 s"
     assert "\n> 4 |     for (volatile int i = 0;; i++) {}\n" in error.where
+
+
+@pytest.mark.parametrize("when", ["compiling", "running"])
+def test_ctrl_c_ends_the_check_of_a_kernel_and_all_that_it_began(when: str, monkeypatch):
+    endless = ll.kernel(TWICE.replace("MORE", "for (volatile int i = 0;; i++) {}"))
+    processes, compiles = children(), user_check.check_source
+
+    def interrupted(*given: Any) -> None:
+        threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
+        if when == "compiling":
+            threading.Event().wait()
+        compiles(*given)
+
+    monkeypatch.setattr(user_check, "check_source", interrupted)
+    with pytest.raises(ll.Interrupted) as caught:
+        check_kernel(endless, np.ones(3))
+    assert str(caught.value).startswith(
+        "check_kernel: stopped by Ctrl-C; nothing of kernel twice goes on\n"
+    )
+    assert "test_trial.py" in str(caught.value.where)
+    assert children() == processes
 
 
 def test_the_check_of_values_waits_a_little_for_a_kernel_without_an_end(monkeypatch):
