@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -287,6 +288,16 @@ def opened() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
+def running(library: Path) -> list[str]:
+    """Return the processes that were begun with a library, whoever is their parent now."""
+    named: list[str] = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(library) in process.read_text("utf-8", "replace").split("\0"):
+                named.append(process.parent.name)
+    return named
+
+
 LEFT = {
     "an end": RIGHT,
     "a fault": "y[n] = 1;",
@@ -317,6 +328,7 @@ def test_nothing_is_left_of_a_trial(case: str, tmp_path: Path, monkeypatch: pyte
     while alive_in_group(process) and time.monotonic() < ends:
         time.sleep(0.01)
     assert alive_in_group(process) == set()
+    assert not running(trial.job.library)
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list its processes")
@@ -521,9 +533,10 @@ def test_ctrl_c_ends_the_check_of_a_kernel_and_all_that_it_began(when: str, monk
     processes, compiles = children(), user_check.check_source
 
     def interrupted(*given: Any) -> None:
-        threading.Timer(1.0, signal.raise_signal, [signal.SIGINT]).start()
         if when == "compiling":
-            threading.Event().wait()
+            signal.raise_signal(signal.SIGINT)
+        main = threading.main_thread().ident
+        threading.Timer(1.0, signal.pthread_kill, [main, signal.SIGINT]).start()
         compiles(*given)
 
     monkeypatch.setattr(user_check, "check_source", interrupted)
