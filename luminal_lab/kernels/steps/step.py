@@ -64,7 +64,13 @@ class Step:
         for name, kind in _kinds(type(self)).items():
             value: object = getattr(self, name)
             if kind.startswith("tuple") and not isinstance(value, tuple):
-                object.__setattr__(self, name, (value,))
+                value = (value,)
+                object.__setattr__(self, name, value)
+            for number in cast(
+                "tuple[object, ...]", value if isinstance(value, tuple) else (value,)
+            ):
+                if isinstance(number, int) and number > MOST:
+                    raise self.refuse(f"{number} is too large", TOO_LARGE)
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the step, or raise a ScheduleError that says what forbids it."""
@@ -279,6 +285,9 @@ LONGEST = 500
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
 MAKES = "into", "words", "where", "space"
 """Fields that do not name existing loops or arrays."""
+MOST = 1_000_000_000_000
+"""The largest number in a step; a loop of more iterations never ends."""
+TOO_LARGE = f"the numbers of a step are at most {MOST:,}"
 MOST_IN_NAME = 60
 """Letters of a loop's name."""
 
@@ -322,13 +331,16 @@ def _value(cls: type[Step], name: str, kind: str, value: str, text: str) -> Any:
     """Return the value of a field's text."""
     is_list = kind.startswith("tuple")
     parts = [part.strip() for part in value.split(",") if part.strip()] if is_list else [value]
-    if "int" in kind and not all(part.isdecimal() and len(part) < 19 for part in parts):
-        many = "has numbers" if is_list else "is a number"
+    if "int" in kind and not all(map(str.isdecimal, parts)):
+        many = "has whole numbers" if is_list else "is a whole number"
         raise ParseError(
             f"schedule: {name} {many}, and not {value!r}",
             where=text,
             hint=f"its form is {cls.form}",
         )
+    large = [part for part in parts if "int" in kind and int(part) > MOST]
+    if large:
+        raise ParseError(f"schedule: {large[0]} is too large", where=text, hint=TOO_LARGE)
     if is_list:
         return tuple(map(int, parts)) if "int" in kind else tuple(parts)
     return int(value) if kind == "int" else value

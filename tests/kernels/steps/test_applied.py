@@ -171,13 +171,13 @@ def test_a_schedule_is_text_or_steps(kernel: Kernel) -> None:
 def test_what_is_no_schedule(kernel: Kernel) -> None:
     error = error_of(lambda: kernel.rescheduled("split i by x"), ParseError)
     assert str(error) == (
-        "kernel twice: by has numbers, and not 'x'\n  > split i by x\n"
+        "kernel twice: by has whole numbers, and not 'x'\n  > split i by x\n"
         "hint: its form is split {loops} by {by}[ as {words}]"
     )
     for number in (" ", "1, 2", "two"):
         text = f"fetch a in i ahead {number} of j"
         error = error_of(lambda: parse_schedule(text), ParseError)  # noqa: B023  # called at once
-        assert error.message == f"schedule: by is a number, and not {number!r}"
+        assert error.message == f"schedule: by is a whole number, and not {number!r}"
     wrong: list[tuple[Any, str]] = [(3, "3"), (["split i by 4", 7], "7"), (None, "None")]
     for given, shown in wrong:
         error = error_of(lambda: kernel.rescheduled(given), ArgumentError)  # noqa: B023  # called at once

@@ -17,6 +17,7 @@ from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.kinds import Unroll
+from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import STEPS, parse_step, with_body
 from luminal_lab.machines.machine import Machine
@@ -225,8 +226,32 @@ def test_text_that_is_no_step() -> None:
 
 @pytest.mark.parametrize("count", ["  ", "2, 3"])
 def test_one_number_is_neither_none_nor_two(count: str):
-    with pytest.raises(ParseError, match="schedule: by is a number, and not"):
+    with pytest.raises(ParseError, match="schedule: by is a whole number, and not"):
         parse_schedule(f"fetch a in i ahead {count} of j")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "split i by {}",
+        "split i by {}, 8",
+        "cut i by {}",
+        "ahead i by {}",
+        "fetch x in i ahead {} of j",
+        "widen t behind {} by 8",
+        "widen t behind 1 by {}",
+    ],
+)
+def test_a_number_that_no_loop_has_is_called_too_large(step: str):
+    line = step.format(10**20)
+    with pytest.raises(ParseError) as caught:
+        parse_schedule(line)
+    assert str(caught.value) == (
+        f"schedule: {10**20} is too large\n  {line}\n"
+        "hint: the numbers of a step are at most 1,000,000,000,000"
+    )
+    with pytest.raises(ScheduleError, match=f"^split i by 8, {10**20}: {10**20} is too large\n"):
+        Split(("i",), (8, 10**20))
 
 
 class Twice(Unroll):
