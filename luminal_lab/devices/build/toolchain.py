@@ -549,12 +549,17 @@ def end_with_children(process: subprocess.Popen[bytes]) -> None:
         process.kill()
     else:
         # Those that have left its group; the group keeps its number while one process is in it.
-        for started in [*_started_by(process.pid)]:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(started, signal.SIGKILL)
+        end_children(process.pid)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def end_children(process: int) -> None:
+    """End all that a process has started, which nobody can tell once it has ended itself."""
+    for started in [*_started_by(process)]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(started, signal.SIGKILL)
 
 
 def _started_by(process: int) -> Iterator[int]:

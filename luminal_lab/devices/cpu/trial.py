@@ -31,7 +31,7 @@ from typing import Final, Literal, Self, TypeAlias
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.devices.build.toolchain import end_with_children, has_ended
+from luminal_lab.devices.build.toolchain import end_children, end_with_children, has_ended
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import InterruptHold, held, look
@@ -409,6 +409,7 @@ class TrialProcess:
         """Have the child say in which line it is, as AddressSanitizer does when it is aborted."""
         can_say = self.checked and "address" in self.builds.sanitizers
         if can_say:
+            end_children(process)
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGABRT)
         return can_say

@@ -23,6 +23,7 @@ from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import TensorType, ints, size_of, tuple_text
 from luminal_lab.core.ops import UserKernel
+from luminal_lab.core.origin import here
 from luminal_lab.devices.build.toolchain import (
     PROGRAM,
     Compiler,
@@ -44,7 +45,7 @@ from luminal_lab.devices.cpu.trial import (
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
+from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
 from luminal_lab.kernels.user.gpu import gpu_user_kernel, outputs_of
@@ -132,6 +133,24 @@ def check_kernel(
             f"check_kernel: {call!r} is no kernel",
             hint="give what ll.kernel(...) returns, and then the arrays",
         )
+    try:
+        return _checked(call, arrays, compiler, seconds, dims)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"check_kernel: stopped by Ctrl-C; nothing of kernel {call.name} goes on",
+            where=str(here() or "") or None,
+        ) from None
+
+
+def _checked(
+    call: KernelCall,
+    arrays: Sequence[object],
+    compiler: str | None,
+    seconds: float,
+    dims: Mapping[str, int],
+) -> tuple[Array, ...]:
     op, given = _use(call, arrays, dims)
     if call.dialect != "c":
         return _emulated(call, op, given)

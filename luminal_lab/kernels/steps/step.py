@@ -65,7 +65,13 @@ class Step:
         for name, kind in _kinds(type(self)).items():
             value: object = getattr(self, name)
             if kind.startswith("tuple") and not isinstance(value, tuple):
-                object.__setattr__(self, name, (value,))
+                value = (value,)
+                object.__setattr__(self, name, value)
+            for number in cast(
+                "tuple[object, ...]", value if isinstance(value, tuple) else (value,)
+            ):
+                if isinstance(number, int) and number > MOST:
+                    raise self.refuse(f"{number} is too large", TOO_LARGE)
 
     def apply(self, nest: Nest) -> Nest:
         """Return the nest after the step, or raise a ScheduleError that says what forbids it."""
@@ -273,13 +279,14 @@ def _kind(statement: Statement) -> str:
 FORM = re.compile(r"[\[\]]|\{\w+\}|-?\w+|[^\s\w]")
 """What a form consists of: words, marks, fields, and brackets round what may be left out."""
 LOOP, NUMBER = r"[A-Za-z_]\w*+(?:\.\w++)*+", r"\d++"
-DIGITS = 18
-"""Of a number in a step."""
 MOST_NAMED = 1000
 """Names or numbers in a list of a step."""
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
 MAKES = "into", "words", "where", "space"
 """Fields that do not name existing loops or arrays."""
+MOST = 1_000_000_000_000
+"""The largest number in a step; a loop of more iterations never ends."""
+TOO_LARGE = f"the numbers of a step are at most {MOST:,}"
 MOST_IN_NAME = 60
 """Letters of a loop's name."""
 
@@ -327,8 +334,8 @@ def _read_field(scanner: Scanner, kind: str, hint: str) -> object:
         piece = scanner.maybe(pattern)
         if piece is None:
             scanner.fail(scanner.here, f"{what} should stand here", hint)
-        if what == "a number" and len(piece.text) > DIGITS:
-            scanner.fail(piece, f"a number has at most {DIGITS} digits")
+        if what == "a number" and (len(piece.text) > len(str(MOST)) or int(piece.text) > MOST):
+            scanner.fail(piece, f"{piece.text[:40]} is too large", TOO_LARGE)
         if len(values) == MOST_NAMED:
             scanner.fail(piece, f"a list has at most {MOST_NAMED:,} items")
         values.append(int(piece.text) if what == "a number" else piece.text)

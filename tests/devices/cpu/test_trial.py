@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
-from luminal_lab.devices.cpu import program as cpu_program, trial_build
+from luminal_lab.devices.cpu import program as cpu_program, trial_build, user_check
 from luminal_lab.devices.cpu.trial import (
     FILLS,
     Area,
@@ -287,6 +288,16 @@ def opened() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
+def running(library: Path) -> list[str]:
+    """Return the processes that were begun with a library, whoever is their parent now."""
+    named: list[str] = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if str(library) in process.read_text("utf-8", "replace").split("\0"):
+                named.append(process.parent.name)
+    return named
+
+
 LEFT = {
     "an end": RIGHT,
     "a fault": "y[n] = 1;",
@@ -317,6 +328,7 @@ def test_nothing_is_left_of_a_trial(case: str, tmp_path: Path, monkeypatch: pyte
     while alive_in_group(process) and time.monotonic() < ends:
         time.sleep(0.01)
     assert alive_in_group(process) == set()
+    assert not running(trial.job.library)
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="the system does not list its processes")
@@ -513,6 +525,28 @@ def test_a_kernel_without_an_end_costs_its_limit_alone():
     error = error_of(lambda: check_kernel(endless, np.ones(3), seconds=0.3), DefinitionError)
     assert error.message == "kernel twice: it was ended after 0.3 s"
     assert "\n> 4 |     for (volatile int i = 0;; i++) {}\n" in error.where
+
+
+@pytest.mark.parametrize("when", ["compiling", "running"])
+def test_ctrl_c_ends_the_check_of_a_kernel_and_all_that_it_began(when: str, monkeypatch):
+    endless = ll.kernel(TWICE.replace("MORE", "for (volatile int i = 0;; i++) {}"))
+    processes, compiles = children(), user_check.check_source
+
+    def interrupted(*given: Any) -> None:
+        if when == "compiling":
+            signal.raise_signal(signal.SIGINT)
+        main = threading.main_thread().ident
+        threading.Timer(1.0, signal.pthread_kill, [main, signal.SIGINT]).start()
+        compiles(*given)
+
+    monkeypatch.setattr(user_check, "check_source", interrupted)
+    with pytest.raises(ll.Interrupted) as caught:
+        check_kernel(endless, np.ones(3))
+    assert str(caught.value).startswith(
+        "check_kernel: stopped by Ctrl-C; nothing of kernel twice goes on\n"
+    )
+    assert "test_trial.py" in str(caught.value.where)
+    assert children() == processes
 
 
 def test_the_check_of_values_waits_a_little_for_a_kernel_without_an_end(monkeypatch):

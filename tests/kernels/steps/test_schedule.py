@@ -17,6 +17,7 @@ from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.kinds import Unroll
+from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import STEPS, parse_step, with_body
 from luminal_lab.machines.machine import Machine
@@ -230,7 +231,6 @@ def test_text_that_is_no_step() -> None:
         ("fetch a in i ahead 2, 3 of j", "line 1, column 21: 'of' should stand here"),
         ("fetch a in i ahead two of j", "line 1, column 20: a number should stand here"),
         ("split i by -4", "line 1, column 12: a number should stand here"),
-        ("split i by 1" + "0" * 18, "line 1, column 12: a number has at most 18 digits"),
         ("split i by 4\nsplit i.own, by 2", "line 2, column 17: 'by' should stand here"),
         ("reorder i j", "line 1, column 11: a step ends with its line"),
         ("# all\n, k", "line 2, column 1: a step should stand here"),
@@ -254,6 +254,28 @@ def test_a_single_step_is_no_schedule() -> None:
     assert str(parse_step("split i by 4  # four")) == "split i by 4"
     with pytest.raises(ParseError, match="line 2, column 1: one step should stand here"):
         parse_step("split i by 4\nparallel i.block")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "split i by {}",
+        "split i by {}, 8",
+        "cut i by {}",
+        "ahead i by {}",
+        "fetch x in i ahead {} of j",
+        "widen t behind {} by 8",
+        "widen t behind 1 by {}",
+    ],
+)
+def test_a_number_that_no_loop_has_is_called_too_large(step: str):
+    line = step.format(10**20)
+    with pytest.raises(ParseError) as caught:
+        parse_schedule(line)
+    assert f": {10**20} is too large\n  {line}\n" in str(caught.value)
+    assert caught.value.hint == "the numbers of a step are at most 1,000,000,000,000"
+    with pytest.raises(ScheduleError, match=f"^split i by 8, {10**20}: {10**20} is too large\n"):
+        Split(("i",), (8, 10**20))
 
 
 class Twice(Unroll):
