@@ -225,6 +225,11 @@ LATE = {
 """Names loaded on first use, with the module that defines each."""
 
 
+for _name in __all__:  # the classes of the core know nothing of how a wrong call is answered
+    if _name in globals():
+        globals()[_name] = told_public(globals()[_name], "ll.")
+
+
 def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
     """Return the function that draws a class; `viz` is loaded on first use."""
 

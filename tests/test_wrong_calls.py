@@ -6,8 +6,10 @@ The methods of IR and Edit, which passes call a million times, look only at what
 from __future__ import annotations
 
 import inspect
+import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.core.ops import Mul, Sin
 from luminal_lab.errors import LabError
+from tests import wrong
 
 WRONG: list[Any] = [None, [], "xyz", -7, 2.5, np.zeros((2, 2)), {1: 2}, [[1], None], object()]
 INTERNAL = re.compile(r"positional argument|NoneType|keyword argument|\b_[a-z]\w+\(")
@@ -149,3 +153,169 @@ def test_an_error_about_a_long_schedule_can_be_read(objects: dict[str, Any]):
     with pytest.raises(LabError) as refused:
         objects["Kernel"].rescheduled(lines)
     assert len(str(refused.value)) <= 4_000
+
+
+anything: Any = ll
+"""The package, of which no checker asks which arguments it takes."""
+
+# -- every public class, and the objects that a graph is made of -----------------------------------
+
+
+def public_classes() -> Iterator[tuple[str, type]]:
+    """Yield each public class but errors, and what Python itself lets nobody call."""
+    for prefix, module in {"ll": ll, "ll.devices": ll.devices, "ll.nn": ll.nn}.items():
+        for name in sorted(module.__all__):
+            value: Any = getattr(module, name)
+            if not inspect.isclass(value) or issubclass(value, BaseException):
+                continue
+            if not getattr(value, "_is_protocol", False):
+                yield f"{prefix}.{name}", value
+
+
+def made_of(name: str) -> Any:
+    """Return an object whose methods are called wrongly."""
+    cx = ll.Graph("g")
+    x = cx.tensor((2, 3), name="x")
+    (x * 2 + 0).named("y").retrieve()
+    kinds: dict[str, Callable[[], Any]] = {
+        "Adam": lambda: ll.nn.Adam(0.1),
+        "CPU": lambda: ll.CPU(threads=1),
+        "CPUCompiler": ll.CPUCompiler,
+        "DType": lambda: ll.DType.float32,
+        "Edit": lambda: ll.Edit(cx.ir),
+        "Expr": lambda: ll.Symbol("n") * 2 + 1,
+        "Firing": lambda: ll.compile_ir(cx.ir, "simplify")[-1].firings[0],
+        "GenericCompiler": ll.GenericCompiler,
+        "IR": lambda: cx.ir,
+        "Linear": lambda: ll.nn.Linear(2, 3),
+        "Node": lambda: cx.ir["y"],
+        "Parameter": lambda: ll.Parameter((2, 3)),
+        "PeakRates": lambda: ll.devices.PeakRates.stated("a toy", gflops=1, gbytes=2),
+        "Pipeline": lambda: ll.parse_pipeline("simplify, cse"),
+        "Run": lambda: ll.Run(()),
+        "Specification": lambda: ll.devices.specification("T4"),
+        "Symbol": lambda: ll.Symbol("n"),
+        "TensorType": lambda: cx.ir["y"].type,
+    }
+    return kinds[name]()
+
+
+OBJECTS = [
+    *("Adam", "CPU", "CPUCompiler", "DType", "Edit", "Expr", "Firing", "GenericCompiler", "IR"),
+    *("Linear", "Node", "Parameter", "PeakRates", "Pipeline", "Run", "Specification", "Symbol"),
+    "TensorType",
+]
+POOL: list[Any] = [*wrong.WRONG, [None], {"a": 1}, {1, 2}, "%nope", "%y", "x", Sin(), Mul(),
+                   "float32", ll.DType.float32, ll.Symbol("n"), ll.nn.Linear(2, 3)]  # fmt: skip
+
+
+def ours(subject: Any) -> list[str]:
+    """Return the public methods of an object that are written in Python."""
+    kinds = {name: inspect.getattr_static(type(subject), name) for name in dir(type(subject))}
+    return [
+        name
+        for name, value in kinds.items()
+        if name[0] != "_" and (inspect.isfunction(value) or isinstance(value, classmethod))
+    ]
+
+
+METHODS = [(name, method) for name in OBJECTS for method in ours(made_of(name))]
+CLASSES = dict(public_classes())
+
+
+def drawn_call(drawn: random.Random, call: Callable[..., Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return arguments for a call: some by place, some by name, each wrong somewhere or not."""
+    given: list[Any] = []
+    named: dict[str, Any] = {}
+    for p in inspect.signature(call).parameters.values():
+        value, is_left_out = drawn.choice(POOL), p.default is not p.empty and drawn.random() < 0.5
+        if p.kind is p.VAR_POSITIONAL:
+            given += [drawn.choice(POOL) for _ in range(0 if named else drawn.randrange(3))]
+        elif p.kind is p.POSITIONAL_ONLY or (
+            p.kind is p.POSITIONAL_OR_KEYWORD and not named and drawn.random() < 0.7
+        ):
+            given.append(value)
+        elif p.kind is not p.VAR_KEYWORD and not is_left_out:
+            named[p.name] = value
+    return given, named
+
+
+def told_wrong(call: Callable[..., Any], given: Any, named: Any) -> str | None:
+    """Return what is wrong with the answer of a call, if anything."""
+    try:
+        with wrong.limited(20):
+            call(*given, **named)
+    except LabError as error:
+        said = f"{error.message} {error.hint}"
+        return f"{given} {named}: {said}" if wrong.INTERNAL.search(said) else None
+    except Exception as error:
+        return f"{given} {named}: {type(error).__name__}: {error}"
+    return None
+
+
+def plain_calls(
+    drawn: random.Random, subject: Callable[[], Any], count: int
+) -> Iterator[tuple[Any, Any]]:
+    """Yield wrong calls: no argument, an unknown one, too many, then drawn ones."""
+    yield (), {}
+    yield (), {"nonsense": 1}
+    yield tuple(range(20)), {}
+    for _ in range(count):
+        yield drawn_call(drawn, subject())
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_constructor_answers_a_wrong_call_in_our_words(name: str, seed: int, long: bool):
+    cls: Any = CLASSES[name]
+    drawn = random.Random(f"{seed} {name}")
+    calls = plain_calls(drawn, lambda: cls, 200 if long else 6)
+    plain = [
+        said
+        for given, named in calls
+        if not (issubclass(cls, Enum) and (len(given) != 1 or named))  # Python asks for one
+        if (said := told_wrong(cls, given, named))
+    ]
+    assert plain == [], f"--seed {seed}"
+
+
+@pytest.mark.filterwarnings("ignore")  # of NumPy's, about odd numbers
+@pytest.mark.sweep
+@pytest.mark.parametrize(("name", "method"), METHODS, ids=[".".join(pair) for pair in METHODS])
+def test_a_method_answers_a_wrong_call_in_our_words(
+    name: str,
+    method: str,
+    seed: int,
+    long: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    drawn = random.Random(f"{seed} {name}.{method}")
+    plain: list[str] = []
+    for given, named in plain_calls(
+        drawn, lambda: getattr(made_of(name), method), 100 if long else 4
+    ):
+        if said := told_wrong(getattr(made_of(name), method), given, named):
+            plain.append(said)
+    assert plain == [], f"--seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: anything.TensorType(), "TensorType: the argument 'dtype' is missing"),
+        (lambda: anything.Symbol("n", low="a"), "dim 'n': low is 'a', and no whole number"),
+        (lambda: anything.Node("%y", Sin(), (0,), None), "Node: id cannot be '%y'"),
+        (lambda: anything.nn.Llama3Scaling("big"), "Llama3Scaling: factor cannot be 'big'"),
+        (lambda: anything.Run(steps=1), "Run: steps cannot be 1"),
+        (lambda: anything.DType("float3"), "dtype: 'float3' is not a dtype that luminal_lab has"),
+        (lambda: anything.IR(1, 2), "IR: the argument 'outputs' is missing"),
+        (lambda: made_of("IR").users(), "users: the argument 'node' is missing"),
+        (lambda: made_of("Edit").insert("sin", "x"), "'sin' is no op"),
+        (lambda: made_of("Specification").peak(), "peak: the argument 'dtype' is missing"),
+    ],
+)
+def test_what_is_said_of_a_wrong_call(call: Callable[[], object], said: str):
+    with pytest.raises(LabError, match=f"^{re.escape(said)}"):
+        call()

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import reduce
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from luminal_lab.errors import DTypeError, nearest
 
@@ -44,6 +45,11 @@ class DType(StrEnum):
 
     # Members are dict keys on the hottest path; Enum's own hash is a Python function.
     __hash__ = str.__hash__
+
+    @classmethod
+    @override
+    def _missing_(cls, value: object) -> "DType":
+        return as_dtype(cast("DTypeLike", value))
 
     @property
     def itemsize(self) -> int:

@@ -464,5 +464,5 @@ def _isomorphic(a: IR, b: IR) -> bool:
 def check_ir(what: str, ir: object) -> None:
     """Raise unless an argument is an IR."""
     if not isinstance(ir, IR):
-        kind = ir.__class__.__name__
-        raise GraphError(f"{what}: needs an IR, not a {kind}", hint="use cx.ir, or parse one")
+        kind = "None" if ir is None else f"a {ir.__class__.__name__}"
+        raise GraphError(f"{what}: needs an IR, not {kind}", hint="use cx.ir, or parse one")

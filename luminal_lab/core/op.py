@@ -305,6 +305,8 @@ def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
 
 def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
     """Return the types of all results, or raise a `LabError` with the reason."""
+    if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        raise GraphError(f"{op!r} is no op", hint="give an op as a value, as in Sin()")
     fields_of(type(op))
     try:
         types = op.types(sources)

@@ -105,6 +105,7 @@ from luminal_lab.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from luminal_lab.tensor.arguments import told_public
 from luminal_lab.tensor.parameter import Parameter
 
 __all__ = [
@@ -220,6 +221,9 @@ __all__ = [
     "soft_margin_loss",
     "triplet_margin_loss",
 ]
+
+for _name in __all__:
+    globals()[_name] = told_public(globals()[_name], "nn.")
 
 INSTEAD = {
     "BCELoss": "losses are functions: nn.binary_cross_entropy(p, target)",

@@ -9,23 +9,42 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from dataclasses import fields
+from enum import Enum
+from functools import cache, wraps
 from inspect import Parameter, Signature
+from numbers import Integral, Real
 from pathlib import Path
-from types import FunctionType
-from typing import Any, ParamSpec, TypeVar, cast
+from types import FunctionType, NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
+from luminal_lab.core.op import Op
 from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, LabError, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+MARK = "of_arguments"
+"""What functions that answer so have: whether all their errors count as wrong arguments."""
+NUMBERS: Mapping[type, type] = {int: Integral, float: Real}
 
 STANDARD, PACKAGES = Path(inspect.__file__).parent, Path(np.__file__).parents[1]
 LIBRARIES = (str(STANDARD), str(PACKAGES), "<frozen", "<__")
+RECEIVERS = ("self", "cls", "_cls")
+"""What Python itself passes to a method."""
 OTHERS = (AssertionError, ImportError, MemoryError, OSError, RecursionError)
 """Errors that are not about arguments."""
 SEEN = 60
@@ -76,7 +95,7 @@ def as_ours(
     said = [
         f"{key}={_shown(value)}"
         for key, value in _each(signature, bound.arguments)
-        if key not in ("self", "cls")
+        if key not in RECEIVERS
     ]
     if not said and whole:  # there is nothing that the caller could give otherwise
         return error
@@ -97,7 +116,7 @@ def unfit(
     """Return the error for a call with an unknown, missing or surplus argument."""
     usage = _usage(on + name, signature)
     called = f"call it as {usage}"
-    known = {key: p for key, p in signature.parameters.items() if key not in ("self", "cls")}
+    known = {key: p for key, p in signature.parameters.items() if key not in RECEIVERS}
     skipped = len(signature.parameters) - len(known)
     words = [key for key, p in known.items() if p.kind not in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
     positional = [
@@ -174,6 +193,7 @@ def told(
                 wrong.where = wrong.where or str(here() or "") or None
             raise wrong from None
 
+    setattr(call, MARK, of_arguments)
     return call
 
 
@@ -198,20 +218,127 @@ def told_object(word: str) -> Callable[[C], C]:
 
     def decorated(cls: C) -> C:
         inherited = [base for base in cls.__mro__ if is_ours(_file_of(base))]
-        for name in {name for base in inherited for name in vars(base)}:
+        for name in {name for base in inherited for name in vars(base) if name[0] != "_"}:
             value: object = inspect.getattr_static(cls, name)
-            if name[0] == "_" and name != "__init__":
-                continue
-            if isinstance(value, FunctionType):
-                on, called = ("", cls.__name__) if name == "__init__" else (f"{word}.", name)
-                setattr(cls, name, told(value, called, on=on, whole=True))
-            elif isinstance(value, classmethod):
-                function: Callable[..., object] = cast("Any", value).__func__
-                made = told(function, on=f"{cls.__name__}.", whole=True)
-                setattr(cls, name, classmethod(made))
+            if (method := _told_method(value, cls, f"{word}.")) is not None:
+                setattr(cls, name, method)
+        _tell_constructor(cls)
         return cls
 
     return decorated
+
+
+def told_class(cls: C) -> C:
+    """Have the public methods of a class and of its bases answer so, each where it is defined.
+
+    Of ops, which are for subclasses and for the interpreter, only the constructor does; what
+    `told_methods` has seen to stays as it is.
+    """
+    is_seen_to = not getattr(cls.__init__, MARK, True)
+    bases: tuple[type, ...] = cls.__mro__
+    for base in () if is_seen_to or issubclass(cls, Op) else bases:
+        for name, value in [*vars(base).items()] if is_ours(_file_of(base)) else ():
+            if name[0] != "_" and not _is_told(inspect.getattr_static(cls, name)):
+                method = _told_method(value, base, "")
+                if method is not None:
+                    setattr(base, name, method)
+    _tell_constructor(cls)
+    return cls
+
+
+def _told_method(value: object, cls: type, on: str) -> object:
+    """Return a method that answers so, or None for what is no method, or answers so already."""
+    if isinstance(value, FunctionType) and not _is_told(value):
+        return told(value, on=on, whole=True)
+    if isinstance(value, classmethod):
+        function: Callable[..., object] = cast("Any", value).__func__
+        if not _is_told(function):
+            return classmethod(told(function, on=f"{cls.__name__}.", whole=True))
+    return None
+
+
+def _tell_constructor(cls: type) -> None:
+    """Have a constructor answer so, and check the types of a record that a user constructs."""
+    is_tuple = cls.__new__ is not object.__new__ and hasattr(cls, "_fields")
+    method = "__new__" if is_tuple else "__init__"
+    function: object = getattr(cls, method)
+    if cls.__init__ is object.__init__ and cls.__new__ is object.__new__:
+        function = _without_arguments
+    if not isinstance(function, FunctionType) or _is_told(function):
+        return
+    is_record = is_tuple or hasattr(cls, "__dataclass_fields__")
+    checked = _checked(cls, function, is_tuple=is_tuple) if is_record else function
+    made = told(checked, str(cls.__name__), whole=True)
+    setattr(cls, method, staticmethod(made) if is_tuple else made)
+
+
+def _without_arguments(self: object) -> None: ...
+
+
+def _checked(cls: type, function: Callable[P, R], *, is_tuple: bool) -> Callable[P, R]:
+    """Return the constructor of a record that looks at the fields where a user has called it."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        result = function(*args, **kwargs)
+        # The frames between are that of `told`, and none of C.
+        if not is_ours(sys._getframe(2).f_code.co_filename):  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+            _check_fields(cls, result if is_tuple else args[0])
+        return result
+
+    return call
+
+
+def _check_fields(cls: type, record: object) -> None:
+    """Raise if the value of a field is not of the type that the class states."""
+    for name, hint in _hints(cls).items():
+        value = getattr(record, name, None)
+        if not fits(hint, value):
+            raise ArgumentError(
+                f"{cls.__name__}: {name} cannot be {_shown(value)}",
+                hint=f"call it as {_usage(cls.__name__, inspect.signature(cls))}",
+            )
+
+
+@cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    """Return the types of a record's fields, without those of names that only checkers import."""
+    try:
+        hints = get_type_hints(cls)
+    except NameError:
+        return {}
+    names = getattr(cls, "_fields", None) or [item.name for item in fields(cls)]
+    return {name: hints[name] for name in names}
+
+
+def fits(hint: Any, value: object) -> bool:  # noqa: ANN401  # a type as it is written
+    """Return whether a value is of a type; what a type does not say plainly fits everything.
+
+    >>> fits(tuple[int, ...], (1, 2)), fits(str | None, 3), fits(float, 2)
+    (True, False, True)
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is None or hint is NoneType:
+        return value is None
+    if origin in (Union, UnionType):
+        return any(fits(part, value) for part in parts)
+    if origin is Literal:
+        return isinstance(value, str | int) and value in parts
+    if origin is tuple and isinstance(value, tuple):
+        items = cast("tuple[object, ...]", value)
+        if parts[1:] == (Ellipsis,):
+            return all(fits(parts[0], item) for item in items)
+        return len(parts) == len(items) and all(map(fits, parts, items))
+    kind: Any = origin or hint
+    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return True
+    if kind in (int, float) and isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, NUMBERS.get(kind, kind))
+
+
+def _is_told(function: object) -> bool:
+    return hasattr(function, MARK)
 
 
 def _file_of(cls: type) -> str:
@@ -219,10 +346,20 @@ def _file_of(cls: type) -> str:
 
 
 def told_public(value: object, on: str) -> object:
-    """Return a public name as users get it: functions answer so, and are called by us untold."""
-    if not isinstance(value, FunctionType):
-        return value
-    return told(value, on=on, of_arguments=False, whole=True)
+    """Return a public name as users get it: functions and classes answer so.
+
+    Functions are called by us untold.
+    """
+    if isinstance(value, FunctionType):
+        return value if _is_told(value) else told(value, on=on, of_arguments=False, whole=True)
+    # Python itself answers for errors and enums, and lets nobody call a protocol.
+    if (
+        inspect.isclass(value)
+        and not issubclass(value, BaseException | Enum)
+        and not getattr(value, "_is_protocol", False)
+    ):
+        told_class(value)
+    return value
 
 
 def _each(signature: Signature, arguments: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -239,7 +376,7 @@ def _usage(name: str, signature: Signature) -> str:
     parts: list[str] = []
     star = False
     for key, p in signature.parameters.items():
-        if key in ("self", "cls"):
+        if key in RECEIVERS:
             continue
         if p.kind is p.KEYWORD_ONLY and not star:
             parts.append("*")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from luminal_lab.core.op import OPS
 from luminal_lab.errors import AxisError, LabError
-from luminal_lab.tensor.arguments import as_ours
+from luminal_lab.tensor.arguments import MARK, as_ours
 
 if TYPE_CHECKING:
     from luminal_lab.tensor.lazy import Lazy
@@ -54,6 +54,7 @@ def operation(
                 graph.fail(KeyboardInterrupt())
 
     call.__name__ = written
+    setattr(call, MARK, True)
     return call
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from typing_extensions import override
 
-from luminal_lab.errors import DimError, ShapeError
+from luminal_lab.errors import DimError, ShapeError, whole_number
 
 Monomial: TypeAlias = "tuple[Atom, ...]"
 Terms: TypeAlias = "tuple[tuple[Monomial, int], ...]"
@@ -88,14 +88,14 @@ class Expr:
         try:
             return self._text
         except AttributeError:
-            self._text = self.write()
+            self._text = self._write()
             return self._text
 
     @override
     def __repr__(self) -> str:
         return str(self)
 
-    def write(self) -> str:
+    def _write(self) -> str:
         """Return the text, which `parse_dim` reads back."""
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class Sum(Expr):
         super().__init__(terms)
 
     @override
-    def write(self) -> str:
+    def _write(self) -> str:
         (monomial, factor), *more = self.terms
         if not more and factor == 1 and all(isinstance(atom, Negative) for atom in monomial):
             return " and ".join(map(str, monomial))
@@ -170,6 +170,11 @@ class Symbol(Atom):
                 hint="a name is letters, digits and '_', is not a word of Python, "
                 "and starts with a letter or '_'",
             )
+        for what, number in (("low", low), ("multiple_of", multiple_of)):
+            if whole_number(number) is None:
+                raise DimError(f"dim {name!r}: {what} is {number!r}, and no whole number")
+        if high is not None and not isinstance(high, Expr) and whole_number(high) is None:
+            raise DimError(f"dim {name!r}: high is {high!r}, and neither a number nor a dim")
         if multiple_of < 1:
             raise DimError(f"dim {name!r}: multiple_of is {multiple_of}, and must be at least 1")
         if isinstance(high, int) and high < low:
@@ -189,7 +194,7 @@ class Symbol(Atom):
             self.terms = (((Quotient(self, multiple_of),), multiple_of),)
 
     @override
-    def write(self) -> str:
+    def _write(self) -> str:
         return self.name
 
 
@@ -203,7 +208,7 @@ class Division(Atom):
         super().__init__(x, d, arguments=(x, d))
 
     @override
-    def write(self) -> str:
+    def _write(self) -> str:
         return f"{_operand(self.x)}{self.sign}{_operand(self.d)}"
 
 
@@ -235,7 +240,7 @@ class Extremum(Atom):
         super().__init__(which, args, arguments=args)
 
     @override
-    def write(self) -> str:
+    def _write(self) -> str:
         return f"{self.which}({', '.join(map(str, self.args))})"
 
 
@@ -251,7 +256,7 @@ class Negative(Atom):
         super().__init__(x, arguments=(x,))
 
     @override
-    def write(self) -> str:
+    def _write(self) -> str:
         terms = terms_of(self.x)
         sides = [sum_of((m, sign * f) for m, f in terms if m and f * sign > 0) for sign in (1, -1)]
         number = sum(f for m, f in terms if not m)

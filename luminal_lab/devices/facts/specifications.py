@@ -33,6 +33,10 @@ from luminal_lab.machines.figures import (
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tensor.arguments import told_class
+
+for _record in (Specification, PeakRates):  # `machines/` is below what tells of wrong calls
+    told_class(_record)
 
 CPU_LAUNCH = 1e-6
 """The seconds that a launch takes at least on a CPU."""
