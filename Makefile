@@ -1,8 +1,9 @@
 # Set-up, tests and checks on a machine that has only Python and make. `make help` lists the targets.
 
 PYTHON ?= python3
-# Workers, unless somebody asks for something else: a single test starts faster without them.
-PYTEST_ARGS ?= -n auto --maxprocesses=4
+# Workers, unless somebody asks for something else: a single test starts faster without them. Each begins
+# with a stretch of the files, so that what the tests of a file share is made once.
+PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist worksteal
 
 BIN := .venv/bin
 # The environment has a Node of its own.

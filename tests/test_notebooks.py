@@ -8,10 +8,7 @@ is run; the kept progress then has to say that the answer was right.
 import json
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from luminal_lab.course.kept import ProgressFile
 from luminal_lab.course.notebooks import Notebook, asked, read, source
 from luminal_lab.devices.facts.probe import cpu_name
 from tests import refresh_notebooks
+from tests.nbval_runs import nbval
 from tests.quiet_bars import WIDGET
 from tests.refresh_notebooks import clean
 
@@ -69,33 +67,17 @@ def run(
     content: Any, folder: Path, limit: float = LIMIT, cell_limit: float = CELL_LIMIT
 ) -> tuple[int, str]:
     """Run a notebook under nbval; return how that ended and what was said."""
-    path = folder / "notebook.ipynb"
+    path, said = folder / "notebook.ipynb", folder / "said"
     path.write_text(json.dumps(content), encoding="utf-8")
-    command = [
-        sys.executable, "-m", "pytest", "-q", "--tb=short", "--no-header", "-c", os.devnull,
-        "--rootdir", str(folder), "-p", "no:cacheprovider", "-p", "no:xdist",
-        "-p", "tests.quiet_bars", "--nbval", "--nbval-current-env", "--nbval-sanitize-with",
-        str(ROOT / "tests/sanitize.cfg"), f"--nbval-cell-timeout={cell_limit}", str(path),
+    arguments = [
+        "-q", "--tb=short", "--no-header", "-c", os.devnull, "--rootdir", str(folder),
+        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.quiet_bars", "--nbval",
+        "--nbval-current-env", "--nbval-sanitize-with", str(ROOT / "tests/sanitize.cfg"),
+        f"--nbval-cell-timeout={cell_limit}", str(path),
     ]  # fmt: skip
-    # A session of its own: what hangs is ended with its kernel.
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        encoding="utf-8", start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            said, _ = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            end_of(process)
-            said = f"{process.communicate()[0]}\nthe notebook was still running after {limit} s"
-            return -1, said
-    return process.returncode, said
-
-
-def end_of(process: "subprocess.Popen[str]") -> None:
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    code = nbval(arguments, ROOT, said, limit)
+    words = said.read_text("utf-8", "replace")
+    return code, words if code >= 0 else f"{words}\nthe notebook was still running after {limit} s"
 
 
 @each

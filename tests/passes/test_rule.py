@@ -51,7 +51,7 @@ def every_rule():
 FOR_BOOLS = {"add-bool-self", "mul-bool-self", "where-itself"}
 
 
-@pytest.mark.parametrize("one", every_rule())
+@pytest.mark.share("one", every_rule(), 24)
 def test_every_rule_survives_all_that_is_tried(one):
     tried, wrong = examine(one)
     assert wrong is None, str(wrong)
