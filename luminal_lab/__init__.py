@@ -77,9 +77,8 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
-    from luminal_lab.timing.column import CPU
+    from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
-    from luminal_lab.timing.gpus import CUDA, Metal
     from luminal_lab.timing.replay import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
@@ -181,7 +180,7 @@ __all__ = [
 LATE = {
     "CPU": "timing.column",
     "CPUCompiler": "devices.cpu.compiler",
-    "CUDA": "timing.gpus",
+    "CUDA": "timing.column",
     "CUDACompiler": "devices.cuda.compiler",
     "Compilation": "passes.compilation",
     "Diff": "passes.diff",
@@ -189,7 +188,7 @@ LATE = {
     "GenericCompiler": "passes.generic",
     "HalfPrecision": "passes.half",
     "History": "viz.history",
-    "Metal": "timing.gpus",
+    "Metal": "timing.column",
     "MetalCompiler": "devices.metal.compiler",
     "Opened": "io.opened",
     "Pass": "passes.base",

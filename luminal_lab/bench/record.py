@@ -46,7 +46,6 @@ from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
 from luminal_lab.testing.graphs import FUNCTIONS
 from luminal_lab.testing.models import MODELS
-from luminal_lab.timing.column import computed_by
 from luminal_lab.timing.measure import C_CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,
@@ -260,7 +259,7 @@ class _Recorder:
         if self.machine.dialect != "c":
             timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
             return [
-                TimedLaunch(launch.kernel, samples, computed_by(launch))
+                TimedLaunch(launch.kernel, samples, launch.chosen())
                 for launch, samples in timed_launches
             ], ()
         times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)

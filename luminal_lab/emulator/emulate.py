@@ -22,8 +22,9 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
 from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Status, failure
 from luminal_lab.emulator.library import (
-    EmulatedLaunch,
     KernelLibrary,
+    KernelSource,
+    LaunchedGrid,
     TypedParameter,
     can_fill,
     compiler,
@@ -107,7 +108,8 @@ def emulate(
     `above` the first that counts are the prelude's: what they do is told of the lines that call
     them, and lines are counted from behind them.
     """
-    library = library_of(source, dialect, "traced" if trace else "plain", above)
+    kernels = KernelSource(source, dialect, above)
+    library = library_of(kernels, "traced" if trace else "plain")
     written: dict[ArrayKey, Array] = {}
     traces: list[Trace] = []
     launches = [_Launch(library, call, limit) for call in calls]
@@ -131,6 +133,8 @@ class _Launch:
     def __init__(self, library: KernelLibrary, call: Call, limit: float) -> None:
         self.library = library
         self.call = call
+        self.blocks: dict[ArrayKey, ArrayCopy] = {}
+        """The copies of its arrays, while it runs."""
         self.trace = library.build == "traced"
         self.subject = f"emulator: kernel {call.function}"
         if call.function not in library.takes:
@@ -139,11 +143,9 @@ class _Launch:
                 f"{', '.join(library.takes) or 'none'}",
                 hint=nearest(call.function, library.takes) or "name one of its kernels",
             )
-        self.takes = [
-            parameter for parameter in library.takes[call.function] if not parameter.is_shared
-        ]
+        self.takes = [p for p in library.takes[call.function] if not p.is_shared]
         sizes = self._size("blocks", call.blocks), self._size("threads", call.threads)
-        self.facts = EmulatedLaunch(library, call.function, *sizes, limit)
+        self.facts = LaunchedGrid(library, call.function, *sizes, limit)
         threads, blocks = self.facts.block, self.facts.grid
         sides = tuple_text(self.facts.threads)
         if not 0 < threads <= MOST_THREADS:
@@ -173,33 +175,27 @@ class _Launch:
 
     def run(self, written: dict[ArrayKey, Array], bar: Progress) -> Trace | None:
         """Run the call, copy its results back, and return its trace."""
-        blocks: dict[ArrayKey, ArrayCopy] = {}
         with held(), _alone():
             try:
-                c_arguments = [
-                    self._passed(parameter, value, blocks)
-                    for parameter, value in zip(self.takes, self.call.arguments, strict=True)
-                ]
-                pointers = (ctypes.c_void_p * (len(c_arguments) or 1))(
-                    *(ctypes.addressof(value) for value in c_arguments)
-                )
+                passed = list(map(self._passed, self.takes, self.call.arguments))
+                pointers = (ctypes.c_void_p * (len(passed) or 1))(*map(ctypes.addressof, passed))
                 job = self._job(pointers)
                 if self.trace:
-                    self._watch(blocks, written)
+                    self._watch(written)
                 self._go(job, bar)
                 # What is outside of a thread's own array a trace has found.
                 is_found = self.trace and job.status == Status.OUTSIDE_OWN
                 if job.status and not is_found:
-                    raise failure(self.facts, job, blocks.values())
+                    raise failure(self.facts, job, self.blocks.values())
                 if not is_found:
-                    self._back(blocks)
+                    self._back()
                 if not self.trace:
                     return None
-                arrays = [(block.name, block.array) for block in blocks.values()]
+                arrays = [(block.name, block.array) for block in self.blocks.values()]
                 return launch_trace(self.facts, arrays, job.shared_bytes, self._notes(job))
             finally:
                 runtime().unwatch()
-                for block in blocks.values():
+                for block in self.blocks.values():
                     runtime().release(block.base, block.whole)
 
     # -- the same again, with other bits in locals that nothing sets -------------------------------
@@ -228,8 +224,7 @@ class _Launch:
             return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
         if trace.findings:
             return trace  # it would not come to its end, or not to the same one
-        source = library.source, library.dialect
-        other = library_of(*source, "unset as zero", library.above)
+        other = library_of(library.source, "unset as zero")
         try:
             _Launch(other, twin, self.facts.limit).run({}, Progress())
         except DeviceError:
@@ -238,7 +233,7 @@ class _Launch:
             differs = self._difference(twin)
         if differs is None:
             return trace
-        line = unset_line(*source, library.above)
+        line = unset_line(library.source)
         return replace(trace, findings=(unset(self.facts, *differs, line),))
 
     def _difference(self, twin: Call) -> tuple[str, Array, int] | None:
@@ -255,16 +250,16 @@ class _Launch:
     # -- arguments ---------------------------------------------------------------------------------
 
     def _passed(
-        self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
+        self, parameter: TypedParameter, value: Argument
     ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
         """Return an argument as C has it."""
         name = parameter.name
         if parameter.kind in "pc":
-            block = self._block(parameter, value, blocks)
+            block = self._block(parameter, value)
             block.is_written |= parameter.kind == "p"
             return ctypes.c_void_p(block.at)
         if isinstance(value, Matrix):
-            return self._map(parameter, value, blocks)
+            return self._map(parameter, value)
         if isinstance(value, np.ndarray) and value.nbytes == parameter.size:
             return ctypes.create_string_buffer(value.tobytes(), parameter.size)
         if isinstance(value, np.ndarray):
@@ -289,9 +284,7 @@ class _Launch:
                 )
         return ctypes.create_string_buffer(np.asarray(value, dtype).tobytes(), parameter.size)
 
-    def _map(
-        self, parameter: TypedParameter, matrix: Matrix, blocks: dict[ArrayKey, ArrayCopy]
-    ) -> ctypes.Array[ctypes.c_char]:
+    def _map(self, parameter: TypedParameter, matrix: Matrix) -> ctypes.Array[ctypes.c_char]:
         """Return the tensor map of the copy of an array."""
         name = parameter.name
         if parameter.size != BYTES:
@@ -300,16 +293,14 @@ class _Launch:
                 "const __grid_constant__ lab_tensor_map is one",
             )
         tile = matrix.tile
-        block = self._block(TypedParameter(name, "c", 1), matrix.array, blocks)
+        block = self._block(TypedParameter(name, "c", 1), matrix.array)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
         words_of_map = np.zeros(BYTES // 8, np.uint64)
         words_of_map[:8] = (*words, tile.dtype.itemsize, MAP)
         return ctypes.create_string_buffer(words_of_map.tobytes(), BYTES)
 
-    def _block(
-        self, parameter: TypedParameter, value: Argument, blocks: dict[ArrayKey, ArrayCopy]
-    ) -> ArrayCopy:
-        name = parameter.name
+    def _block(self, parameter: TypedParameter, value: Argument) -> ArrayCopy:
+        name, blocks = parameter.name, self.blocks
         if not isinstance(value, np.ndarray):
             raise self._wrong(
                 f"{name} is a pointer, but it is given {value!r}", "pass an array of NumPy's"
@@ -336,14 +327,14 @@ class _Launch:
         blocks[key] = placed(self.subject, name, value, wide=self.trace)
         return blocks[key]
 
-    def _back(self, blocks: dict[ArrayKey, ArrayCopy]) -> None:
-        for block in blocks.values():
+    def _back(self) -> None:
+        for block in self.blocks.values():
             if block.is_overrun():
                 raise DeviceError(
                     f"{self.subject}: it writes behind {block.name}, {block.type}",
                     hint="emulate with trace=True, which names the line",
                 )
-        for block in blocks.values():
+        for block in self.blocks.values():
             given = block.array.reshape(-1).view(np.uint8)
             if block.is_written:
                 given[:] = block.inside()
@@ -358,7 +349,8 @@ class _Launch:
     def _job(self, pointers: ctypes.Array[ctypes.c_void_p]) -> Job:
         entry = self.library.loaded[f"lab_entry_{self.call.function}"]
         shared = self.call.shared
-        most_static, most_shared = MOST_SHARED[self.library.dialect]
+        dialect = self.library.source.dialect
+        most_static, most_shared = MOST_SHARED[dialect]
         return Job(
             entry=ctypes.cast(entry, ctypes.c_void_p),
             arguments=ctypes.addressof(pointers),
@@ -367,12 +359,12 @@ class _Launch:
             dynamic_bytes=shared if isinstance(shared, tuple) else (shared,),
             limit=self.facts.limit,
             # From Volta on a barrier of CUDA's waits for the threads that have not returned.
-            waits_for_all=self.library.dialect == "metal",
+            waits_for_all=dialect == "metal",
             most_static=most_static,
             most_shared=most_shared,
         )
 
-    def _watch(self, blocks: dict[ArrayKey, ArrayCopy], written: dict[ArrayKey, Array]) -> None:
+    def _watch(self, written: dict[ArrayKey, Array]) -> None:
         for argument in self.call.fresh:
             value = self.call.arguments[argument]
             if isinstance(value, np.ndarray):
@@ -383,15 +375,14 @@ class _Launch:
                 written[key].ctypes.data if key in written else 0,
                 *(block.array.dtype.itemsize, not block.is_written),
             )
-            for key, block in blocks.items()
+            for key, block in self.blocks.items()
         ]
         self._regions = np.array(rows, REGION)
         grid = max(1, self.facts.grid)
         at = self._regions.ctypes.data
         if runtime().watch(at, len(rows), *self.library.lines, MOST_ACCESSES, grid):
             raise DeviceError(
-                f"{self.subject}: there is no memory for a trace",
-                hint="trace a smaller size",
+                f"{self.subject}: there is no memory for a trace", hint="trace a smaller size"
             )
 
     def _go(self, job: Job, bar: Progress) -> None:
@@ -421,12 +412,13 @@ class _Launch:
     def _notes(self, job: Job) -> tuple[str, ...]:
         if not job.early_line:
             return ()
-        line = self.library.line(job.early_line)
+        source = self.library.source
+        line = source.line(job.early_line)
         many = "1 thread had" if job.early_threads == 1 else f"{job.early_threads:,} threads had"
         return (
             f"{self.call.function}: in block {job.early_block} {many} returned before a barrier, "
             "which waits for the others on cards from Volta (sm_70) on\n"
-            f"  line {line}: {self.library.text(line)}",
+            f"  line {line}: {source.text(line)}",
         )
 
 

@@ -1,16 +1,20 @@
-"""Errors of launches that ended early: which thread, where, and what would help."""
+"""Errors of launches that ended early: which thread, where, where others wait, what would help."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+import numpy as np
+from typing_extensions import override
+
 from luminal_lab.devices.build.toolchain import window
-from luminal_lab.emulator.library import EmulatedLaunch, runtime
+from luminal_lab.emulator.library import LaunchedGrid, runtime
 from luminal_lab.emulator.memory import ArrayCopy
-from luminal_lab.emulator.standing import ThreadPosition, divergence
 from luminal_lab.errors import DeviceError
 
 MOST_ACCESSES: Final = 1 << 23
@@ -52,6 +56,30 @@ AT_A_THREAD: Final = {
     *REFUSED,
 }
 
+FRESH, READY, AT_BARRIER, AT_WARP, DONE, AT_BYTES, ENDED = range(7)
+OPERATIONS: Final = (
+    *("a sync", "a shuffle", "a vote", "a sum", "a maximum", "a minimum", "an mma", "an mma"),
+    *("an mma", "a matrix", "a product of four warps", "the beginning of products"),
+    *("a group of products", "products that were begun"),
+)
+"""The collective operations of a warp, in the order of interface.h."""
+WAITING: Final = {
+    AT_BARRIER: (
+        "not all threads of the block reach a barrier",
+        "a barrier stands where all threads come, outside of what differs between them",
+    ),
+    AT_WARP: (
+        "not all lanes of a warp do the same together",
+        "the lanes that a mask names call it together, in one line, and stay until then",
+    ),
+    AT_BYTES: (
+        "what a barrier counts does not come",
+        "threads arrive as often as it was made for, what they expect are the bytes of all copies "
+        "to it, and phases are waited for as 0, 1, 0, …",
+    ),
+}
+"""The states in which a thread waits for others: what is wrong if they do not come, and a hint."""
+
 
 class Job(ctypes.Structure):
     """A launch as the runtime has it, in the order of runtime.cpp."""
@@ -70,7 +98,7 @@ class Job(ctypes.Structure):
     )
 
 
-def failure(launch: EmulatedLaunch, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
+def failure(launch: LaunchedGrid, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
@@ -82,10 +110,10 @@ def failure(launch: EmulatedLaunch, job: Job, blocks: Iterable[ArrayCopy]) -> De
 
 
 def _at_a_thread(
-    launch: EmulatedLaunch, job: Job, status: Status, blocks: list[ArrayCopy]
+    launch: LaunchedGrid, job: Job, status: Status, blocks: list[ArrayCopy]
 ) -> DeviceError:
     standing, library = ThreadPosition.now(), launch.library
-    line = library.line(standing.line())
+    line = library.source.line(standing.line())
     if status in (Status.FAULT, Status.STOPPED):
         line = runtime().last_line() if library.build == "traced" else 0
     match status:
@@ -107,7 +135,7 @@ def _at_a_thread(
             hint = "a GPU goes on with whatever lies there; compare the index with the array's size"
         case _:
             text, hint = REFUSED[status]
-    where = window("\n".join(library.texts), line) if line else None
+    where = window("\n".join(library.source.texts), line) if line else None
     return launch.error(f", {standing}", text, where=where, hint=hint)
 
 
@@ -139,7 +167,7 @@ def _touched(address: int, blocks: list[ArrayCopy]) -> str:
     return f"it touches memory {side} {near.name}, {near.type}"
 
 
-def _too_large(launch: EmulatedLaunch, job: Job, status: Status) -> tuple[str, str]:
+def _too_large(launch: LaunchedGrid, job: Job, status: Status) -> tuple[str, str]:
     """Return what is too large for the emulator, and which size would do."""
     done = job.blocks_done
     match status:
@@ -188,3 +216,104 @@ def _rounded(count: int) -> int:
     """Return a number with its two first digits."""
     digits = max(0, len(str(count)) - 2)
     return count // 10**digits * 10**digits
+
+
+# -- where threads stand ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ThreadPosition:
+    """A thread: its block and its place in it."""
+
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+    number: int
+
+    @classmethod
+    def now(cls) -> ThreadPosition:
+        """Return the thread that ran last."""
+        seven = (ctypes.c_uint * 7)()
+        runtime().standing(seven)
+        return cls(tuple(seven[:3]), tuple(seven[3:6]), seven[6])
+
+    @override
+    def __str__(self) -> str:
+        return f"block {place_text(self.block)}, thread {place_text(self.thread)}"
+
+    def line(self) -> int:
+        """Return the line that the thread has last said that it is in."""
+        return _lane(self.number)[1]
+
+
+def place_text(position: Sequence[int]) -> str:
+    """Return a place without the axes that are 0 at its end: 3 or (0, 2).
+
+    >>> place_text((3, 0, 0)), place_text((0, 2, 0))
+    ('3', '(0, 2)')
+    """
+    coordinates = list(position)
+    while len(coordinates) > 1 and not coordinates[-1]:
+        coordinates.pop()
+    return str(coordinates[0]) if len(coordinates) == 1 else f"({', '.join(map(str, coordinates))})"
+
+
+def _lane(number: int) -> tuple[int, int, int, int]:
+    """Return a thread's state, and the line, the operation and the mask of what it waits for."""
+    four = (ctypes.c_int * 4)()
+    runtime().lane(number, four)
+    state, line, kind, mask = four
+    return state, line, kind, mask & 0xFFFFFFFF
+
+
+def divergence(launch: LaunchedGrid) -> DeviceError:
+    """Return the error about threads that wait in vain for others."""
+    groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
+    for number in range(launch.block):
+        state, line, kind, mask = _lane(number)
+        line = launch.library.source.line(line) if state in WAITING else 0
+        groups[state, line, *((kind, mask) if state == AT_WARP else (0, 0))].append(number)
+    states = {state for state, *_ in groups}
+    if AT_BYTES in states:
+        text, hint = WAITING[AT_BYTES]
+    else:
+        text, hint = WAITING[AT_WARP if AT_WARP in states else AT_BARRIER]
+    return launch.error(
+        f", block {place_text(ThreadPosition.now().block)}",
+        text,
+        where="\n".join(_stand(launch, *group) for group in sorted(groups.items())),
+        hint=hint,
+    )
+
+
+def _stand(
+    launch: LaunchedGrid, position: tuple[int, int, int, int], members: Sequence[int]
+) -> str:
+    """Return where some threads are, in words."""
+    state, line, kind, mask = position
+    is_one = len(members) == 1
+    lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
+    waited_for = {
+        AT_BARRIER: "at the barrier",
+        AT_WARP: f"for {OPERATIONS[kind]}{lanes}",
+        AT_BYTES: "for the bytes that a barrier counts",
+    }
+    if state in waited_for:
+        text = launch.library.source.text(line)[:80]
+        does = f"wait{'s' * is_one} {waited_for[state]} in line {line}: {text}"
+    else:
+        came = {DONE: "returned", ENDED: "come to the end"}.get(state, "not come yet")
+        does = f"{'has' if is_one else 'have'} {came}"
+    many = "1 thread" if is_one else f"{len(members)} threads"
+    return f"{many} ({ranges(members)}) {does}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers, those that follow each other as `first to last`.
+
+    >>> ranges([0, 1, 2, 5])
+    '0 to 2, 5'
+    """
+    runs = np.split(np.asarray(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    shown = parts[:8]
+    return ", ".join(shown) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")

@@ -108,11 +108,7 @@ class KernelRun:
     """One run of a single kernel: its data and its sizes."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        inputs: Mapping[str, object],
-        dims: Mapping[str, int],
-        step: int = 0,
+        self, kernel: Kernel, inputs: Mapping[str, object], dims: Mapping[str, int], step: int = 0
     ) -> None:
         self.kernel = kernel
         self.subject = f"kernel {kernel.name}"

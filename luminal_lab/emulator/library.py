@@ -74,19 +74,12 @@ class TypedParameter:
 
 
 @dataclass(frozen=True)
-class KernelLibrary:
-    """Kernels that can be run: the loaded library, and what each takes."""
+class KernelSource:
+    """The source of kernels, and how many of its lines stand above those that the user wrote."""
 
-    loaded: ctypes.CDLL
-    takes: Mapping[str, tuple[TypedParameter, ...]]
-    shared: Mapping[int, str]
-    lines: tuple[int, int]
-    """Where the table of lines is, and how many it has; nothing without a trace."""
-    source: str
+    whole: str
     dialect: DialectName
-    build: Build
-    above: int
-    """How many lines stand above those that the user wrote."""
+    above: int = 0
 
     def line(self, counted: int) -> int:
         """Return a line of the source as the user counts it; 0 if it is above."""
@@ -95,15 +88,35 @@ class KernelLibrary:
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
         """The lines that the user wrote."""
-        return tuple(self.source.split("\n")[self.above :])
+        return tuple(self.whole.split("\n")[self.above :])
 
     def text(self, line: int) -> str:
         """Return a line of the user's, without the space around it."""
         return self.texts[line - 1].strip() if 0 < line <= len(self.texts) else ""
 
+    @functools.cached_property
+    def prepared(self) -> PreparedSource:
+        """The source as the compiler gets it."""
+        return read(
+            self.whole, self.dialect, stand_ins() if self.dialect == "cuda" else frozenset()
+        )
+
 
 @dataclass(frozen=True)
-class EmulatedLaunch:
+class KernelLibrary:
+    """Kernels that can be run: the loaded library, and what each takes."""
+
+    loaded: ctypes.CDLL
+    takes: Mapping[str, tuple[TypedParameter, ...]]
+    shared: Mapping[int, str]
+    lines: tuple[int, int]
+    """Where the table of lines is, and how many it has; nothing without a trace."""
+    source: KernelSource
+    build: Build
+
+
+@dataclass(frozen=True)
+class LaunchedGrid:
     """What was launched: the kernel, its sizes, the seconds that it may take."""
 
     library: KernelLibrary
@@ -198,11 +211,11 @@ UNSET: Final = {"traced": "pattern", "unset as zero": "zero"}
 
 
 @functools.lru_cache(maxsize=256)
-def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) -> KernelLibrary:
+def library_of(source: KernelSource, build: Build) -> KernelLibrary:
     """Return a source's kernels, compiled and loaded."""
-    admit(source)
-    reading = _prepared(source, dialect)
-    loaded = load(_compiled(source, dialect, build, above), "lab_bind")
+    admit(source.whole)
+    reading = source.prepared
+    loaded = load(_compiled(source, build), "lab_bind")
     loaded.lab_bind.argtypes = [ctypes.c_void_p]
     loaded.lab_bind(runtime().table())
     shared = dict(reading.shared)
@@ -216,12 +229,7 @@ def library_of(source: str, dialect: DialectName, build: Build, above: int = 0) 
     if build == "traced":
         count = ctypes.c_longlong.in_dll(loaded, "lab_line_count").value
         lines = ctypes.addressof(ctypes.c_char.in_dll(loaded, "lab_lines")), count
-    return KernelLibrary(loaded, takes, shared, lines, source, dialect, build, above)
-
-
-@functools.lru_cache(maxsize=256)
-def _prepared(source: str, dialect: DialectName) -> PreparedSource:
-    return read(source, dialect, stand_ins() if dialect == "cuda" else frozenset())
+    return KernelLibrary(loaded, takes, shared, lines, source, build)
 
 
 def _taken(
@@ -235,15 +243,15 @@ def _taken(
     ]
 
 
-def _entries(reading: PreparedSource, dialect: DialectName) -> str:
+def _entries(source: KernelSource) -> str:
     """Return C++ that calls each kernel with a list of arguments and describes its parameters."""
-    lines: list[str] = []
+    reading, lines = source.prepared, list[str]()
     for name, parameters in reading.kernels.items():
         type = f"decltype(&{name})"
         values: list[str] = []
         kinds: list[str] = []
         for position, parameter in enumerate(p for p in parameters if p.name not in ("", "void")):
-            if dialect == "metal" and parameter.bound in BUILTIN:
+            if source.dialect == "metal" and parameter.bound in BUILTIN:
                 values.append(BUILTIN[parameter.bound])
                 continue
             value = f"lab_value<{position}, {type}>"
@@ -268,20 +276,13 @@ def _entries(reading: PreparedSource, dialect: DialectName) -> str:
 # -- compiling -------------------------------------------------------------------------------------
 
 
-def _compiled(
-    source: str,
-    dialect: DialectName,
-    build: Build,
-    above: int,
-    given: tuple[str, ...] | None = None,
-) -> Path:
-    reading = _prepared(source, dialect)
-    text = reading.text + "\n" + _entries(reading, dialect)
+def _compiled(source: KernelSource, build: Build, given: tuple[str, ...] | None = None) -> Path:
+    text = source.prepared.text + "\n" + _entries(source)
     base = compiler() if given is None else replace(compiler(), flags=given)
-    header = headers(dialect)
+    header = headers(source.dialect)
     # The header comes from a file, so that lines are counted from the first of the source.
     path = _kept(header)
-    using = " ".join(f"using lab_units::{name};" for name in reading.stand_ins)
+    using = " ".join(f"using lab_units::{name};" for name in source.prepared.stand_ins)
     flags = [*base.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
     flags += [f"-DLAB_USING={using}"] * bool(using)
     flags += ["-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"]
@@ -297,10 +298,10 @@ def _compiled(
         flags += ["-DLAB_TRACED", "-O0", "-g1", "-S", *_announcing(base)]
         assembly = compile_library(text, replace(base, flags=tuple(flags)))
     except DeviceError as error:
-        raise _explained(error, source, dialect, above) from error
+        raise _explained(error, source) from error
     command = (*base.command[:-1], "assembler")
     return compile_library(
-        with_lines(assembly.read_text("utf-8"), base.target, above),
+        with_lines(assembly.read_text("utf-8"), base.target, source.above),
         replace(base, command=command, flags=("-w", *link)),
     )
 
@@ -309,11 +310,8 @@ def _compiled(
 def can_fill() -> bool:
     """Return whether the compiler can fill locals that nothing sets, as gcc 12 and clang 16 can."""
     base = compiler()
-    flags = (
-        *base.flags,
-        *(f"-ftrivial-auto-var-init={value}" for value in UNSET.values()),
-        "-shared",
-    )
+    fills = [f"-ftrivial-auto-var-init={value}" for value in UNSET.values()]
+    flags = (*base.flags, *fills, "-shared")
     try:
         compile_library("void lab_nothing() {}", replace(base, flags=flags))
     except DeviceError:
@@ -321,7 +319,7 @@ def can_fill() -> bool:
     return True
 
 
-def unset_line(source: str, dialect: DialectName, above: int) -> int:
+def unset_line(source: KernelSource) -> int:
     """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
     base = compiler()
     if is_clang(base):
@@ -330,7 +328,7 @@ def unset_line(source: str, dialect: DialectName, above: int) -> int:
         checks = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
     flags = (*(flag for flag in base.flags if flag != "-w"), *checks)
     try:
-        _compiled(source, dialect, "unset as zero", above, flags)
+        _compiled(source, "unset as zero", flags)
     except DeviceError as error:
         line = re.search(r"\bthe kernel:(\d+):", error.message)
         return int(line[1]) if line else 0
@@ -380,13 +378,9 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
             table.append((len(table), line))
     prefix = "_" if re.search("macos|darwin|apple", target) else ""
     lines += ["\t.data", "\t.p2align 3"]
-    lines += [
-        f"\t.globl {prefix}lab_line_count",
-        f"{prefix}lab_line_count:",
-        f"\t.quad {len(table)}",
-    ]
-    lines += [f"\t.globl {prefix}lab_lines", f"{prefix}lab_lines:"]
-    lines += [f"\t.quad Llab_{number}, {line}" for number, line in table]
+    rows = [f"\t.quad Llab_{number}, {line}" for number, line in table]
+    for name, data in (("lab_line_count", [f"\t.quad {len(table)}"]), ("lab_lines", rows)):
+        lines += [f"\t.globl {prefix}{name}", f"{prefix}{name}:", *data]
     return "\n".join(lines) + "\n"
 
 
@@ -396,8 +390,10 @@ def _file_numbers(assembly: str) -> set[str]:
     return {number for number, names in files if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
 
 
-def _explained(error: DeviceError, source: str, dialect: DialectName, above: int) -> DeviceError:
+def _explained(error: DeviceError, source: KernelSource) -> DeviceError:
     """Return what a compiler says of a kernel, with the lines as the user wrote them."""
+
+    above = source.above
 
     def counted(match: re.Match[str]) -> str:
         return f"the kernel:{int(match[1]) - above}:" if int(match[1]) > above else match[0]
@@ -405,11 +401,11 @@ def _explained(error: DeviceError, source: str, dialect: DialectName, above: int
     message = error.message.replace("compile: ", "emulator: ", 1).replace(PROGRAM, "the kernel")
     message = re.sub(r"\bthe kernel:(\d+):", counted, message)
     marked = re.search(r"^\s*> +(\d+) \|", error.where or "", re.MULTILINE)
-    last = source.rstrip("\n").count("\n") + 1
+    last = source.whole.rstrip("\n").count("\n") + 1
     where = error.where
     if marked and above < int(marked[1]) <= last:
-        where = window("\n".join(source.split("\n")[above:]), int(marked[1]) - above)
+        where = window("\n".join(source.texts), int(marked[1]) - above)
     hint = "mend the marked line; lines are counted from the first of the source"
-    if dialect == "metal" and "poisoned" in message:
+    if source.dialect == "metal" and "poisoned" in message:
         hint = "Metal has no float64: cast to float32 on this device"
     return DeviceError(message, where=where, hint=hint)

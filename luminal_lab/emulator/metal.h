@@ -42,10 +42,9 @@ template <class T, int... I> struct lab_parts {
         return *this;
     }
     value now() const { return {all[I]...}; }
-    template <class U> const lab_parts &operator+=(const U &v) const { return *this = now() + v; }
-    template <class U> const lab_parts &operator-=(const U &v) const { return *this = now() - v; }
-    template <class U> const lab_parts &operator*=(const U &v) const { return *this = now() * v; }
-    template <class U> const lab_parts &operator/=(const U &v) const { return *this = now() / v; }
+#define LAB_PARTS(OP)                                                                             \
+    template <class U> const lab_parts &operator OP##=(const U &v) const { return *this = now() OP v; }
+    LAB_PARTS(+) LAB_PARTS(-) LAB_PARTS(*) LAB_PARTS(/)
 };
 
 #define LAB_INDEXED(N)                                                                            \
@@ -218,11 +217,7 @@ template <int N> static inline bool any(vec<bool, N> a) {
     for (int k = 0; k < N; k++) is |= a[k];
     return is;
 }
-template <int N> static inline bool all(vec<bool, N> a) {
-    bool is = true;
-    for (int k = 0; k < N; k++) is &= a[k];
-    return is;
-}
+template <int N> static inline bool all(vec<bool, N> a) { return !any(a == vec<bool, N>(false)); }
 static inline bool isnan(float x) { return x != x; }
 static inline bool isinf(float x) { return __builtin_isinf(x); }
 static inline bool isfinite(float x) { return __builtin_isfinite(x); }

@@ -112,14 +112,8 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
-typedef __INT8_TYPE__ int8_t;
-typedef __INT16_TYPE__ int16_t;
-typedef __INT32_TYPE__ int32_t;
-typedef __INT64_TYPE__ int64_t;
-typedef __UINT8_TYPE__ uint8_t;
-typedef __UINT16_TYPE__ uint16_t;
-typedef __UINT32_TYPE__ uint32_t;
-typedef __UINT64_TYPE__ uint64_t;
+#define LAB_INTEGERS(N) typedef __INT##N##_TYPE__ int##N##_t; typedef __UINT##N##_TYPE__ uint##N##_t;
+LAB_INTEGERS(8) LAB_INTEGERS(16) LAB_INTEGERS(32) LAB_INTEGERS(64)
 typedef __UINTPTR_TYPE__ uintptr_t;
 
 // Which dialect has min, max and abs of which types, it says itself.
@@ -163,21 +157,16 @@ template <unsigned short (*To)(float), float (*From)(unsigned short)> struct lab
     template <class T, class = decltype((float)T())> lab_half(T x) : bits(To((float)x)) {}
     operator float() const { return From(bits); }
     lab_half operator-() const { return lab_half(-(float)*this); }
-    lab_half &operator+=(lab_half y) { return *this = lab_half((float)*this + (float)y); }
-    lab_half &operator-=(lab_half y) { return *this = lab_half((float)*this - (float)y); }
-    lab_half &operator*=(lab_half y) { return *this = lab_half((float)*this * (float)y); }
-    lab_half &operator/=(lab_half y) { return *this = lab_half((float)*this / (float)y); }
-    friend lab_half operator+(lab_half x, lab_half y) { return x += y; }
-    friend lab_half operator-(lab_half x, lab_half y) { return x -= y; }
-    friend lab_half operator*(lab_half x, lab_half y) { return x *= y; }
-    friend lab_half operator/(lab_half x, lab_half y) { return x /= y; }
+#define LAB_OF_TWO(OP)                                                                            \
+    lab_half &operator OP##=(lab_half y) { return *this = lab_half((float)*this OP (float)y); }   \
+    friend lab_half operator OP(lab_half x, lab_half y) { return x OP##= y; }
 #define LAB_MIXED(OP, T)                                                                          \
     friend T operator OP(lab_half x, T y) { return (T)(float)x OP y; }                            \
     friend T operator OP(T x, lab_half y) { return x OP(T)(float) y; }
 #define LAB_WHOLE(OP, T)                                                                          \
     friend lab_half operator OP(lab_half x, T y) { return x OP lab_half(y); }                     \
     friend lab_half operator OP(T x, lab_half y) { return lab_half(x) OP y; }
-#define LAB_ALL(OP) LAB_MIXED(OP, float) LAB_WHOLE(OP, int) LAB_WHOLE(OP, unsigned)
+#define LAB_ALL(OP) LAB_OF_TWO(OP) LAB_MIXED(OP, float) LAB_WHOLE(OP, int) LAB_WHOLE(OP, unsigned)
     LAB_ALL(+) LAB_ALL(-) LAB_ALL(*) LAB_ALL(/)
 };
 using lab_half_f16 = lab_half<lab_stand_in_to_f16, lab_stand_in_from_f16>;

@@ -14,12 +14,10 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
-from luminal_lab.emulator.failing import OWN
-from luminal_lab.emulator.library import EmulatedLaunch, runtime
+from luminal_lab.emulator.failing import OWN, place_text
+from luminal_lab.emulator.library import LaunchedGrid, runtime
 from luminal_lab.emulator.reading import SHARED
-from luminal_lab.emulator.standing import place_text
-from luminal_lab.emulator.touches import unflat
-from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of
+from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
 
@@ -303,7 +301,7 @@ def _by_line(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def launch_trace(
-    launch: EmulatedLaunch,
+    launch: LaunchedGrid,
     arrays: Sequence[tuple[str, Array]],
     shared: int,
     notes: tuple[str, ...] = (),
@@ -329,12 +327,12 @@ def launch_trace(
     for region in map(int, np.unique(events["region"])):
         if region >= SHARED:
             known[region] = TracedArray(names.get(region, "?"), "shared", _element(region))
-    rows = traffic_of(events, launch.kernel, library.texts, names)
-    traced = TracedLaunch(launch.kernel, launch.blocks, launch.threads, known, library.texts)
+    rows = traffic_of(events, launch.kernel, library.source.texts, names)
+    traced = TracedLaunch(launch.kernel, launch.blocks, launch.threads, known, library.source.texts)
     return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (traced,))
 
 
-def unset(launch: EmulatedLaunch, name: str, array: Array, byte: int, line: int) -> Finding:
+def unset(launch: LaunchedGrid, name: str, array: Array, byte: int, line: int) -> Finding:
     """Return the finding that what a kernel makes depends on a local that nothing has set."""
     element = array.dtype.itemsize
     return Finding(
@@ -343,7 +341,7 @@ def unset(launch: EmulatedLaunch, name: str, array: Array, byte: int, line: int)
         name,
         "global",
         line,
-        launch.library.text(line),
+        launch.library.source.text(line),
         (),
         (),
         byte - byte % element,
@@ -382,7 +380,7 @@ def _element(region: int) -> int:
 
 
 def _finding(
-    raw: Mapping[str, Any], launch: EmulatedLaunch, arrays: Sequence[tuple[str, Array]]
+    raw: Mapping[str, Any], launch: LaunchedGrid, arrays: Sequence[tuple[str, Array]]
 ) -> Finding:
     kind: Kind = KINDS[int(raw["kind"])]
     region: int = raw["region"]
@@ -403,7 +401,7 @@ def _finding(
         name,
         "shared" if is_shared else "global",
         line,
-        launch.library.text(line),
+        launch.library.source.text(line),
         unflat(raw["block"], launch.blocks),
         unflat(raw["thread"], launch.threads),
         raw["offset"],
@@ -411,7 +409,7 @@ def _finding(
         bool(raw["is_write"]),
         count,
         other_line if is_race else None,
-        launch.library.text(other_line) if is_race else "",
+        launch.library.source.text(other_line) if is_race else "",
         unflat(raw["other_block"], launch.blocks) if is_race else (),
         unflat(raw["other_thread"], launch.threads) if is_race or kind == "no lane" else (),
         bool(raw["is_other_write"]),

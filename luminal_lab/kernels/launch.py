@@ -65,6 +65,8 @@ class Launch:
     scope: str = ""
     find: Callable[[int], tuple[Origin, ...]] = field(default=lambda _: ())
     follow: Callable[[int], set[int]] = field(default=lambda id: {id})
+    chosen: Callable[[], str] = field(default=lambda: "", compare=False)
+    """What computes it in place of its kernel, and how that was found; mostly nothing."""
 
     @cached_property
     def origins(self) -> tuple[Origin, ...]:
@@ -93,11 +95,12 @@ class Launch:
     def __str__(self) -> str:
         made = ", ".join(str(buffer) for buffer in self.buffers if buffer.is_made)
         read = [f"%{buffer.name}" for buffer in self.buffers if not buffer.is_made]
-        names = self.kernel.names
+        names, chosen = self.kernel.names, self.chosen()
+        by = f"  # {chosen}" if chosen else ""
         if not names:
-            return f"{made} = {self.kernel.name}({', '.join(read)})"
-        given = ", ".join(f"{name}={one}" for name, one in zip(names, read, strict=False))
-        return f"{made} = {self.kernel.name}({given}).{', '.join(names[len(read) :])}"
+            return f"{made} = {self.kernel.name}({', '.join(read)}){by}"
+        given = ", ".join(f"{name}={value}" for name, value in zip(names, read, strict=False))
+        return f"{made} = {self.kernel.name}({given}).{', '.join(names[len(read) :])}{by}"
 
     _repr_mimebundle_ = as_text
 

@@ -20,6 +20,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
+from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 from luminal_lab.errors import LabError
 from luminal_lab.passes.corners import corners, limits_of, neighbours
 
@@ -71,10 +72,10 @@ class Case:
     @cached_property
     def traits(self) -> frozenset[str]:
         """The words by which a device may say that it does not support this."""
-        found = {self.family, self.name, *self.ops, *map(str, self.dtypes)}
-        found |= {"symbolic"} if self.ir.symbols else set()
-        found |= {"several outputs"} if len(self.ir.output_ids) > 1 else set()
-        return frozenset(found)
+        words = {self.family, self.name, *self.ops, *map(str, self.dtypes)}
+        words |= {"symbolic"} if self.ir.symbols else set()
+        words |= {"several outputs"} if len(self.ir.output_ids) > 1 else set()
+        return frozenset(words)
 
     @override
     def __str__(self) -> str:
@@ -139,8 +140,8 @@ def special(dtype: DType) -> Array:
 
 def pairs(dtype: DType) -> tuple[Array, Array]:
     """Return all pairs of special values, and for integers some of all sizes."""
-    one = special(dtype)
-    x, y = np.repeat(one, len(one)), np.tile(one, len(one))
+    values = special(dtype)
+    x, y = np.repeat(values, len(values)), np.tile(values, len(values))
     if dtype.kind != "int":
         return x, y
     return np.concatenate([x, several(dtype, 0)]), np.concatenate([y, several(dtype, 1)])
@@ -172,14 +173,13 @@ def between(dtype: DType, target: DType) -> Array:
     """
     halves = np.linspace(1, 2, 9)[:-1] * (1 + limits_of(target).eps / 2)
     if dtype.is_float:
-        values = np.concatenate([halves, -halves * 8, halves * limits_of(target).normal]).astype(
-            dtype.numpy
-        )
+        ties = np.concatenate([halves, -halves * 8, halves * limits_of(target).normal])
+        values = ties.astype(dtype.numpy)
         return np.concatenate([values, *neighbours(values)])
     _, high = dtype.limits
     powers = 2.0 ** np.arange(8 * dtype.itemsize - 1)
-    found = [int(power) * int(half * 2**60) >> 60 for power in powers for half in halves]
-    few = {by + value for value in found for by in (-1, 0, 1) if by + value <= high}
+    ties = [int(power) * int(half * 2**60) >> 60 for power in powers for half in halves]
+    few = {by + value for value in ties for by in (-1, 0, 1) if by + value <= high}
     return np.array(sorted(few), dtype.numpy)
 
 
@@ -332,46 +332,24 @@ def indexing() -> Iterator[Case]:
 def views() -> Iterator[Case]:
     """Yield each view alone, on shapes with empty and single axes among them."""
     table: list[tuple[Sequence[int], Sequence[Op]]] = [
-        ((), [ops.Reshape((1, 1)), ops.Reshape(()), ops.Permute(()), ops.Expand(()), ops.Flip(())]),
-        ((6,), [ops.Reshape((2, 3)), ops.Reshape((3, 1, 2)), ops.Flip((0,)), ops.Pad((2,), (1,))]),
-        (
-            (6,),
-            [ops.Slice((1,), (6,), (2,)), ops.Slice((2,), (2,), (1,)), ops.Slice((5,), (6,), (9,))],
-        ),
-        ((6,), [ops.Window(0, 3, 1, 1), ops.Window(0, 2, 2, 3), ops.Window(0, 6, 1, 1)]),
-        (
-            (2, 3),
-            [
-                ops.Reshape((6,)),
-                ops.Reshape((3, 2)),
-                ops.Flip((0, 1)),
-                ops.Flip((1,)),
-                ops.Permute((1, 0)),
-            ],
-        ),
-        (
-            (2, 3),
-            [ops.Pad((1, 0), (0, 2)), ops.Pad((0, 0), (0, 0)), ops.Slice((0, 1), (2, 3), (1, 1))],
-        ),
-        ((5, 3), [ops.Window(0, 2, 2, 1), ops.Window(1, 2, 1, 1)]),
-        ((1, 3), [ops.Expand((4, 3)), ops.Expand((0, 3)), ops.Expand((1, 3)), ops.Reshape((3,))]),
-        ((2, 1, 2), [ops.Expand((2, 5, 2)), ops.Permute((2, 0, 1)), ops.Reshape((4,))]),
-        (
-            (0, 3),
-            [ops.Reshape((3, 0)), ops.Permute((1, 0)), ops.Flip((1,)), ops.Pad((1, 0), (1, 0))],
-        ),
+        ((), [Reshape((1, 1)), Reshape(()), Permute(()), Expand(()), Flip(())]),
+        ((6,), [Reshape((2, 3)), Reshape((3, 1, 2)), Flip((0,)), Pad((2,), (1,))]),
+        ((6,), [Slice((1,), (6,), (2,)), Slice((2,), (2,), (1,)), Slice((5,), (6,), (9,))]),
+        ((6,), [Window(0, 3, 1, 1), Window(0, 2, 2, 3), Window(0, 6, 1, 1)]),
+        ((2, 3), [Reshape((6,)), Reshape((3, 2)), Flip((0, 1)), Flip((1,)), Permute((1, 0))]),
+        ((2, 3), [Pad((1, 0), (0, 2)), Pad((0, 0), (0, 0)), Slice((0, 1), (2, 3), (1, 1))]),
+        ((5, 3), [Window(0, 2, 2, 1), Window(1, 2, 1, 1)]),
+        ((1, 3), [Expand((4, 3)), Expand((0, 3)), Expand((1, 3)), Reshape((3,))]),
+        ((2, 1, 2), [Expand((2, 5, 2)), Permute((2, 0, 1)), Reshape((4,))]),
+        ((0, 3), [Reshape((3, 0)), Permute((1, 0)), Flip((1,)), Pad((1, 0), (1, 0))]),
     ]
-    table += [((2, 3, 4), [ops.Permute(axes) for axes in permutations(range(3))])]
+    table += [((2, 3, 4), [Permute(axes) for axes in permutations(range(3))])]
     for shape, listed in table:
         for op in listed:
             yield one(op, tame(F32, shape), family="view", note=fields_text(op))
     for dtype in DType:
         if dtype is not F32:
-            for op in (
-                ops.Permute((1, 0)),
-                ops.Pad((0, 1), (1, 0)),
-                ops.Slice((0, 0), (2, 3), (1, 2)),
-            ):
+            for op in (Permute((1, 0)), Pad((0, 1), (1, 0)), Slice((0, 0), (2, 3), (1, 2))):
                 yield one(op, tame(dtype, (2, 3)), family="view", note=fields_text(op))
 
 

@@ -13,18 +13,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.cuda.compiler import CUDACompiler
 from luminal_lab.devices.facts.specifications import (
     bare_name,
     specification as known_specification,
     this_cpu,
 )
-from luminal_lab.devices.gpu.program import GPULaunch, GPUProgram
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.worklist import Worklist
-from luminal_lab.errors import DeviceError, InputError, UnknownNameError
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.errors import ArgumentError, DeviceError, InputError, UnknownNameError
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.here import this_machine
@@ -33,11 +34,12 @@ from luminal_lab.machines.rates import DOUBT, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.tensor.arguments import told_object
-from luminal_lab.timing.launches import Covering, LaunchTime
+from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims, measured
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
 from luminal_lab.timing.timings import CACHED, How
+from luminal_lab.timing.work import known_sum
 
 BOUNDS = {"FMA": "compute"}
 """Names of bounds in a comparison that differ from those of rates."""
@@ -64,8 +66,7 @@ class Column:
     @property
     def seconds(self) -> float | None:
         """The sum of all launches' medians; None if one has no time."""
-        times = [part.seconds for part in self.parts]
-        return None if None in times else sum(time or 0.0 for time in times)
+        return known_sum(part.seconds for part in self.parts)
 
 
 class Comparable(Protocol):
@@ -90,22 +91,14 @@ class CPU:
         compilation = subject.compiled(CPUCompiler(threads=self.threads, compiler=self.compiler))
         timings = measured(compilation, environment, rounds=rounds, warm_up=warm_up)
         covering = Covering(compilation)
-        parts = tuple(
-            LaunchTime(
-                row.node,
-                row.kernel,
-                row.how,
-                row.samples,
-                covering.written(compilation.ir[row.node].id),
-                covering.value(compilation.ir[row.node].id),
-                row.bytes,
-                row.flops,
-                None if row.limit is None else row.limit.seconds,
-                "" if row.limit is None else BOUNDS.get(row.limit.bound, row.limit.bound),
-                is_host=row.kind == "host",
-            )
-            for row in timings
-        )
+        parts: list[LaunchTime] = []
+        for row in timings:
+            id = compilation.ir[row.node].id
+            origin = covering.written(id), covering.value(id)
+            least, bound = row.limit or (None, "")
+            known = row.bytes, row.flops, least, BOUNDS.get(bound, bound)
+            taken = row.node, row.kernel, row.how, row.samples
+            parts.append(LaunchTime(*taken, *origin, *known, is_host=row.kind == "host"))
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         label = "this CPU" if self.threads is None else f"this CPU, {many}"
         rates = cast("PeakRates", timings.rates)
@@ -117,7 +110,7 @@ class CPU:
             "measured",
             timings.device,
             timings.date,
-            parts,
+            tuple(parts),
             timings.whole,
             tuple(notes),
             this_cpu(rates),
@@ -125,13 +118,6 @@ class CPU:
 
 
 # -- by a model ------------------------------------------------------------------------------------
-
-
-class KernelUse(NamedTuple):
-    """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
-
-    node: int
-    kernel: Kernel | None
 
 
 def fused(
@@ -168,13 +154,10 @@ def column_of_model(
     ignored: dict[str, None] = {}
     parts: list[LaunchTime] = []
     for use in uses:
-        if use.kernel is None:
-            parts.append(covering.host_time(use.node, "modelled", HOST))
-            continue
-        model = modelled(use.kernel, specification, dims)
-        ignored.update(dict.fromkeys(model.ignores.split("; ")))
-        samples = (model.seconds,)
-        parts.append(covering.time(use.node, use.kernel, "modelled", samples, dims, model))
+        model = None if use.kernel is None else modelled(use.kernel, specification, dims)
+        ignored.update(dict.fromkeys(model.ignores.split("; ") if model else ()))
+        samples, missing = ((), HOST) if model is None else ((model.seconds,), "")
+        parts.append(covering.time(use, "modelled", samples, dims, model, missing))
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
     return Column(
@@ -189,6 +172,47 @@ def column_of_model(
 
 
 # -- on a GPU --------------------------------------------------------------------------------------
+
+
+@told_object("device")
+@dataclass(frozen=True)
+class CUDA:
+    """An NVIDIA GPU; where there is none, the named card's specification models it."""
+
+    card: str | None = None
+    tf32: bool = False
+
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        card = _named(self.card, "cuda", "CUDA")
+        device = CUDACompiler(arch=None if card is None else card.arch, tf32=self.tf32)
+        return gpu_column(subject, device, card, "CUDA", rounds=rounds, warm_up=warm_up)
+
+
+@told_object("device")
+@dataclass(frozen=True)
+class Metal:
+    """A GPU of Apple's; where there is none, the named chip's specification models it."""
+
+    chip: str | None = None
+
+    def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
+        """Return all launches of a graph, with their times."""
+        chip = _named(self.chip, "metal", "Metal")
+        device = MetalCompiler(chip=self.chip)
+        return gpu_column(subject, device, chip, "Metal", rounds=rounds, warm_up=warm_up)
+
+
+def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
+    if name is None:
+        return None
+    known = known_specification(name)
+    if known.dialect != dialect:
+        raise ArgumentError(
+            f"compare: {known.name} is no device for ll.{kind}: it is made by {known.maker}",
+            hint=f"give its specification alone: ll.devices.specification({name!r})",
+        )
+    return known
 
 
 def gpu_column(
@@ -226,15 +250,10 @@ def gpu_column(
     parts: list[LaunchTime] = []
     notes: list[str] = []
     for launch, samples in timed:
-        by = computed_by(launch)
+        by = launch.chosen()
         notes += [f"{launch.kernel.name} {compilation.ir[launch.node]}: {by}"] if by else []
-        kernel, dims = launch.kernel, subject.dims
-        least = None if specification is None else modelled(kernel, specification, dims)
-        parts.append(covering.time(launch.node, kernel, "measured", samples, dims, least))
+        use, dims = KernelUse(launch.node, launch.kernel), subject.dims
+        least = specification and modelled(launch.kernel, specification, dims)
+        parts.append(covering.time(use, "measured", samples, dims, least))
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
-
-
-def computed_by(launch: Launch) -> str:
-    """Return which library computes a launch in place of its own code, if any."""
-    return launch.chosen() if isinstance(launch, GPULaunch) else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
+from typing import NamedTuple
 
 from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
@@ -14,6 +15,13 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.roofline import Modelled
 from luminal_lab.timing.timings import How, spread_of
+
+
+class KernelUse(NamedTuple):
+    """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
+
+    node: int
+    kernel: Kernel | None
 
 
 @dataclass(frozen=True)
@@ -75,33 +83,23 @@ class Covering:
 
     def time(
         self,
-        node: int,
-        kernel: Kernel,
+        use: KernelUse,
         how: How,
         samples: tuple[float, ...],
         dims: Mapping[str, int],
         least: Modelled | None,
         missing: str = "",
     ) -> LaunchTime:
-        """Return the times of a kernel's launch, for sizes of its dims."""
+        """Return the times of a launch for sizes of dims, or what `missing` says of them."""
+        node, covers, kernel = self.shots[-1].ir[use.node], self.written(use.node), use.kernel
+        if kernel is None:
+            name = node.op.name
+            return LaunchTime(str(node), name, how, (), covers, missing=missing, is_host=True)
+        limit = (None, "") if least is None else (least.seconds, least.bound)
+        value, work = self.value(use.node), (kernel.bytes(dims), kernel.flops(dims))
         return LaunchTime(
-            str(self.shots[-1].ir[node]),
-            kernel.name,
-            how,
-            samples,
-            self.written(node),
-            self.value(node),
-            kernel.bytes(dims),
-            kernel.flops(dims),
-            None if least is None else least.seconds,
-            "" if least is None else least.bound,
-            missing,
+            str(node), kernel.name, how, samples, covers, value, *work, *limit, missing
         )
-
-    def host_time(self, id: int, how: How, missing: str) -> LaunchTime:
-        """Return that a node has no time, since NumPy computes it."""
-        node, covers = self.shots[-1].ir[id], self.written(id)
-        return LaunchTime(str(node), node.op.name, how, (), covers, missing=missing, is_host=True)
 
     def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:

@@ -204,21 +204,13 @@ class _RowMaker:
             kind = "launch"
         elif self.is_compiled:
             kind = "host"
-        plain = node.op.name if body is None else body.name
-        return Timing(
-            plain if kernel is None else kernel.name,
-            kind,
-            plain if kernel is None else kernel.name,
-            str(node),
-            self.origins(node),
-            (limit.seconds if limit else 0.0,) if samples is None else tuple(samples),
-            work.flops,
-            work.read,
-            work.written,
-            work.dtype.name.removesuffix("_"),
-            limit,
-            "modelled" if samples is None else "measured",
-        )
+        name = kernel.name if kernel is not None else node.op.name if body is None else body.name
+        where = name, str(node), self.origins(node)
+        asked = work.flops, work.read, work.written, work.dtype.name.removesuffix("_"), limit
+        if samples is None:
+            least = limit.seconds if limit else 0.0
+            return Timing(name, kind, *where, (least,), *asked, "modelled")
+        return Timing(name, kind, *where, tuple(samples), *asked, "measured")
 
     def work(self, node: Node) -> Work:
         """Return what a node asks for; equal launches of one kernel ask for the same."""

@@ -19,8 +19,8 @@ from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.tensor.arguments import told_object
-from luminal_lab.timing.column import Column, KernelUse, fused
-from luminal_lab.timing.launches import Covering, LaunchTime
+from luminal_lab.timing.column import Column, fused
+from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims
 from luminal_lab.timing.recording import AGAIN, Recording, key_of_kernel
 from luminal_lab.timing.roofline import modelled
@@ -47,27 +47,23 @@ class Recorded:
 
     def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with the times that were recorded."""
-        recording = self.recording
+        recording, dims = self.recording, subject.dims
         compilation, uses = self._uses(subject)
-        check_dims("compare", compilation.ir, subject.dims, "compare(cx, devices")
+        check_dims("compare", compilation.ir, dims, "compare(cx, devices")
         covering, limits = Covering(compilation), self._specification()
         notes = [f"{recording.driver}; clock {recording.clock}"]
         parts: list[LaunchTime] = []
         for use in uses:
-            if use.kernel is None:
-                parts.append(covering.host_time(use.node, "recorded", HOST))
-                continue
-            key = key_of_kernel(use.kernel, subject.dims)
-            entry = recording.find(key)
-            if entry is not None and entry.by:
-                notes.append(f"{use.kernel.name} {compilation.ir[use.node]}: {entry.by}")
-            least = None if limits is None else modelled(use.kernel, limits, subject.dims)
-            samples = () if entry is None else entry.samples
-            missing = recording.why_not(key) if entry is None else ""
-            part = covering.time(
-                use.node, use.kernel, "recorded", samples, subject.dims, least, missing
-            )
-            parts.append(part)
+            least, samples, missing = None, (), HOST
+            if use.kernel is not None:
+                key = key_of_kernel(use.kernel, dims)
+                entry = recording.find(key)
+                if entry is not None and entry.by:
+                    notes.append(f"{use.kernel.name} {compilation.ir[use.node]}: {entry.by}")
+                least = limits and modelled(use.kernel, limits, dims)
+                samples = () if entry is None else entry.samples
+                missing = recording.why_not(key) if entry is None else ""
+            parts.append(covering.time(use, "recorded", samples, dims, least, missing))
         return Column(
             recording.device,
             "recorded",

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeVar
 
 from typing_extensions import override
 
@@ -25,8 +24,7 @@ from luminal_lab.tables import aligned, heads
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.launches import LaunchTime, lines_text
 from luminal_lab.timing.timings import MARK
-
-Number = TypeVar("Number", int, float)
+from luminal_lab.timing.work import Number, known_sum
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,8 +50,7 @@ class Segment:
 
     def seconds(self, device: int) -> float | None:
         """Return the medians of a device's launches together; None where one has no time."""
-        times = [part.seconds for part in self.parts[device]]
-        return None if None in times else sum(time or 0.0 for time in times)
+        return known_sum(part.seconds for part in self.parts[device])
 
     def spread(self, device: int) -> float:
         """Return the spreads of a device's launches together."""
@@ -252,9 +249,5 @@ class _Groups:
 
 def _sum(numbers: Iterable[Number | None]) -> Number | None:
     """Return a sum; None of nothing, and where a number is not known."""
-    total: Number | None = None
-    for number in numbers:
-        if number is None:
-            return None
-        total = number if total is None else total + number
-    return total
+    listed = [*numbers]
+    return known_sum(listed) if listed else None

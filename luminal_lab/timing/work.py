@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
+from luminal_lab.core import ops
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Reduce, Source, TensorType, View, size_of
-from luminal_lab.core.ops import (
-    After,
-    Cast,
-    Constant,
-    Contiguous,
-    CustomGradient,
-    Gather,
-    GraphBreak,
-    Pick,
-    Region,
-    Scatter,
-    StopGradient,
-    Update,
-    Where,
-)
 from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 
-NO_WORK = (Source, View, After, CustomGradient, GraphBreak, Pick, StopGradient)
+NO_WORK = (Source, View, ops.After, ops.CustomGradient, ops.GraphBreak, ops.Pick, ops.StopGradient)
 """Ops that only locate a value, or make it out of nothing."""
+
+
+Number = TypeVar("Number", int, float)
+
+
+def known_sum(numbers: Iterable[Number | None]) -> Number | None:
+    """Return a sum; None where a number is not known."""
+    listed = [*numbers]
+    return None if None in listed else cast("Number", sum(filter(None, listed)))
 
 
 class Work(NamedTuple):
@@ -53,18 +48,11 @@ def is_work(node: Node) -> bool:
     return not isinstance(node.op, NO_WORK)
 
 
-def work_of(
-    ir: IR,
-    node: Node,
-    dims: Mapping[str, int],
-    *,
-    inside: Container[int] = (),
-) -> Work:
+def work_of(ir: IR, node: Node, dims: Mapping[str, int], *, inside: Container[int] = ()) -> Work:
     """Return the work of a node, for sizes of the dims; nodes `inside` are computed with it."""
     written = sum(_bytes(type, dims) for type in node.types)
     parts = _gathered(ir, node, inside)
-    counted = [_flops(ir, part, dims) for part in parts]
-    flops = None if None in counted else sum(count or 0 for count in counted)
+    flops = known_sum(_flops(ir, part, dims) for part in parts)
     own = {part.id for part in parts}
     given = {id for part in parts for id in part.sources if id not in own}
     behind: dict[int, int] = {}
@@ -73,12 +61,12 @@ def work_of(
         behind[base.id] = _read(ir[id], base, dims)
     work = Work(flops, sum(behind.values()), written, node.dtype)
     match node.op:
-        case Region(body=body):
+        case ops.Region(body=body):
             return _of_body(body, dims, work)
-        case Gather():
-            places = ir[node.sources[1]]
-            return work._replace(read=written + _read(places, _behind(ir, places), dims))
-        case Update():
+        case ops.Gather():
+            indices = ir[node.sources[1]]
+            return work._replace(read=written + _read(indices, _behind(ir, indices), dims))
+        case ops.Update():
             rows = _bytes(ir[node.sources[1]].type, dims)
             return work._replace(read=rows, written=rows)
         case _:
@@ -95,14 +83,14 @@ def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
 
 def _behind(ir: IR, node: Node) -> Node:
     """Return what a node is a view of."""
-    while isinstance(node.op, (View, StopGradient, GraphBreak)):
+    while isinstance(node.op, (View, ops.StopGradient, ops.GraphBreak)):
         node = ir[node.sources[0]]
     return node
 
 
 def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
     """Return the bytes to be read: an element that a view repeats counts once."""
-    if isinstance(base.op, Constant):
+    if isinstance(base.op, ops.Constant):
         return 0
     size = _bytes(base.type, dims)
     return size if base is node else min(size, _bytes(node.type, dims))
@@ -110,11 +98,11 @@ def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
 
 def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
     match node.op:
-        case Contiguous() | Cast() | Gather() | Update() | Where():
+        case ops.Contiguous() | ops.Cast() | ops.Gather() | ops.Update() | ops.Where():
             return 0
         case Reduce():
             return _size(ir[node.sources[0]].type, dims)
-        case Scatter():
+        case ops.Scatter():
             return _size(ir[node.sources[-1]].type, dims)
         case Elementwise() if is_work(node):
             return sum(_size(type, dims) for type in node.types)
@@ -136,8 +124,7 @@ def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
     if known is not None:
         return known
     # It is not index notation: what its nodes ask for, one by one.
-    counted = [work_of(body, node, dims).flops for node in body.nodes]
-    return outside._replace(flops=None if None in counted else sum(n or 0 for n in counted))
+    return outside._replace(flops=known_sum(work_of(body, n, dims).flops for n in body.nodes))
 
 
 @lru_cache(maxsize=256)

@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from luminal_lab.emulator.touches import Touches, touches
 from luminal_lab.emulator.trace import Trace
-from luminal_lab.emulator.traffic import SECTOR, traffic_of
+from luminal_lab.emulator.traffic import SECTOR, Touches, touches, traffic_of
 from luminal_lab.errors import ArgumentError, RangeError, nearest, whole_number
 
 By: TypeAlias = Literal["transaction", "bank", "access"]

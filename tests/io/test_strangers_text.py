@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.cpu.source import CPUSource
+from luminal_lab.devices.cpu.program import CPUSource
 from luminal_lab.errors import LabError, RecordingError
 from luminal_lab.io.recording import contents_of, recording_bytes
 from luminal_lab.kernels.user.c_text import bare

@@ -102,32 +102,35 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
                 f"compiler: there is no {asked!r}, neither on the PATH nor as a file",
                 hint=f"this machine has {', '.join(known)}" if known else "pip install ziglang",
             )
-        answer = _probe(command, patience)
-        if isinstance(answer, Compiler):
-            return answer
-        hint = "name a compiler that is called as gcc and clang are, or none"
-        raise device_error(
-            f"compiler: {asked!r} cannot be used: {answer}",
-            hint=_more_patience(f"{asked!r}, ", patience) if isinstance(answer, _Hangs) else hint,
-        )
+        try:
+            return _probe(command, patience)
+        except UnfitError as why:
+            hint = "name a compiler that is called as gcc and clang are, or none"
+            hint = _more_patience(f"{asked!r}, ", patience) if why.hangs else hint
+            raise device_error(f"compiler: {asked!r} cannot be used: {why}", hint=hint) from None
     return _first_compiler("C", lambda compiler: compiler, patience)
 
 
+class UnfitError(Exception):
+    """A compiler cannot be used, and why; `hangs` if it has not answered."""
+
+    def __init__(self, why: str, *, hangs: bool = False) -> None:
+        super().__init__(why)
+        self.hangs = hangs
+
+
 def _first_compiler(
-    language: str, use: Callable[[Compiler], Compiler | str], patience: float | None
+    language: str, use: Callable[[Compiler], Compiler], patience: float | None
 ) -> Compiler:
     """Return the first compiler of this machine that can be used for a language."""
     reasons: list[str] = []
     hangs = False
     for name in (*USUAL, "ziglang"):
-        command = _command(name)
-        answer = ABSENT if command is None else _probe(command, patience)
-        hangs |= isinstance(answer, _Hangs)
-        if isinstance(answer, Compiler):
-            answer = use(answer)
-        if isinstance(answer, Compiler):
-            return answer
-        reasons.append(f"{name}: {answer}")
+        try:
+            return use(_probe(_command(name), patience))
+        except UnfitError as why:
+            hangs |= why.hangs
+            reasons.append(f"{name}: {why}")
     hint = "pip install ziglang"
     if language == "C":
         hint = f"{_more_patience('', patience) if hangs else hint}; {STILL}"
@@ -164,12 +167,10 @@ def find_cpp_compiler() -> Compiler:
     return _first_compiler("C++", _with_cpp, None)
 
 
-def _with_cpp(compiler: Compiler) -> Compiler | str:
-    """Return a C compiler as one for C++, or why it is none: often its other half is missing."""
+def _with_cpp(compiler: Compiler) -> Compiler:
+    """Return a C compiler as one for C++, or raise: often its other half is missing."""
     command = (*compiler.command, "-x", "c++")
-    fault = _trial(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
-    if fault:
-        return fault
+    _try(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
     flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
     if "zig" in compiler.version:  # which checks for undefined behaviour unless it is told not to
         flags.append("-fno-sanitize=undefined")
@@ -194,36 +195,21 @@ def _command(name: str) -> tuple[str, ...] | None:
     return (command, "cc") if Path(path).stem == "zig" else (command,)
 
 
-class _Hangs(str):
-    """Why a compiler that did not answer cannot be used."""
-
-    __slots__ = ()
-
-
 _HANGING: dict[tuple[object, ...], float] = {}
 """The compilers that had no answer in this process, as they were then, and for how many seconds."""
 
 
-def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
-    """Ask a compiler what it is, or return why it cannot be used."""
-    answers: list[str] = []
+def _probe(command: tuple[str, ...] | None, patience: float | None) -> Compiler:
+    """Ask a compiler what it is."""
+    if command is None:
+        raise UnfitError(ABSENT)
     zig = command[-1] == "cc" and len(command) > 1
     questions = [(*command, "--version")]
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
-    for question in questions:
-        answer = _asked(
-            command, question, temporary_folder(), ANSWER if patience is None else patience
-        )
-        if isinstance(answer, str):
-            return answer
-        code, said = answer
-        if code or not said.strip():
-            words = "".join(
-                f", and says: {line[:LONGEST]}" for line in said.strip().splitlines()[:1]
-            )
-            return f"{question[-1]} ends with status {code}{words}"
-        answers.append(said.strip())
-    about, more = answers
+    waits, folder = ANSWER if patience is None else patience, temporary_folder()
+    about, more = (
+        _asked(command, question, question[-1], folder, waits).strip() for question in questions
+    )
     version = about.splitlines()[0].strip()
     stated = re.search(r"^Target: (\S+)", about, re.MULTILINE)
     if zig:  # its --version is clang's, and its -dumpmachine is not what it compiles for
@@ -233,37 +219,38 @@ def _probe(command: tuple[str, ...], patience: float | None) -> Compiler | str:
 
 
 def _asked(
-    command: tuple[str, ...], question: tuple[str, ...], folder: Path, patience: float
-) -> tuple[int, str] | str:
-    """Return what a compiler answers; or why not, at once if it had no answer before."""
+    command: tuple[str, ...], question: tuple[str, ...], subject: str, folder: Path, patience: float
+) -> str:
+    """Return what a compiler answers to a question; it is not asked if it had no answer before."""
+    key: tuple[object, ...] = command
     try:
         file = Path(command[0]).stat()  # of the program itself, whatever it is called here
         key = (file.st_dev, file.st_ino, file.st_mtime_ns, *command[1:])
         waited = _HANGING.get(key)
         if waited is not None and waited >= patience:
-            return _Hangs(f"it had no answer within {waited:g} s, and is not asked again")
-        try:
-            return run_program(list(question), folder, patience)
-        except subprocess.TimeoutExpired:
-            _HANGING[key] = patience
-            return _Hangs(f"{question[-1]} had no answer within {patience:g} s")
+            why = f"it had no answer within {waited:g} s, and is not asked again"
+            raise UnfitError(why, hangs=True)
+        code, said = run_program(list(question), folder, patience)
+    except subprocess.TimeoutExpired:
+        _HANGING[key] = patience
+        raise UnfitError(f"{subject} had no answer within {patience:g} s", hangs=True) from None
     except OSError as error:
-        return error.strerror or str(error)
+        raise UnfitError(error.strerror or str(error)) from None
+    if code or (not said.strip() and "-S" not in question):
+        words = "".join(f", and says: {line[:LONGEST]}" for line in said.strip().splitlines()[:1])
+        raise UnfitError(f"{subject} ends with status {code}{words}")
+    return said
 
 
-def _trial(command: tuple[str, ...], source: str, language: str, patience: float) -> str:
-    """Return why a compiler does not compile a line, or nothing."""
+def _try(command: tuple[str, ...], source: str, language: str, patience: float) -> None:
+    """Raise unless a compiler compiles a line."""
     try:
         with _folder() as folder:
             (folder / PROGRAM).write_text(source)
-            answer = _asked(command, (*command, "-S", PROGRAM, "-o", "try.s"), folder, patience)
+            question = (*command, "-S", PROGRAM, "-o", "try.s")
+            _asked(command, question, language, folder, patience)
     except OSError as error:
-        return error.strerror or str(error)
-    if isinstance(answer, str):
-        return _Hangs(answer.replace("try.s", language)) if isinstance(answer, _Hangs) else answer
-    code, said = answer
-    words = "".join(f", and says: {line[:LONGEST]}" for line in said.strip().splitlines()[:1])
-    return f"{language} ends with status {code}{words}" if code else ""
+        raise UnfitError(error.strerror or str(error)) from None
 
 
 def _more_patience(asked: str, patience: float | None) -> str:
@@ -352,11 +339,7 @@ def compile_library(
 
 
 def build(
-    source: str,
-    compiler: Compiler,
-    *,
-    timeout: float | None = None,
-    behind: Behind | None = None,
+    source: str, compiler: Compiler, *, timeout: float | None = None, behind: Behind | None = None
 ) -> bytes:
     """Return the bytes of a shared library of some C source."""
     admit(source)
@@ -364,8 +347,11 @@ def build(
 
     def hangs() -> bool:
         """Return whether that was too much for it, or whether it does nothing any more."""
-        shorter = min(patience, ANSWER)
-        return isinstance(_trial(compiler.command, "int lab_try;\n", "C", shorter), _Hangs)
+        try:
+            _try(compiler.command, "int lab_try;\n", "C", min(patience, ANSWER))
+        except UnfitError as why:
+            return why.hangs
+        return False
 
     try:
         with _folder() as folder:
@@ -409,12 +395,7 @@ def _folder() -> Generator[Path, None, None]:
 
 
 def _refusal(
-    source: str,
-    compiler: Compiler,
-    code: int,
-    said: str,
-    full: Path | None,
-    behind: Behind | None,
+    source: str, compiler: Compiler, code: int, said: str, full: Path | None, behind: Behind | None
 ) -> DeviceError:
     """Return what to tell of a compiler that made no library."""
     # Its own excerpts and carets are indented; ours has more lines.

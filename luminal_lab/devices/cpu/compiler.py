@@ -8,7 +8,7 @@ form in C) NumPy does, as in the interpreter.
 
 worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
 device does with both; plan.py, program.py and run.py add the CPU's part, and
-library.py calls C. source.py has what there is without a compiler: kernels to be read.
+library.py calls C. Without a compiler there are kernels to be read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
-from luminal_lab.devices.cpu.program import CPUProgram
-from luminal_lab.devices.cpu.source import CPUSource
+from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import ArgumentError, DeviceError, whole_number
 from luminal_lab.kernels.steps.applied import ScheduleLike

@@ -15,18 +15,11 @@ class RunRecord(ctypes.Structure):
     """What `lab_execute` is given; `lab_run` in the C source."""
 
     _fields_ = [
-        ("values", ctypes.c_void_p),
-        ("dims", ctypes.c_void_p),
-        ("launches", ctypes.c_void_p),
-        ("tasks", ctypes.c_void_p),
-        ("times", ctypes.c_void_p),
-        ("scratch", ctypes.c_void_p),
-        ("scratch_bytes", ctypes.c_int64),
-        ("no_return", ctypes.c_int64),
-        ("fault", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("values", "dims", "launches", "tasks")),
+        *((name, ctypes.c_void_p) for name in ("times", "scratch")),
+        *((name, ctypes.c_int64) for name in ("scratch_bytes", "no_return", "fault")),
         ("step", ctypes.c_uint32),
-        ("watching", ctypes.c_int32),
-        ("interrupted", ctypes.c_int32),
+        *((name, ctypes.c_int32) for name in ("watching", "interrupted")),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A graph of kernels, compiled: its source, its library, its plans, and what it runs in."""
+"""A graph of kernels for the CPU: its source, and, compiled, its library and what it runs in."""
 
 from __future__ import annotations
 
@@ -16,18 +16,37 @@ from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_
 from luminal_lab.devices.cpu.library import ProgramLibrary
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun, Pointers
-from luminal_lab.devices.cpu.source import CPUSource
 from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
 from luminal_lab.devices.cpu.user_check import check_source
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.program import ProgramOptions
+from luminal_lab.devices.runtime.plan import RunRequest
+from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.prelude.files import whole
-from luminal_lab.kernels.render.c.program import ENTRIES
-from luminal_lab.machines.here import usable_cores
+from luminal_lab.kernels.render.c.program import ENTRIES, program_source
+from luminal_lab.machines.here import this_machine, usable_cores
+
+
+class CPUSource(DeviceProgram[CPUPlan]):
+    """Kernels, their C and their memory plan, to be read; NumPy's interpreter computes."""
+
+    is_runnable = False
+
+    def __init__(self, ir: IR, **options: Unpack[ProgramOptions]) -> None:
+        super().__init__(ir, this_machine(), **options)
+        self.source = program_source(self.list.kernels.values(), self.list.uses)
+        """The C source of the whole program."""
+
+    @override
+    def planned(self, asked: RunRequest) -> CPUPlan:
+        return CPUPlan(self.list, asked)
+
+    @override
+    def started(self, plan: CPUPlan, given: RunData) -> CPURun:
+        raise DeviceError("execute: there is no C compiler", hint="pip install ziglang")
 
 
 class CPUProgram(CPUSource):

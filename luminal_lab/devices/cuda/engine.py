@@ -29,11 +29,11 @@ from luminal_lab.devices.cuda.driver import (
     gpu_count,
     import_cupy,
     load_module,
+    tensor_map,
     version_text,
 )
 from luminal_lab.devices.cuda.library import Products
-from luminal_lab.devices.cuda.maps import tensor_map
-from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.gpu.engine import Argument, Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.errors import DeviceError, Interrupted
 from luminal_lab.interrupts import look
@@ -65,7 +65,7 @@ class _Graph(NamedTuple):
     graph: Any
 
 
-class CuPyEngine:
+class CuPyEngine(Engine):
     """The GPU on which one program runs."""
 
     clock = "CUDA events"

@@ -28,15 +28,9 @@ BYTE: Final = np.dtype(np.uint8)
 class Memory(Protocol):
     """Bytes on a device."""
 
-    @property
-    def bytes(self) -> int:
-        """How many there are."""
-        ...
-
-    @property
-    def address(self) -> int:
-        """Where the device has them."""
-        ...
+    bytes: int
+    address: int
+    """Where the device has them."""
 
 
 class Location(NamedTuple):
@@ -78,75 +72,31 @@ class PlacedLaunch(NamedTuple):
     """All that it is given, in the order in which its function takes it."""
 
 
-class Engine(Protocol):
-    """What runs the kernels of one program."""
+class Engine(ABC):
+    """What runs the kernels of one program; the host sees all memory unless an engine says else."""
 
     name: str
     """What it runs on, as shown beside times."""
     clock: str
     """What measures its times."""
-    sees_all: bool
+    sees_all = True
     """Whether the host sees all of its memory."""
-    can_share: bool
+    can_share = True
     """Whether there is memory that the host sees."""
 
+    @abstractmethod
     def reserve(self, size: int) -> Memory:
         """Return memory of the device's, or raise MemoryError."""
-        ...
 
     def shared(self, size: int) -> MemoryBlock:
         """Return memory that host and device see, or raise MemoryError."""
-        ...
+        memory = self.reserve(size)
+        assert isinstance(memory, MemoryBlock)
+        return memory
 
+    @abstractmethod
     def free_bytes(self) -> int | None:
         """Return how much memory is left, if that is known."""
-        ...
-
-    def upload(self, location: Location, array: Array) -> None:
-        """Copy an array to the device."""
-        ...
-
-    def download(self, location: Location, array: Array) -> None:
-        """Copy from the device into an array, once all that was launched is done."""
-        ...
-
-    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        """Launch in order. Careful: wait for each, so that what fails has a name.
-
-        What has the same key is the same range of a program, and may be kept for a replay.
-        """
-        ...
-
-    def wait(self) -> None:
-        """Wait until all is done, and raise what went wrong."""
-        ...
-
-    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        """Launch all in order, and return how long each group took on the device."""
-        ...
-
-    def chosen(self, kernel: str) -> str:
-        """Return what computes a kernel in place of its own code, and why; mostly nothing."""
-        ...
-
-
-class HostEngine(ABC):
-    """An engine all of whose memory the host sees."""
-
-    sees_all = True
-    can_share = True
-
-    @abstractmethod
-    def reserve(self, size: int) -> MemoryBlock:
-        """Return memory that host and device see."""
-
-    def shared(self, size: int) -> MemoryBlock:
-        """Return memory that host and device see."""
-        return self.reserve(size)
-
-    @abstractmethod
-    def wait(self) -> None:
-        """Wait until all launches are done."""
 
     def upload(self, location: Location, array: Array) -> None:
         """Copy an array to where kernels see it, after all launches so far."""
@@ -154,17 +104,32 @@ class HostEngine(ABC):
         bytes_of(location)[...] = array.reshape(-1).view(BYTE)
 
     def download(self, location: Location, array: Array) -> None:
-        """Copy what kernels have made into an array, after all launches so far."""
+        """Copy from the device into an array, once all that was launched is done."""
         self.wait()
         array.reshape(-1).view(BYTE)[...] = bytes_of(location)
 
+    @abstractmethod
+    def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
+        """Launch in order. Careful: wait for each, so that what fails has a name.
+
+        What has the same key is the same range of a program, and may be kept for a replay.
+        """
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until all is done, and raise what went wrong."""
+
+    @abstractmethod
+    def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
+        """Launch all in order, and return how long each group took on the device."""
+
     def chosen(self, kernel: str) -> str:
-        """Return nothing: each kernel runs its own code."""
+        """Return what computes a kernel in place of its own code, and why; mostly nothing."""
         del kernel
         return ""
 
 
-class EmulatorEngine(HostEngine):
+class EmulatorEngine(Engine):
     """The emulator, which runs a GPU's kernels on the CPU."""
 
     name = "emulator"
@@ -178,12 +143,12 @@ class EmulatorEngine(HostEngine):
     def reserve(self, size: int) -> MemoryBlock:
         return MemoryBlock(size)
 
+    @override
     def free_bytes(self) -> int | None:
-        """Return how much memory this machine has left."""
         return available_memory()
 
+    @override
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        """Emulate launches, one after another."""
         del key, careful
         calls = [
             Call(
@@ -201,8 +166,8 @@ class EmulatorEngine(HostEngine):
     def wait(self) -> None:
         """Do nothing: a launch is done when the emulator returns."""
 
+    @override
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
-        """Emulate groups of launches, and return how long that took here."""
         seconds: list[float] = []
         for group in groups:
             start = perf_counter()

@@ -6,7 +6,7 @@ Everything but a run works on any machine: what runs it is looked for when it is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import cached_property
 from typing import Unpack
 
@@ -27,19 +27,6 @@ from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.gpu.program import gpu_source
-
-
-@dataclass(frozen=True, repr=False)
-class GPULaunch(Launch):
-    """A launch of which it may be decided when it runs what computes it."""
-
-    chosen: Callable[[], str] = field(default=lambda: "", compare=False)
-    """What computes it in place of its kernel, and how that was found."""
-
-    @override
-    def __str__(self) -> str:
-        chosen = self.chosen()
-        return f"{super().__str__()}  # {chosen}" if chosen else super().__str__()
 
 
 class GPUProgram(DeviceProgram[GPUPlan]):
@@ -80,15 +67,13 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         return self.engine.name
 
     @override
-    def launch_of(self, work: NodeWork, number: int) -> GPULaunch:
+    def launch_of(self, work: NodeWork, number: int) -> Launch:
         launch = super().launch_of(work, number)
 
         def chosen() -> str:
             return self.engine.chosen(launch.kernel.name) if self.is_running else ""
 
-        return GPULaunch(
-            launch.number, launch.kernel, launch.buffers, launch.node, launch.scope, chosen=chosen
-        )
+        return replace(launch, chosen=chosen)
 
     # -- running -----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.devices.build.located import device_error
-from luminal_lab.devices.gpu.engine import HostEngine, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.gpu.engine import Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.trust import admit
@@ -61,7 +61,7 @@ class MetalBlock(MemoryBlock):
         self.given = None
 
 
-class MetalEngine(HostEngine):
+class MetalEngine(Engine):
     """The GPU of a Mac on which one program runs."""
 
     clock = "GPUStartTime and GPUEndTime"

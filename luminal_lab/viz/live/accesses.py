@@ -15,8 +15,8 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.display import Theme
-from luminal_lab.emulator.touches import Touches, touches
 from luminal_lab.emulator.trace import Trace
+from luminal_lab.emulator.traffic import Touches, touches
 from luminal_lab.viz.accesses_svg import accesses_picture
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.export import Exported, check_name, write_page

@@ -19,16 +19,16 @@ from luminal_lab.viz.live.backed import Backed
 
 Selection: TypeAlias = "dict[str, Any]"
 """The front end's form of a selection: its kind, and numbers; empty for none."""
-Selected: TypeAlias = "tuple[Node, ...] | Origin | Firing | Rule | Program | SourceLine | str"
+Selected: TypeAlias = "tuple[Node, ...] | Origin | Firing | Rule | Program | SelectedLine | str"
 Program: TypeAlias = Kernel | Launch | KernelFacts | LaunchFacts | BufferFacts
 
 
-class SourceLine(str):
+class SelectedLine(str):
     """A line of a kernel's source, with its number and language."""
 
     __slots__ = ("dialect", "kernel", "line")
 
-    def __new__(cls, text: str, kernel: str, dialect: str, line: int) -> SourceLine:
+    def __new__(cls, text: str, kernel: str, dialect: str, line: int) -> SelectedLine:
         """Return a line's text with its position."""
         source_line = super().__new__(cls, text)
         source_line.kernel, source_line.dialect, source_line.line = kernel, dialect, line
@@ -257,7 +257,7 @@ def _selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin
                 if source_facts.dialect == given["dialect"]
             )
             text = source.text.splitlines()[given["line"] - 1]
-            return SourceLine(text, kernel.name, source.dialect, given["line"])
+            return SelectedLine(text, kernel.name, source.dialect, given["line"])
         case "buffer":
             return facts.buffers[given["buffer"]]
         case _:

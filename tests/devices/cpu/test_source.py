@@ -3,8 +3,7 @@
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.cpu.program import CPUProgram
-from luminal_lab.devices.cpu.source import CPUSource
+from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.errors import DeviceError, LabWarning, ScheduleError
 from tests.expect import error_of
 

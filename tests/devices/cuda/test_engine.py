@@ -15,7 +15,6 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.devices.cuda import (
     driver as cuda_driver,
     library as cuda_library,
-    maps as cuda_maps,
 )
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.cuda.library import MeasuredChoice
@@ -61,14 +60,13 @@ def standing(monkeypatch: pytest.MonkeyPatch, gpu: CuPy) -> Iterator[CuPy]:
     imports = SimpleNamespace(import_module=gpu.imported)
     monkeypatch.setattr(cuda_driver, "importlib", imports)
     monkeypatch.setattr(cuda_library, "importlib", imports)
-    monkeypatch.setattr(cuda_maps, "importlib", imports)
     monkeypatch.setattr(cuda_driver, "compile_cuda", compiled)
     monkeypatch.setattr(gpu_plan.GPUBound, "_placed", placed)
     cuda_driver.load_module.cache_clear()
-    cuda_maps.tensor_map.cache_clear()
+    cuda_driver.tensor_map.cache_clear()
     yield gpu
     cuda_driver.load_module.cache_clear()
-    cuda_maps.tensor_map.cache_clear()
+    cuda_driver.tensor_map.cache_clear()
 
 
 def random(*shape: int) -> np.ndarray:

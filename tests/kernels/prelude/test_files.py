@@ -15,7 +15,7 @@ import pytest
 from luminal_lab.core.dtypes import DType
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.facts.probe import SOURCE
-from luminal_lab.emulator.library import DialectName, library_of
+from luminal_lab.emulator.library import DialectName, KernelSource, library_of
 from luminal_lab.kernels.prelude.files import HERE, NAME, WORD, definitions, paragraphs, whole
 from luminal_lab.kernels.prelude.prelude import OWN, known_in, prelude
 from luminal_lab.kernels.prelude.rows import rows, rows_of
@@ -73,7 +73,7 @@ def test_all_that_gpus_call_passes_the_emulators_front_end(language: DialectName
     start = {"cuda": 'extern "C" __global__ void', "metal": "kernel void"}[language]
     given = {"cuda": "float *x", "metal": "device float *x [[buffer(0)]]"}[language]
     source = f"{prelude(language, uses)}\n\n{start} k({given}) {{ x[0] = 1.0f; }}\n"
-    assert list(library_of(source, language, "plain").takes) == ["k"]
+    assert list(library_of(KernelSource(source, language), "plain").takes) == ["k"]
 
 
 # -- paragraphs ------------------------------------------------------------------------------------

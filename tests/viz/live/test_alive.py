@@ -14,7 +14,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.viz.live import export, static
 from luminal_lab.viz.live.explorer import Explorer
-from luminal_lab.viz.live.meaning import SourceLine
+from luminal_lab.viz.live.meaning import SelectedLine
 from luminal_lab.viz.live.shown import compilation_workbench
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import error_of
@@ -188,7 +188,7 @@ def test_kernels_launches_and_buffers(kernels: Workbench):
 def test_a_line_of_source_is_its_text(kernels: Workbench):
     kernels._selected({"kind": "source", "kernel": 0, "dialect": "c", "line": 1})
     line = kernels.selected
-    assert isinstance(line, SourceLine)
+    assert isinstance(line, SelectedLine)
     source = kernels.subjects[0].facts.kernels[0].sources[0]
     assert line == source.text.splitlines()[0]
     assert (line.kernel, line.dialect, line.line) == (

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.emulator import Call, emulate
-from luminal_lab.emulator.touches import flat, touches, unflat
-from luminal_lab.emulator.traffic import ACCESS, traffic_of
+from luminal_lab.emulator.traffic import ACCESS, flat, touches, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from tests.expect import error_of
 
