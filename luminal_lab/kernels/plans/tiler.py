@@ -11,14 +11,15 @@ put the levels of k among those of the sum. Each machine's plan decides where op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
 from luminal_lab.kernels.plans.match import AttentionNest, Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.levels import Cuts, Levels, faults
 from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level, part
@@ -27,21 +28,6 @@ BYTES = 16
 """The most bytes that a thread loads or stores in one access."""
 PARTS = "start", "sum", "end"
 """The parts of the work on a tile of sums: each sum starts, grows, and is stored."""
-
-
-class Level(NamedTuple):
-    """Perfectly nested loops of one kind, a line of a table."""
-
-    word: str
-    axes: str
-    """The axes that have this level: i along the rows, j along the columns, k along the sum."""
-    kind: str = "for"
-    """How its loops run: as block, thread, unroll, vector or tensor; "for" leaves them as loops."""
-
-
-Levels = tuple[Level, ...]
-Cuts = Mapping[str, Mapping[str, int]]
-"""For each axis the levels from the outermost in, each with the iterations of its block."""
 
 
 class Tiler:
@@ -58,6 +44,8 @@ class Tiler:
         masked: bool = True,
         is_inner: bool = False,
     ) -> None:
+        for problem, hint in faults(levels, cuts):
+            raise DefinitionError(f"levels: {problem}", hint=hint)
         self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
         """The loops of the sum, if no level cuts it."""
@@ -71,6 +59,12 @@ class Tiler:
 
     def name(self, axis: str, word: str, of: str = "") -> str:
         """Return the name of a loop, or its name in a part."""
+        words = [line.word for line in self.levels if axis in line.axes]
+        if word not in words:
+            raise DefinitionError(
+                f"levels: a plan asks for {word!r} of {axis}, and no row has it",
+                hint=f"its levels are {', '.join(map(repr, words))}",
+            )
         name = level(self.axes[axis], word)
         return part(name, of) if of and axis != "k" else name
 
