@@ -22,11 +22,12 @@ from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stri
 from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
-from luminal_lab.kernels.plans.tiler import Level, Tiler
+from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.kinds import Parallel
+from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling

@@ -12,10 +12,11 @@ from luminal_lab.kernels.nest.nest import Nest, Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.cpu_contraction import VECTORS
 from luminal_lab.kernels.plans.match import AttentionNest, attention_of, by_column, reads, sum_in
-from luminal_lab.kernels.plans.tiler import PARTS, Level, Tiler, in_registers, rows_last
+from luminal_lab.kernels.plans.tiler import PARTS, Tiler, in_registers, rows_last
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Parallel, Round, Unroll
+from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.staging import Hold, Stage

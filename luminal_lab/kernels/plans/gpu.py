@@ -38,12 +38,13 @@ from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iteratio
 from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
-from luminal_lab.kernels.plans.tiler import Level, run_levels
+from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.kinds import Round
+from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import Attempt, Handle, Scheduling
 from luminal_lab.kernels.steps.step import extent

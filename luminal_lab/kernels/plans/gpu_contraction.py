@@ -23,7 +23,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.sizes import about, at_most, bytes_in, iterations, many, stride
 from luminal_lab.kernels.plans.match import array_of, contraction_of, loops_of, reads, sum_in
-from luminal_lab.kernels.plans.tiler import BYTES, Level, Tiler, axes_of, placed, shared_out
+from luminal_lab.kernels.plans.tiler import BYTES, Tiler, axes_of, placed, shared_out
 from luminal_lab.kernels.render.gpu.ahead import bulk_loops
 from luminal_lab.kernels.render.gpu.bulk import bulk_copy
 from luminal_lab.kernels.render.gpu.nest import GROUP_ROWS
@@ -32,6 +32,7 @@ from luminal_lab.kernels.steps.ahead import Ahead
 from luminal_lab.kernels.steps.arrays import Copy, Pack
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Vector
+from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.widening import Widen

@@ -11,14 +11,15 @@ put the levels of k among those of the sum. Each machine's plan decides where op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
 from luminal_lab.kernels.plans.match import AttentionNest, Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.levels import Cuts, Levels, faults, kind_of, unknown
 from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level, part
@@ -29,26 +30,11 @@ PARTS = "start", "sum", "end"
 """The parts of the work on a tile of sums: each sum starts, grows, and is stored."""
 
 
-class Level(NamedTuple):
-    """Perfectly nested loops of one kind, a line of a table."""
-
-    word: str
-    axes: str
-    """The axes that have this level: i along the rows, j along the columns, k along the sum."""
-    kind: str = "for"
-    """How its loops run: as block, thread, unroll, vector or tensor; "for" leaves them as loops."""
-
-
-Levels = tuple[Level, ...]
-Cuts = Mapping[str, Mapping[str, int]]
-"""For each axis the levels from the outermost in, each with the iterations of its block."""
-
-
 def run_levels(scheduling: Scheduling, loops: Mapping[str, str], levels: Levels) -> None:
     """Let loops, each with the word of its level, run as a table says."""
-    kinds = {line.word: line.kind for line in levels}
-    for kind in dict.fromkeys(kinds.values()):
-        scheduling.run(kind, [loop for loop, word in loops.items() if kinds[word] == kind])
+    kinds = {loop: kind_of(levels, word) for loop, word in loops.items()}
+    for kind in dict.fromkeys(line.kind for line in levels):
+        scheduling.run(kind, [loop for loop in loops if kinds[loop] == kind])
 
 
 class Tiler:
@@ -65,6 +51,8 @@ class Tiler:
         masked: bool = True,
         is_inner: bool = False,
     ) -> None:
+        for problem, hint in faults(levels, cuts, axes):
+            raise DefinitionError(f"levels: {problem}", hint=hint)
         self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
         """The loops of the sum, if no level cuts it."""
@@ -78,6 +66,9 @@ class Tiler:
 
     def name(self, axis: str, word: str, of: str = "") -> str:
         """Return the name of a loop, or its name in a part."""
+        words = [line.word for line in self.levels if axis in line.axes]
+        if word not in words:
+            raise unknown(word, words, f" of {axis}")
         name = level(self.axes[axis], word) if word else self.axes[axis]
         return part(name, of) if of and axis != "k" else name
 

@@ -212,6 +212,14 @@ def check_signature(
     It takes the inputs and the outputs of the header, and then some numbers.
     """
     subject, usual = f"kernel {header.name}", language.prototype(header, numbers)
+    generated = function_name(header.name)
+    if header.name not in defined and any(name.startswith(generated) for name in defined):
+        raise DefinitionError(
+            f"{subject}: its source is one that luminal_lab has generated: {generated} takes "
+            "arguments, and calls functions, of the program around it",
+            hint=f"to write it yourself, begin with {usual} {{ … }}; to change the generated one, "
+            "give its kernel another schedule, kernel.rescheduled(…)",
+        )
     if header.name not in defined:
         raise DefinitionError(
             f"{subject}: its {language.name} has no function {header.name!r}; the functions it "

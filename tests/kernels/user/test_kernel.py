@@ -1,5 +1,7 @@
 """A user's kernel against its header: what its function must be, and what it is in a program."""
 
+from typing import Any
+
 import pytest
 
 import luminal_lab as ll
@@ -9,6 +11,7 @@ from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.user.c_text import functions
 from luminal_lab.kernels.user.kernel import alone, header_in, header_of, user_kernel
+from luminal_lab.passes.compile import compile_ir
 from tests.expect import error_of
 
 HEADER = "kernel scale(x: f32[n], k: i32[m]) -> (y: f32[n])"
@@ -174,3 +177,24 @@ def test_a_brace_that_stands_alone_is_marked():
 def test_ways_to_write_a_function(before):
     source = f"{before}f(const float *x, float *y, long n) {{ y[0] = 1; }}"
     assert ll.kernel(source, "f(x: f32[n]) -> (y: f32[n])").name == "f"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "first"), [("c", "void"), ("cuda", 'extern "C" __global__ void')]
+)
+def test_a_generated_kernel_is_no_source_of_a_kernel_of_ones_own(dialect: Any, first: str):
+    cx = ll.Graph()
+    (cx.tensor((8,), name="x") * 2).softmax(0).retrieve()
+    device = "cpu" if dialect == "c" else dialect
+    program: Any = compile_ir(cx.ir, "generic", device).runner
+    (kernel,) = program.kernels
+    launch: Any = {} if dialect == "c" else {"blocks": 1, "threads": 32}
+    error = error_of(lambda: ll.kernel(kernel.source, dialect=dialect, **launch), DefinitionError)
+    assert error.message == (
+        "kernel softmax: its source is one that luminal_lab has generated: kernel_softmax takes "
+        "arguments, and calls functions, of the program around it"
+    )
+    assert error.hint == (
+        f"to write it yourself, begin with {first} softmax(const float *a, float *O) {{ … }}; to "
+        "change the generated one, give its kernel another schedule, kernel.rescheduled(…)"
+    )
