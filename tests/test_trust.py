@@ -640,6 +640,20 @@ def test_what_was_not_signed_is_not_said_to_be_taken_back(
         assert capsys.readouterr().out.startswith(f"{said}: kernel ")
 
 
+def test_an_empty_list_and_a_file_without_kernels_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trust, "signed", dict)
+    assert cli.main(["trust", "--list"]) == 0
+    assert capsys.readouterr().out == "nothing is signed: luminal-lab trust FILE signs kernels\n"
+    page = tmp_path / "page.html"
+    page.write_text("<html></html>", encoding="utf-8")
+    assert cli.main(["trust", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"trust: {page} is neither a recording nor a graph as text: line 1, ")
+    assert "hint: kernels come in recordings, as cx.save writes them, and in graphs" in said
+
+
 def test_damage_to_the_list_loses_what_is_damaged(tmp_path: Path):
     kernels = [next(user_kernels(Foreign(tmp_path, name=name).ir)) for name in ("one", "two")]
     trust.sign(map(trust.foreign_of, kernels))
