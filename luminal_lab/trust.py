@@ -38,6 +38,8 @@ LANGUAGES: Final[Mapping[str, str]] = {"c": "C", "cuda": "CUDA", "metal": "Metal
 MARK: Final = re.compile(r"lab_user\b[^\n]*")
 MARKED: Final = re.compile(r"lab_user ([\w.]+) (c|cuda|metal) ([0-9a-f]{64})(?: (.*))?")
 SIGNED: Final = re.compile(r"([0-9a-f]{64})(?: (\S+) ([ -~]*))?")
+USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
+"""What a file may call a compiler that it was made with."""
 LONGEST: Final = 60
 """The most characters of a source's first line that an error shows."""
 
@@ -172,9 +174,9 @@ def admit_kernels(kernels: Iterable[Carried]) -> None:
 
 
 def admit_program(name: str) -> None:
-    """Raise a TrustError unless a program named by a file may run."""
+    """Raise a TrustError unless a program named by a text, which may be a file's, may run."""
     foreign = program_of(name)
-    refuse([] if is_trusted(foreign) else [foreign])
+    refuse([] if USUAL.fullmatch(name) or is_trusted(foreign) else [foreign])
 
 
 def refuse(foreign: Iterable[Foreign]) -> None:

@@ -127,9 +127,9 @@ def recompiled(given: Foreign, is_trusted: bool) -> None:
     ll.compile_ir(opened(given, is_trusted).written, DEVICES["c"])
 
 
-def program(given: Foreign) -> str:
+def program(given: Foreign, name: str = "no-compiler") -> str:
     """Put a program that is no compiler where programs are, and return its name."""
-    path = given.folder / "no-compiler"
+    path = given.folder / name
     path.write_text(f"#!/bin/sh\ntouch {given.mark}\necho 1\n", encoding="utf-8")
     path.chmod(0o755)
     return path.name
@@ -142,6 +142,18 @@ def by_its_compiler(given: Foreign, is_trusted: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", str(given.folder), prepend=os.pathsep)
         assert cli.main([str(word) for word in words]) == 2  # it is no compiler
+
+
+def by_passes_of_a_file(given: Foreign, is_trusted: bool) -> None:
+    """Compile what a recording holds by passes of its own, which name a program."""
+    run = opened(given, is_trusted, pipeline=f"cpu{{compiler = {program(given, 'no-cc')}}}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(given.folder), prepend=os.pathsep)
+        if is_trusted:  # it is no compiler
+            with pytest.raises(LabError):
+                ll.compile_ir(run.written, run.pipeline)
+        else:
+            ll.compile_ir(run.written, f"{run.pipeline}, dce")
 
 
 COMMANDS: dict[str, list[Way] | str] = {
@@ -205,7 +217,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
-        "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline parse_pipeline",
+        "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline",
     ),
     **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
     "counterexample": "its graphs are those of a rule",
@@ -223,6 +235,7 @@ PUBLIC: dict[str, list[Way] | str] = {
         Way(lambda given, is_trusted: kernel_of(given, is_trusted).emulate(), True, "metal"),
         Way(lambda given, is_trusted: kernel_of(given, is_trusted).source, False, "metal"),
     ],
+    "parse_pipeline": [Way(by_passes_of_a_file, runs=True)],
     "diff": [Way(lambda given, _: ll.diff(given.ir, given.ir))],
     "open": [Way(recompiled, runs=True)],
     "parse": [Way(lambda given, is_trusted: everything(ll.parse(given.text, trust=is_trusted)))],
@@ -625,6 +638,20 @@ def test_what_was_not_signed_is_not_said_to_be_taken_back(
     ):
         assert cli.main(["trust", str(path), *options]) == 0
         assert capsys.readouterr().out.startswith(f"{said}: kernel ")
+
+
+def test_an_empty_list_and_a_file_without_kernels_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trust, "signed", dict)
+    assert cli.main(["trust", "--list"]) == 0
+    assert capsys.readouterr().out == "nothing is signed: luminal-lab trust FILE signs kernels\n"
+    page = tmp_path / "page.html"
+    page.write_text("<html></html>", encoding="utf-8")
+    assert cli.main(["trust", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"trust: {page} is neither a recording nor a graph as text: line 1, ")
+    assert "hint: kernels come in recordings, as cx.save writes them, and in graphs" in said
 
 
 def test_damage_to_the_list_loses_what_is_damaged(tmp_path: Path):

@@ -1,7 +1,10 @@
 """A file is written as a whole or not at all, and what prevents it is said."""
 
+import ast
 import errno
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -126,3 +129,72 @@ def test_the_present_folder_is_gone(tmp_path, monkeypatch):
     assert "run.lab cannot be written: " in message(
         lambda: write_bytes("recording", "run.lab", b"")
     )
+
+
+# -- who else writes files -------------------------------------------------------------------------
+
+PACKAGE = Path(ll.__file__).parent
+OTHERS = {
+    "bench/process.py Process.__init__": "what a process says, in a folder of the benchmark's own",
+    "bench/process.py main": "standard output",
+    "bench/stored.py opened": "an array in a file of the benchmark's own, mapped",
+    "bench/stored.py store": "the same",
+    "bench/studies/maths.py compiled": "the source of a study, in a temporary folder",
+    "bench/studies/maths_speed.py measured": "the same",
+    "bench/surroundings.py clang": "a compiler's stand-in, in a folder of the benchmark's own",
+    "course/kept.py ProgressFile._write": "a draft, which takes the name when it is whole",
+    "devices/build/cache.py _put": "a draft, as above",
+    "devices/build/cache.py write_whole": "a draft, as above",
+    "devices/build/toolchain.py _trial": "a source, in a temporary folder",
+    "devices/build/toolchain.py build": "the same",
+    "trust.py _written": "a draft, as above, which no other user can read",
+    "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",
+    "writing.py write_bytes": "the draft of a user's file",
+}
+"""The functions that write files in place, each with why nobody's file is lost half-way."""
+MODE = re.compile(r"[rbt+]*[wax][rbt+wax]*|r[bt]*\+[bt]*")
+METHODS = {"write_text", "write_bytes", "to_csv", "to_excel", "savefig", "savez", "tofile"}
+
+
+def calls_that_write(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, ast.Call]]:
+    """Yield each call that writes a file in place, with the function that it stands in."""
+    for node in ast.iter_child_nodes(tree):
+        where = inside
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            where = f"{inside}.{node.name}".lstrip(".")
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            is_ours = isinstance(node.func, ast.Name)  # write_bytes of this package
+            modes = [
+                word.value
+                for word in [*node.args, *(k.value for k in node.keywords if k.arg == "mode")]
+                if isinstance(word, ast.Constant) and isinstance(word.value, str)
+            ]
+            opens = name in ("open", "fdopen", "NamedTemporaryFile")
+            name = name.replace("save", "savez") if "np.save" in ast.unparse(node.func) else name
+            if (name in METHODS and not is_ours) or (opens and any(map(MODE.fullmatch, modes))):
+                yield where, node
+        yield from calls_that_write(node, where)
+
+
+def test_files_are_written_by_one_function():
+    writers = {
+        f"{path.relative_to(PACKAGE).as_posix()} {where}"
+        for path in PACKAGE.rglob("*.py")
+        for where, _ in calls_that_write(ast.parse(path.read_text("utf-8")))
+    }
+    assert sorted(writers) == sorted(OTHERS)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["p.write_text('x')", "open(p, 'w')", "p.open('ab')", "open(p, mode='x')", "np.save(p, x)",
+     "table.to_csv(p)", "os.fdopen(n, 'w')", "open(p, 'r+b')"],
+)  # fmt: skip
+def test_a_planted_write_is_seen(source: str):
+    assert len([*calls_that_write(ast.parse(f"def f():\n    {source}"))]) == 1
+
+
+@pytest.mark.parametrize("source", ["write_bytes('a', p, b'')", "open(p)", "p.open('rb')"])
+def test_what_does_not_write_in_place_is_not(source: str):
+    assert not [*calls_that_write(ast.parse(source))]

@@ -26,6 +26,7 @@ from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.writing import write_bytes
 
 ABOUT = """\
 Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and tinygrad: the same
@@ -106,7 +107,7 @@ def run(given: argparse.Namespace) -> int:
     if then is not None and given.against is not None:
         print_changes(report, then, given.against)
     if given.json is not None:
-        given.json.write_text(report.to_json(), encoding="utf-8")
+        write_bytes("bench", given.json, report.to_json().encode())
     return 0 if report.is_good else 1
 
 
@@ -129,7 +130,7 @@ def run_paired(given: argparse.Namespace, chosen: list[Workload]) -> int:
     report = compare(given.old, chosen, given.threads, is_quick=given.quick, done=done)
     say(*paired_foot(report), sep="\n")
     if given.json is not None:
-        given.json.write_text(report.to_json(), encoding="utf-8")
+        write_bytes("bench", given.json, report.to_json().encode())
     return 0 if report.is_good else 1
 
 

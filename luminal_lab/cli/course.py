@@ -9,6 +9,7 @@ from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.files import check_place
 from luminal_lab.cli.saying import say
 from luminal_lab.course import commands
+from luminal_lab.writing import write_bytes
 
 ABOUT = """\
 The course, for teachers: notebooks as students get them and with an answer to each exercise, and
@@ -91,7 +92,7 @@ def grade(given: argparse.Namespace) -> int:
     )
     say(results.json if given.json else f"{results}\n", end="")
     if given.csv is not None:
-        given.csv.write_text(results.csv, encoding="utf-8", newline="")
+        write_bytes("course grade", given.csv, results.csv.encode())
     return 1 if results.notes else 0
 
 

@@ -72,6 +72,8 @@ def check_place(caller: str, path: Path) -> None:
     folder, why = path.expanduser().absolute().parent, ""
     if path.is_dir():
         why = "it is a folder"
+    elif path.exists() and not path.is_file():
+        why = "it is not a plain file"
     elif not folder.is_dir():
         why = f"there is no folder {path.parent}"
     elif not os.access(path if path.exists() else folder, os.W_OK):

@@ -11,10 +11,11 @@ from luminal_lab.cli.files import STDIN, read_bytes, read_text, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.saying import say
 from luminal_lab.core.parse import parse
+from luminal_lab.devices.runtime.compiler import trusted_pipeline
 from luminal_lab.errors import LabError, PassError, TrustError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
-from luminal_lab.passes.pipeline import PassLike, Pipeline, parse_pipeline
+from luminal_lab.passes.pipeline import PassLike, Pipeline
 
 ABOUT = """\
 Read a graph as text, run passes on it, and print the graph that comes out, which reads back. Every
@@ -60,7 +61,7 @@ def run(given: argparse.Namespace) -> int:
     """Run the passes."""
     kept = load_own(given.load)
     load_all()
-    pipeline = parse_pipeline(given.passes)
+    pipeline = trusted_pipeline(given.passes)  # the user has typed it
     text = read_text("run", given.file)
     try:
         ir = parse(text, trust=given.trust)

@@ -19,7 +19,7 @@ from luminal_lab.cli.files import check_place, read_bytes, refused
 from luminal_lab.cli.passes import load_all
 from luminal_lab.cli.run import parts_of
 from luminal_lab.cli.saying import say
-from luminal_lab.devices.build.toolchain import pipeline_of_file
+from luminal_lab.devices.runtime.compiler import trusted_pipeline
 from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.io.facts import Subject
 from luminal_lab.io.recording import MAGIC, save_recording
@@ -180,11 +180,8 @@ def again(file: Path, passes: str | None, *, trust: bool = False) -> list[Subjec
     subjects: list[Subject] = []
     with progress(f"compile {file.name}", len(recording), "graph") as bar:
         for part in bar.each(list(recording), lambda part: part.title):
-            pipeline = (
-                pipeline_of_file(part.pipeline or "generic", trust=trust)
-                if passes is None
-                else parse_pipeline(passes)
-            )
+            read = trusted_pipeline if trust or passes is not None else parse_pipeline
+            pipeline = read(passes or part.pipeline or "generic")
             compilation = compile_ir(part.written, *parts_of(pipeline))
             subject = backed_compile(compilation, title=part.title).subject
             kept = part.subject

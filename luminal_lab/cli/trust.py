@@ -11,7 +11,7 @@ from luminal_lab.cli.files import read_bytes, read_text
 from luminal_lab.cli.saying import say
 from luminal_lab.core.ops import UserKernel, user_kernels
 from luminal_lab.core.parse import parse
-from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.errors import ArgumentError, DeviceError, ParseError
 from luminal_lab.io.opened import open as opened
 from luminal_lab.io.recording import MAGIC, carried
 
@@ -47,8 +47,11 @@ def run(given: argparse.Namespace) -> int:
             hint="luminal-lab trust FILE --show prints the kernels in a file",
         )
     if given.list:
-        for signed in trust.signed().values():
-            say(f"{signed.digest[:12]}  {signed.date}  {signed.what}")
+        lines = [f"{s.digest[:12]}  {s.date}  {s.what}" for s in trust.signed().values()]
+        say(
+            *lines or ["nothing is signed: luminal-lab trust FILE signs kernels"],
+            sep="\n",
+        )
         return 0
     kernels = carried_by(given.file)
     foreign = list({item.digest: item for item in map(trust.foreign_of, kernels)}.values())
@@ -74,7 +77,15 @@ def carried_by(file: Path) -> tuple[UserKernel, ...]:
     """Return the user kernels in a recording, or in a graph as text."""
     if file.suffix == ".lab" or read_bytes("trust", file).startswith(MAGIC):
         return carried(opened(file).subjects)
-    return tuple(user_kernels(parse(read_text("trust", file))))
+    try:
+        return tuple(user_kernels(parse(read_text("trust", file))))
+    except ParseError as error:
+        raise ArgumentError(
+            f"trust: {file} is neither a recording nor a graph as text: {error.message}",
+            where=error.where,
+            hint="kernels come in recordings, as cx.save writes them, and in graphs as text, as "
+            "print(cx) shows them",
+        ) from None
 
 
 def shown(kernel: UserKernel) -> str:

@@ -210,7 +210,7 @@ class NodeLookup:
         if isinstance(key, str):
             name = key.removeprefix("%")
             if name not in self.names:
-                hint = nearest(name, self.names)
+                hint = nearest_node(name, self.names)
                 raise GraphError(f"{self.name}: there is no node %{name}", hint=hint)
             key = self.names[name]
         if not isinstance(key, (int, Node)):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
@@ -459,6 +459,11 @@ def _isomorphic(a: IR, b: IR) -> bool:
     if not all(map(pair, ends_a, ends_b)):
         return False
     return {(match.get(new), match.get(old)) for new, old in a.carries} == set(b.carries)
+
+
+def nearest_node(name: str, names: Iterable[str]) -> str | None:
+    """Return a hint that names the node nearest to a name, as the text form writes it."""
+    return nearest(f"%{name.removeprefix('%')}", [f"%{known}" for known in names])
 
 
 def check_ir(what: str, ir: object) -> None:

@@ -20,13 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
+from threading import Thread
 from typing import Literal, TypeAlias
 
 from typing_extensions import override
 
 from luminal_lab.course import notebooks, outline
 from luminal_lab.course.exercise import OPEN, Verdict
-from luminal_lab.course.isolated import CallLimits, decoded, ended, too_long
+from luminal_lab.course.isolated import MEGABYTE, CallLimits, decoded, ended, too_long
 from luminal_lab.course.needed import needed
 from luminal_lab.course.notebooks import Notebook
 from luminal_lab.course.worker import STILL_OPEN, command
@@ -38,6 +39,8 @@ How: TypeAlias = Literal["right", "not yet", "open", "missing"]
 SIGNS: Mapping[How, str] = {"right": "+", "not yet": "x", "open": ".", "missing": ""}
 Process: TypeAlias = subprocess.Popen[bytes]
 LIMITS = CallLimits(60.0)
+WAITING = 5.0
+"""The seconds in which a process that was killed lets go of its pipe."""
 FORMAT = 1
 
 
@@ -209,14 +212,31 @@ def asked(
             start_new_session=True,
         )
         running.add(process)
+        data = bytearray()
+        line = json.dumps(request).encode() + b"\n"
+        talk = Thread(target=_talk, args=(process, line, data), daemon=True)
         try:
-            data, _ = process.communicate(json.dumps(request).encode() + b"\n", limits.seconds)
-        except subprocess.TimeoutExpired:
-            return too_long(limits)
+            talk.start()
+            talk.join(limits.seconds)
+            in_time = not talk.is_alive()
         finally:
             running.discard(process)
-            _end(process)
-    return decoded(data, token) or ended(process.returncode)
+            _end(process, talk)
+    if not in_time:
+        return too_long(limits)
+    if len(data) > MEGABYTE:
+        return Verdict.no("the answer wrote to a file that it did not open", "print instead")
+    return decoded(bytes(data), token) or ended(process.returncode)
+
+
+def _talk(process: Process, line: bytes, data: bytearray) -> None:
+    """Give a process its request, and take its answer: no more than can be one."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):  # it has ended before it has read all
+        process.stdin.write(line)
+        process.stdin.close()
+    data += process.stdout.read(MEGABYTE + 1)
 
 
 def _kill(process: Process) -> None:
@@ -227,12 +247,14 @@ def _kill(process: Process) -> None:
     process.kill()
 
 
-def _end(process: Process) -> None:
+def _end(process: Process, talk: Thread) -> None:
     """Kill a process and release its resources."""
     _kill(process)
     process.wait()
+    if talk.ident is not None:  # it may not have begun
+        talk.join(WAITING)
     for stream in (process.stdin, process.stdout):
-        if stream is not None:
+        if stream is not None and not talk.is_alive():
             with suppress(OSError):
                 stream.close()
 

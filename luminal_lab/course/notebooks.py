@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, cast
 from luminal_lab.course import outline
 from luminal_lab.errors import ArgumentError, LabError
 from luminal_lab.reading import read_json, read_plain
+from luminal_lab.writing import write_bytes
 
 Cell: TypeAlias = dict[str, Any]
 LARGEST = 64 << 20
@@ -166,7 +167,7 @@ def write_all(folder: Path, out: Path, form: Callable[[Notebook], Notebook]) -> 
     try:
         for path, notebook in pairs:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(notebook.text, "utf-8", newline="\n")
+            write_bytes("course", path, notebook.text.encode())
     except OSError as error:
         why = (error.strerror or type(error).__name__).lower()
         raise ArgumentError(

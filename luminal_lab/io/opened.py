@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,10 +12,12 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
+from luminal_lab.devices.runtime.compiler import trusted_pipeline
 from luminal_lab.display import DrawnGraph, Examined
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
+    LabError,
     UnknownNameError,
     nearest,
     visible,
@@ -74,6 +77,9 @@ def open(  # noqa: A001  # as users call it: ll.open
     contents = contents_of(read_bytes("recording", path), name, number)
     if is_trusted:
         allow(map(foreign_of, carried(contents.subjects)))
+        for subject in contents.subjects:
+            with suppress(LabError):  # it may name a pass that this process does not have
+                trusted_pipeline(subject.pipeline)
     return Opened(name, contents)
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
-from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Examined
@@ -284,10 +284,11 @@ class Compilation(Charted, Examined):
             if id in snapshot.ir:
                 return snapshot.index
         names = {node.name for snapshot in self.snapshots for node in snapshot.ir.nodes}
+        shown = f"%{str(node).removeprefix('%')}"
         raise GraphError(
-            f"there is no node {node if isinstance(node, str) else f'with the id {id}'} in any "
+            f"there is no node {f'with the id {id}' if isinstance(id, int) else shown} in any "
             "snapshot",
-            hint=nearest(str(node).removeprefix("%"), names),
+            hint=nearest_node(shown, names) or "print(compilation.ir) shows the nodes",
         )
 
     def find(self, node: NodeLike) -> Node:

@@ -29,7 +29,14 @@ import luminal_lab.passes
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import LabError, ParseError, PassError, nearest, whole_number
+from luminal_lab.errors import (
+    LabError,
+    ParseError,
+    PassError,
+    TrustError,
+    nearest,
+    whole_number,
+)
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet
@@ -360,7 +367,10 @@ class _Parser:
                     self.expect(",")
             self.expect("}")
         try:
-            return cls(**given)
+            # A class may ask whether a text, which can come from a file, may say all that.
+            return getattr(cls, "of_text", cls)(**given)
+        except TrustError:
+            raise
         except LabError as error:
             self.fail(error.message, error.hint, start)
 

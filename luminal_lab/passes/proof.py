@@ -111,7 +111,10 @@ def counterexample(
     tried, wrong = examine(rule, kinds)
     if not tried:
         text = (
-            f"rule {rule.name!r}: no graph that is tried matches {rule.pattern}; nothing is shown"
+            f"rule {rule.name!r} was not tested: none of the small graphs that were made to try it "
+            f"matches {rule.pattern}, or its condition refuses them all. That it is right is not "
+            "shown. Loosen the condition, give other dtypes, as in counterexample(rule, "
+            'dtypes=["int32"]), or compile a graph that it matches with check="values"'
         )
         warnings.warn(text, LabWarning, stacklevel=2)
     return wrong

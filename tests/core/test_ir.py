@@ -113,7 +113,7 @@ def test_nodes_are_found_by_id_name_and_older_record():
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("deed", "g: there is no node %deed\nhint: did you mean 'dead'?"),
+        ("deed", "g: there is no node %deed\nhint: did you mean '%dead'?"),
         ("%qqq", "g: there is no node %qqq"),
         (77, "g: there is no node with the id 77"),
         (node(78, name="n"), "g: there is no node with the id of %n, which is 78"),

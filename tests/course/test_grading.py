@@ -183,6 +183,14 @@ def test_limits_hold(tmp_path: Path):
     assert result("answer = input()").said[0].startswith("not yet: the answer asked for something")
 
 
+def test_an_answer_that_floods_its_pipe_costs_no_memory():
+    flood = "    try:\n        while True: os.write(fd, b'x' * 4096)\n    except OSError: pass"
+    text = f"import os\nfor fd in range(3, 30):\n{flood}"
+    assert result(text, limits=CallLimits(10)).said == (
+        "not yet: the answer wrote to a file that it did not open",
+    )
+
+
 def test_ctrl_c_ends_all_that_runs(tmp_path: Path):
     endless = cell(f"while True: pass\n{CHECK}", EXERCISE.id)
     for name in ("ana", "ben", "cem"):

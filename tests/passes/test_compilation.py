@@ -92,7 +92,8 @@ UNKNOWN = {
         "trace: line 99 of 'cell 3' made no node\nhint: lines near it that did: 7, 8"
     ),
     "modle.py:12": "trace: no node comes from 'modle.py'\nhint: did you mean 'folder/model.py'?",
-    "%ded": "there is no node %ded in any snapshot\nhint: did you mean 'dead'?",
+    "%uvw": "there is no node %uvw in any snapshot\nhint: print(compilation.ir) shows the nodes",
+    "%ded": "there is no node %ded in any snapshot\nhint: did you mean '%dead'?",
 }
 
 

@@ -26,15 +26,12 @@ from luminal_lab.devices.build.cache import LIBRARY, Cache, is_full, key_of, tem
 from luminal_lab.devices.build.located import device_error
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held, look
-from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.progress import progress
-from luminal_lab.trust import admit, admit_program, allow, program_of
+from luminal_lab.trust import admit
 
 USUAL = "cc", "gcc", "clang"
 """The names under which a machine has its compiler."""
 ABSENT = "it is not there"
-USUAL_NAME = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
-"""What a file may call a compiler that it was made with."""
 PROGRAM = "program.c"
 PATIENCE = 300.0
 """The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
@@ -139,24 +136,6 @@ def _first_compiler(
         "and for the package ziglang\n  " + "\n  ".join(reasons),
         hint=hint,
     )
-
-
-def pipeline_of_file(text: str, *, trust: bool = False) -> Pipeline:
-    """Return the passes that a file names; the compiler among their options is one of the usual.
-
-    Any other is a program that the file wants to be run, which asks for trust.
-
-    >>> print(pipeline_of_file("cse, cpu{compiler = gcc}"))
-    cse, cpu{compiler = gcc}
-    """
-    pipeline = parse_pipeline(text)
-    for device in pipeline.devices():
-        asked: str | None = getattr(device, "compiler", None)
-        if asked is not None and not USUAL_NAME.fullmatch(asked):
-            if trust:
-                allow([program_of(asked)])
-            admit_program(asked)
-    return pipeline
 
 
 def find_cpp_compiler() -> Compiler:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
 
 from luminal_lab.devices.runtime.program import ProgramOptions
-from luminal_lab.errors import ArgumentError, flag
+from luminal_lab.errors import ArgumentError, TrustError, flag
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
@@ -17,8 +17,9 @@ from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
-from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.passes.subexpressions import CommonSubexpressions
+from luminal_lab.trust import admit_program, allow, program_of
 
 DEEPEST = 50
 """How many levels of calls within calls are inlined."""
@@ -58,6 +59,20 @@ class DeviceCompiler(Pipeline):
             value = flag(f"{self.name}: {name}", value) if is_flag else value
             object.__setattr__(self, name, value)
 
+        if isinstance(compiler := options.get("compiler"), str):
+            allow([program_of(compiler)])  # Python says so, or a text that was admitted
+
+    @classmethod
+    def of_text(cls, **options: Any) -> Self:
+        """Return the compiler that a text names, which may come from a file.
+
+        The program that it calls is one of the usual, or is trusted: `CPUCompiler(compiler=…)` of
+        this process has said so, or the user has.
+        """
+        if (compiler := options.get("compiler")) is not None:
+            admit_program(compiler)
+        return cls(**options)
+
     def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
         """Return what a program is given, whatever the device."""
         return {
@@ -76,3 +91,12 @@ class DeviceCompiler(Pipeline):
         if self.schedules:
             options["schedules"] = tuple(name for name, _ in self.schedules)
         return spec_text(self.name, options)
+
+
+def trusted_pipeline(text: str) -> Pipeline:
+    """Return the passes of a text; the programs that it names as compilers are trusted now."""
+    while True:
+        try:
+            return parse_pipeline(text)
+        except TrustError as error:
+            allow(error.carried)

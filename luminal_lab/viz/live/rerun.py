@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from luminal_lab.devices.build.toolchain import pipeline_of_file
 from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
-from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline
+from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, parse_pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.backed import Backed, backed_compile
 
@@ -32,7 +31,7 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
     base = LICENCE if old is None else old.licence
     # A user's rule has no text that parses, so its pass is reused, with its licence.
     known = {} if old is None else dict(_granted(old.pipeline, frozenset(base)))
-    chosen: list[PassLike] = [known.get(text) or pipeline_of_file(text) for text in texts]
+    chosen: list[PassLike] = [known.get(text) or parse_pipeline(text) for text in texts]
     compilation = compile_ir(
         backed.snapshots[start].ir,
         *chosen,
@@ -71,7 +70,7 @@ def _known(
     """Yield the passes that ran, except a recording's passes that are not defined here."""
     for snapshot in snapshots[1:]:
         with suppress(LabError):
-            yield known.get(snapshot.title) or pipeline_of_file(snapshot.title)
+            yield known.get(snapshot.title) or parse_pipeline(snapshot.title)
 
 
 def _wanted(like: object) -> tuple[str, bool]:
