@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 CONFTEST = Path(__file__).with_name("conftest.py")
+LESS = "-p", "no:cacheprovider", "-p", "no:nbval"
+"""What these suites need not load."""
 GOLDEN = "def test_text(golden):\n    golden('one\\nthree\\n', 'kept/text.ir')\n"
 
 
@@ -17,7 +19,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def run(suite: pytest.Pytester, *args: str) -> tuple[dict[str, int], str]:
-    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "-rfExX", *args)
+    result = suite.runpytest_inprocess(*LESS, "-rfExX", *args)
     return result.parseoutcomes(), result.stdout.str()
 
 
@@ -87,7 +89,7 @@ def test_long_runs_sweeps_whole_and_their_mark_selects_them(suite: pytest.Pytest
 
 def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED)
-    outcomes = suite.runpytest_subprocess("-n", "2", "-p", "no:cacheprovider").parseoutcomes()
+    outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
     assert outcomes == {"passed": 6}
 
 
