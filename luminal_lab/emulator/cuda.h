@@ -28,18 +28,10 @@
     static inline NAME##2 make_##NAME##2(T x, T y) { return {x, y}; }                             \
     static inline NAME##3 make_##NAME##3(T x, T y, T z) { return {x, y, z}; }                     \
     static inline NAME##4 make_##NAME##4(T x, T y, T z, T w) { return {x, y, z, w}; }
-LAB_VECTORS(char, signed char)
-LAB_VECTORS(uchar, unsigned char)
-LAB_VECTORS(short, short)
-LAB_VECTORS(ushort, unsigned short)
-LAB_VECTORS(int, int)
-LAB_VECTORS(uint, unsigned)
-LAB_VECTORS(long, long)
-LAB_VECTORS(ulong, unsigned long)
-LAB_VECTORS(longlong, long long)
-LAB_VECTORS(ulonglong, unsigned long long)
-LAB_VECTORS(float, float)
-LAB_VECTORS(double, double)
+LAB_VECTORS(char, signed char) LAB_VECTORS(uchar, unsigned char) LAB_VECTORS(short, short)
+LAB_VECTORS(ushort, unsigned short) LAB_VECTORS(int, int) LAB_VECTORS(uint, unsigned)
+LAB_VECTORS(long, long) LAB_VECTORS(ulong, unsigned long) LAB_VECTORS(longlong, long long)
+LAB_VECTORS(ulonglong, unsigned long long) LAB_VECTORS(float, float) LAB_VECTORS(double, double)
 
 struct dim3 {
     unsigned x, y, z;
@@ -130,20 +122,13 @@ static inline int __syncthreads_or(int is, LAB_LINE) { return lab_counted(is != 
     LAB_ATOMIC_ON(NAME, int, NEW)                                                                 \
     LAB_ATOMIC_ON(NAME, unsigned, NEW)                                                            \
     LAB_ATOMIC_ON(NAME, unsigned long long, NEW)
-LAB_ON_WHOLE(atomicAdd, old + v)
-LAB_ATOMIC_ON(atomicAdd, float, old + v)
+LAB_ON_WHOLE(atomicAdd, old + v) LAB_ATOMIC_ON(atomicAdd, float, old + v)
 LAB_ATOMIC_ON(atomicAdd, double, old + v)
-LAB_ATOMIC_ON(atomicSub, int, old - v)
-LAB_ATOMIC_ON(atomicSub, unsigned, old - v)
-LAB_ON_WHOLE(atomicMax, old < v ? v : old)
-LAB_ATOMIC_ON(atomicMax, long long, old < v ? v : old)
-LAB_ON_WHOLE(atomicMin, v < old ? v : old)
-LAB_ATOMIC_ON(atomicMin, long long, v < old ? v : old)
-LAB_ON_WHOLE(atomicAnd, old & v)
-LAB_ON_WHOLE(atomicOr, old | v)
-LAB_ON_WHOLE(atomicXor, old ^ v)
-LAB_ON_WHOLE(atomicExch, v)
-LAB_ATOMIC_ON(atomicExch, float, v)
+LAB_ATOMIC_ON(atomicSub, int, old - v) LAB_ATOMIC_ON(atomicSub, unsigned, old - v)
+LAB_ON_WHOLE(atomicMax, old < v ? v : old) LAB_ATOMIC_ON(atomicMax, long long, old < v ? v : old)
+LAB_ON_WHOLE(atomicMin, v < old ? v : old) LAB_ATOMIC_ON(atomicMin, long long, v < old ? v : old)
+LAB_ON_WHOLE(atomicAnd, old & v) LAB_ON_WHOLE(atomicOr, old | v) LAB_ON_WHOLE(atomicXor, old ^ v)
+LAB_ON_WHOLE(atomicExch, v) LAB_ATOMIC_ON(atomicExch, float, v)
 LAB_ATOMIC_ON(atomicInc, unsigned, old >= v ? 0 : old + 1)
 LAB_ATOMIC_ON(atomicDec, unsigned, old == 0 || old > v ? v : old - 1)
 template <class T> LAB_QUIET __attribute__((noinline)) static T atomicCAS(T *p, lab_same<T> is, lab_same<T> v) {

@@ -61,21 +61,13 @@ def emulate_kernel(
     run.check_work(trace=trace, limit=limit)
     run.fill()
     expected = run.expected()
-    source = gpu_source([kernel], METAL if kernel.dialect == "metal" else CUDA)
+    dialect, spelled = ("metal", METAL) if kernel.dialect == "metal" else ("cuda", CUDA)
+    source = gpu_source([kernel], spelled)
     above = source.count("\n") - kernel.source.count("\n") - 1
-    dialect = "metal" if kernel.dialect == "metal" else "cuda"
     seen = emulate(source, dialect, run.calls(fill), trace=trace, limit=limit, above=above)
     run.check_fault()
-    return Emulated(
-        kernel.name,
-        kernel.dialect,
-        run.sizes,
-        tuple(run.launches),
-        run.given,
-        run.results,
-        expected,
-        seen,
-    )
+    made = tuple(run.launches), run.given, run.results
+    return Emulated(kernel.name, kernel.dialect, run.sizes, *made, expected, seen)
 
 
 def _check_arguments(
@@ -276,9 +268,7 @@ class KernelRun:
     def _locals(self) -> list[Array]:
         """Return the kernel's local arrays."""
         definition = self.kernel.definition
-        types = (
-            {} if definition is None else {output.name: output.type for output in definition.locals}
-        )
+        types = {local.name: local.type for local in definition.locals} if definition else {}
         arrays: list[Array] = []
         for local in self.kernel.locals:
             dtype = types[local.name].dtype if local.name in types else DType.uint8

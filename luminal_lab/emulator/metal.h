@@ -244,8 +244,7 @@ static inline void simdgroup_barrier(mem_flags, LAB_LINE) { lab_meet(LAB_OF_SYNC
     template <class T> static inline T NAME(T v, ushort lane, LAB_LINE) {                         \
         return lab_shuffle_from(v, LANE, ~0u, lab_line);                                          \
     }
-LAB_FROM_LANE(simd_shuffle, lane)
-LAB_FROM_LANE(simd_broadcast, lane)
+LAB_FROM_LANE(simd_shuffle, lane) LAB_FROM_LANE(simd_broadcast, lane)
 LAB_FROM_LANE(simd_shuffle_xor, lab_own_lane() ^ lane)
 LAB_FROM_LANE(simd_shuffle_down, lab_own_lane() + lane)
 LAB_FROM_LANE(simd_shuffle_up, lab_own_lane() - lane)
@@ -348,14 +347,11 @@ typedef atomic<bool> atomic_bool;
         p->value = (T)(NEW);                                                                      \
         return old;                                                                               \
     }
-LAB_FETCH(atomic_fetch_add_explicit, old + v)
-LAB_FETCH(atomic_fetch_sub_explicit, old - v)
+LAB_FETCH(atomic_fetch_add_explicit, old + v) LAB_FETCH(atomic_fetch_sub_explicit, old - v)
 LAB_FETCH(atomic_fetch_max_explicit, old < v ? v : old)
 LAB_FETCH(atomic_fetch_min_explicit, v < old ? v : old)
-LAB_FETCH(atomic_fetch_and_explicit, old & v)
-LAB_FETCH(atomic_fetch_or_explicit, old | v)
-LAB_FETCH(atomic_fetch_xor_explicit, old ^ v)
-LAB_FETCH(atomic_exchange_explicit, v)
+LAB_FETCH(atomic_fetch_and_explicit, old & v) LAB_FETCH(atomic_fetch_or_explicit, old | v)
+LAB_FETCH(atomic_fetch_xor_explicit, old ^ v) LAB_FETCH(atomic_exchange_explicit, v)
 template <class T> LAB_QUIET __attribute__((noinline)) static void atomic_store_explicit(volatile atomic<T> *p, lab_same<T> v, memory_order) {
     LAB_TOUCHED(p, LAB_ATOMIC);
     p->value = v;

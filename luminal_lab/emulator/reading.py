@@ -54,6 +54,7 @@ HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
 MMA: Final = re.compile(r"lab_mma_(f16|bf16|tf32)")
 TILE: Final = re.compile(r"lab_tile_(a|b)_b?f16")
 UNITS: Final = {"f16": "LAB_OF_MMA_F16", "bf16": "LAB_OF_MMA_BF16", "tf32": "LAB_OF_MMA_TF32"}
+OPENS, CLOSES = (*"([{<", "[["), (*")]}>", "]]")
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 
 
@@ -95,12 +96,8 @@ class PreparedSource:
 
 def tokens_of(source: str) -> list[Token]:
     """Return the pieces of a source, comments and spaces left out."""
-    matches = TOKEN.finditer(source)
-    return [
-        Token(m.lastgroup or "", m[0], m.start())
-        for m in matches
-        if m.lastgroup not in ("space", None)
-    ]
+    matches = (match for match in TOKEN.finditer(source) if match.lastgroup != "space")
+    return [Token(match.lastgroup or "", match[0], match.start()) for match in matches]
 
 
 def line_at(source: str, offset: int) -> int:
@@ -108,9 +105,9 @@ def line_at(source: str, offset: int) -> int:
     return source.count("\n", 0, offset) + 1
 
 
-def refused(source: str, offset: int, text: str, hint: str) -> DeviceError:
-    """Return the error about a place in a source."""
-    line = line_at(source, offset)
+def refused(source: str, token: Token, text: str, hint: str) -> DeviceError:
+    """Return the error about a piece of a source."""
+    line = line_at(source, token.start)
     return DeviceError(f"emulator: line {line}: {text}", where=window(source, line), hint=hint)
 
 
@@ -147,15 +144,11 @@ def _edited(source: str, edits: list[Edit]) -> str:
 def _directives(source: str, dialect: DialectName, tokens: Sequence[Token]) -> Iterator[Edit]:
     for token in tokens:
         include = INCLUDE.match(token.text) if token.kind == "directive" else None
+        if include and include[1] not in KNOWN_HEADERS[dialect]:
+            fault = f"there is no header {include[1]!r} in the emulator"
+            hint = nearest(include[1], KNOWN_HEADERS[dialect])
+            raise refused(source, token, fault, hint or "a kernel that includes nothing runs in it")
         if include:
-            if include[1] not in KNOWN_HEADERS[dialect]:
-                hint = nearest(include[1], KNOWN_HEADERS[dialect])
-                raise refused(
-                    source,
-                    token.start,
-                    f"there is no header {include[1]!r} in the emulator",
-                    hint or "a kernel that includes nothing runs in it",
-                )
             yield token.start, token.end, ""
 
 
@@ -171,9 +164,8 @@ def _functions_in_ptx(
         if token.text == "{":
             close = _closing(tokens, k)
             head, body = tokens[start:k], tokens[k:close]
-            places = [i for i, t in enumerate(head) if t.text == "("]
-            name = next((head[i - 1].text for i in places if i and head[i - 1].text in known), "")
-            name = name or (head[places[0] - 1].text if places and places[0] else "")
+            named = [a.text for a, b in pairwise(head) if b.text == "("]
+            name = next((word for word in named if word in known), (*named, "")[0])
             ptx = next((t for t in body if t.text in ("asm", "__asm__", "__asm")), None)
             shaped = _shaped(name) if ptx is not None else None
             if shaped is not None:
@@ -184,19 +176,12 @@ def _functions_in_ptx(
                 cut.append((token.start, end.end, shaped[1]))
                 ptx = None
             if ptx is not None and HOPPERS.match(name):
-                raise refused(
-                    source,
-                    ptx.start,
-                    f"{name} is for cards of Hopper's, and the emulator does not run it",
-                    "threads can store what a tile has, too",
-                )
+                fault = f"{name} is for cards of Hopper's, and the emulator does not run it"
+                raise refused(source, ptx, fault, "threads can store what a tile has, too")
             if ptx is not None and (name not in known or any(t.text == "namespace" for t in head)):
-                raise refused(
-                    source,
-                    ptx.start,
-                    f"{name or 'it'} is written in PTX, which the emulator does not run",
-                    "write it in CUDA C++, or call a function of the prelude",
-                )
+                fault = f"{name or 'it'} is written in PTX, which the emulator does not run"
+                hint = "write it in CUDA C++, or call a function of the prelude"
+                raise refused(source, ptx, fault, hint)
             if ptx is not None:
                 cut.append((head[0].start, tokens[min(close, len(tokens) - 1)].end, ""))
             elif name in known:
@@ -221,9 +206,7 @@ def _shaped(name: str) -> tuple[str, str] | None:
     if product := MMA.fullmatch(name):
         call = f"lab_multiply({UNITS[product[1]]}, c, a, b, lab_line)"
     elif product := WGMMA.fullmatch(name):
-        ways = [
-            word for word, is_so in (("LAB_ROWS", product[4]), ("LAB_OWN", product[3])) if is_so
-        ]
+        ways = ["LAB_ROWS"] * bool(product[4]) + ["LAB_OWN"] * bool(product[3])
         shape = f"{UNITS[product[1]]}, {product[2]}, {' | '.join(ways) or 0}"
         call = f"lab_wgmma(c, (lab_address)a, b, more, {shape}, lab_line)"
     else:
@@ -287,17 +270,14 @@ def _kernels(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[ReadKern
     for k, token in enumerate(tokens):
         if token.text != MARK[dialect] or token.kind != "name":
             continue
-        opened = next(
-            (
-                i
-                for i in range(k, len(tokens))
-                if tokens[i].text == "("
-                and not tokens[i - 1].text.startswith("__")  # as __launch_bounds__(256) does
-                and tokens[i - 1].kind == "name"
-            ),
-            None,
-        )
-        if opened is None:
+        opened = k + 1
+        while opened < len(tokens) and not (
+            tokens[opened].text == "("
+            and not tokens[opened - 1].text.startswith("__")  # as __launch_bounds__(256) does
+            and tokens[opened - 1].kind == "name"
+        ):
+            opened += 1
+        if opened == len(tokens):
             continue
         close = _closing(tokens, opened)
         parts = _separated(tokens[opened + 1 : close])
@@ -338,9 +318,7 @@ def _separated(tokens: Sequence[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.text in "([{<" or token.text == "[[") - (
-            token.text in ")]}>" or token.text == "]]"
-        )
+        depth += (token.text in OPENS) - (token.text in CLOSES)
         if token.text == "," and depth == 0:
             parts.append([])
         else:
@@ -389,16 +367,13 @@ def _shared(
         for type, dims, name in declared:
             number = DYNAMIC if is_extern else SHARED + len([n for n in names if n < DYNAMIC])
             if number - SHARED == MOST_SHARED:
-                raise refused(source, token.start, "there are too many shared arrays", "use fewer")
+                raise refused(source, token, "there are too many shared arrays", "use fewer")
             names[number] = name
             if is_extern:
                 references.append(f'{type} *{name} = lab_dynamic<{type}>(0, "{name}", {line});')
                 continue
-            array_type = f"lab_same<{type}{dims}>"
-            slot = number - SHARED
-            references.append(
-                f'{array_type} &{name} = lab_shared<{array_type}>({slot}, "{name}", {line});'
-            )
+            array, slot = f"lab_same<{type}{dims}>", number - SHARED
+            references.append(f'{array} &{name} = lab_shared<{array}>({slot}, "{name}", {line});')
         if references:
             edits.append((tokens[first].start, tokens[end].end, " ".join(references)))
     return edits, names
@@ -417,7 +392,7 @@ def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tupl
     for part in parts[1:]:
         head = _declared([Token("name", type, 0), *part])
         if head is None:
-            raise refused(source, token.start, "one declaration has two types", "write two")
+            raise refused(source, token, "one declaration has two types", "write two")
         declared.append((type, head[1], part[head[0] - 1].text))
     return declared
 

@@ -276,9 +276,8 @@ class Trace:
             ]
             for row in self.traffic
         ]
-        return "\n".join(
-            [self._title, *map(str, self.findings), *self.notes, *aligned(header, rows)]
-        )
+        lines = [self._title, *map(str, self.findings), *self.notes]
+        return "\n".join([*lines, *aligned(header, rows)])
 
     @override
     def __repr__(self) -> str:
@@ -310,15 +309,9 @@ def launch_trace(
     library = launch.library
     events = _noted(runtime().events, ctypes.c_longlong(), EVENT)
     raw = _noted(runtime().findings, ctypes.c_int(), FINDING)
-    found = [
-        _finding(dict(zip(FINDING.names or (), row, strict=True)), launch, arrays)
-        for row in raw.tolist()
-    ]
-    findings = [
-        finding
-        for finding in found
-        if not _is_explained(finding, found) and not _is_agreed(finding)
-    ]
+    rows = (dict(zip(FINDING.names or (), row, strict=True)) for row in raw.tolist())
+    all_of_them = [_finding(row, launch, arrays) for row in rows]
+    left = (f for f in all_of_them if not _is_explained(f, all_of_them) and not _is_agreed(f))
     names = {region: name for region, (name, _) in enumerate(arrays)} | {**library.shared}
     known = {
         region: TracedArray(name, "global", array.dtype.itemsize, array.shape)
@@ -327,9 +320,9 @@ def launch_trace(
     for region in map(int, np.unique(events["region"])):
         if region >= SHARED:
             known[region] = TracedArray(names.get(region, "?"), "shared", _element(region))
-    rows = traffic_of(events, launch.kernel, library.source.texts, names)
+    traffic = traffic_of(events, launch.kernel, library.source.texts, names)
     traced = TracedLaunch(launch.kernel, launch.blocks, launch.threads, known, library.source.texts)
-    return Trace(tuple(findings), tuple(rows), events, (shared,), notes, (traced,))
+    return Trace(tuple(left), tuple(traffic), events, (shared,), notes, (traced,))
 
 
 def unset(launch: LaunchedGrid, name: str, array: Array, byte: int, line: int) -> Finding:
@@ -431,9 +424,5 @@ def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:
 
 def _is_agreed(finding: Finding) -> bool:
     """Return whether racing threads write the same: that an index is out of range."""
-    return (
-        finding.kind == "race"
-        and finding.array == FAULT
-        and finding.is_write
-        and finding.is_other_write
-    )
+    both_write = finding.is_write and finding.is_other_write
+    return finding.kind == "race" and finding.array == FAULT and both_write

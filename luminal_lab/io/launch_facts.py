@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
-from luminal_lab.devices.gpu.compiler import GPUMaker
-from luminal_lab.devices.runtime.worklist import KernelMaker, Worklist
+from luminal_lab.devices.gpu.compiler import gpu_maker
+from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, ScheduleStep, SourceFacts
 from luminal_lab.kernels.gpu import apple, gpu_of
@@ -232,11 +232,10 @@ def _lines(
 
 def _elsewhere(launched: LaunchedCompile, dialect: Dialect) -> Mapping[int, Kernel]:
     """Return another device's kernels for the same graph, by their nodes."""
-    maker: KernelMaker
     ir = launched.compilation.ir
     if dialect == "c":
         return _kernels_of(Worklist(ir, this_machine(), {}))
-    maker = GPUMaker(gpu_of(ARCH) if dialect == "cuda" else apple(), dialect)
+    maker = gpu_maker(gpu_of(ARCH) if dialect == "cuda" else apple(), dialect)
     try:
         return _kernels_of(Worklist(ir, maker, {}))
     except LabError:

@@ -105,16 +105,8 @@ class CPU:
         beyond = any((row.share or 0) > 1 for row in timings)
         notes = [DOUBT] if rates.is_doubtful else []
         notes += [f"more than 100%: {CACHED}"] if beyond and not notes else []
-        return Column(
-            label,
-            "measured",
-            timings.device,
-            timings.date,
-            tuple(parts),
-            timings.whole,
-            tuple(notes),
-            this_cpu(rates),
-        )
+        taken = tuple(parts), timings.whole, tuple(notes), this_cpu(rates)
+        return Column(label, "measured", timings.device, timings.date, *taken)
 
 
 # -- by a model ------------------------------------------------------------------------------------
@@ -160,15 +152,9 @@ def column_of_model(
         parts.append(covering.time(use, "modelled", samples, dims, model, missing))
     launch = specification.launch
     said = f"a launch takes at least {launch.value * 1e6:g} µs ({launch.how}: {launch.source})"
-    return Column(
-        specification.name,
-        "modelled",
-        specification.name,
-        "",
-        tuple(parts),
-        notes=(*notes, said, f"ignores {', '.join(ignored)}"),
-        specification=specification,
-    )
+    told = (*notes, said, f"ignores {', '.join(ignored)}")
+    name = specification.name
+    return Column(name, "modelled", name, "", tuple(parts), (), told, specification)
 
 
 # -- on a GPU --------------------------------------------------------------------------------------

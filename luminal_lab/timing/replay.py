@@ -64,15 +64,8 @@ class Recorded:
                 samples = () if entry is None else entry.samples
                 missing = recording.why_not(key) if entry is None else ""
             parts.append(covering.time(use, "recorded", samples, dims, least, missing))
-        return Column(
-            recording.device,
-            "recorded",
-            recording.device,
-            recording.date,
-            tuple(parts),
-            notes=tuple(notes),
-            specification=limits,
-        )
+        name, taken = recording.device, (tuple(parts), (), tuple(notes), limits)
+        return Column(name, "recorded", name, recording.date, *taken)
 
     def _uses(self, subject: ComparedGraph) -> tuple[Compilation, list[KernelUse]]:
         """Return the kernels that the recorded device would run, made as they were for it."""

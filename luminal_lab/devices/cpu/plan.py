@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Mapping
 
 import numpy as np
-from typing_extensions import override
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
@@ -21,19 +20,6 @@ from luminal_lab.kernels.user.kernel import check_tasks
 MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
-
-
-class CPUPlan(RunPlan["CPUBound"]):
-    """The steps of a kind of run on the CPU, and where their values live."""
-
-    def __init__(self, work: Worklist, asked: RunRequest) -> None:
-        super().__init__(work, asked)
-        self.short: dict[tuple[str, tuple[int, ...]], bool] = {}
-        """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
-
-    @override
-    def made_for(self, dims: Mapping[str, int]) -> CPUBound:
-        return CPUBound(self, dims)
 
 
 class CPUBound(Bound):
@@ -107,6 +93,17 @@ class CPUBound(Bound):
                 self.values[slot] = arena.address + offset
             self.arena = arena
         self.run.scratch = 0 if scratch is None else scratch.address
+
+
+class CPUPlan(RunPlan[CPUBound]):
+    """The steps of a kind of run on the CPU, and where their values live."""
+
+    bound_type = CPUBound
+
+    def __init__(self, work: Worklist, asked: RunRequest) -> None:
+        super().__init__(work, asked)
+        self.short: dict[tuple[str, tuple[int, ...]], bool] = {}
+        """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:

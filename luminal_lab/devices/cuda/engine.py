@@ -102,10 +102,9 @@ class CuPyEngine(Engine):
             self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
         self.module = load_module(number, capability, arch, source)
         self.functions: dict[str, Any] = {}
-        self.products = (
-            Products(self.device, self.stream, self._named, tf32=tf32) if cublas else None
-        )
-        """What computes plain products; None: kernels do."""
+        given = self.device, self.stream, self._named
+        self.products = Products(*given, tf32=tf32, is_asked=cublas)
+        """What computes plain products."""
         self._graphs: dict[Hashable, list[_Graph]] = {}
         self._seen: dict[Hashable, tuple[PlacedLaunch, ...]] = {}
         self._ahead: DeviceMemory | None = None
@@ -182,8 +181,7 @@ class CuPyEngine(Engine):
         """Launch in order; what is launched again with the same memory is replayed."""
         if careful or key is None:
             for work in _works(launches):
-                if self.products is not None:
-                    self.products.choose(work, functools.partial(self._mine, work), self._seconds)
+                self.products.choose(work, functools.partial(self._mine, work), self._seconds)
                 self._direct(work)
                 self.wait()
             return
@@ -202,7 +200,8 @@ class CuPyEngine(Engine):
         """Yield what can be one graph, and what stands between graphs."""
 
         def can_be(work: Sequence[PlacedLaunch]) -> bool:
-            return all(not launch.phase.draws for launch in work) and not self._is_by_library(work)
+            draws = any(launch.phase.draws for launch in work)
+            return not draws and not self.products.is_by_library(work)
 
         for is_graph, group in groupby(_works(launches), can_be):
             yield is_graph, tuple(launch for work in group for launch in work)
@@ -239,11 +238,8 @@ class CuPyEngine(Engine):
             return None
         return graph
 
-    def _is_by_library(self, work: Sequence[PlacedLaunch]) -> bool:
-        return self.products is not None and self.products.is_by_library(work)
-
     def _direct(self, work: Sequence[PlacedLaunch]) -> None:
-        if self.products is not None and self.products.is_by_library(work):
+        if self.products.is_by_library(work):
             self.products.multiply(work)
             self._open.append(work[0].kernel.name)
         else:
@@ -264,14 +260,9 @@ class CuPyEngine(Engine):
                 driver = self.cupy.cuda.driver
                 most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, most, launch.phase.shared)
-        arguments = tuple(map(_passed, launch.arguments))
-        function(
-            (launch.blocks,),
-            (launch.phase.threads,),
-            arguments,
-            shared_mem=launch.phase.shared,
-            stream=self.stream,
-        )
+        sizes = (launch.blocks,), (launch.phase.threads,)
+        given, shared = tuple(map(_passed, launch.arguments)), launch.phase.shared
+        function(*sizes, given, shared_mem=shared, stream=self.stream)
 
     def wait(self) -> None:
         """Wait for all that was launched."""
@@ -333,7 +324,7 @@ class CuPyEngine(Engine):
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a plain product, and what the other candidate would take."""
-        return "" if self.products is None else self.products.chosen(kernel)
+        return self.products.chosen(kernel)
 
 
 def _passed(argument: Argument) -> np.generic | Array:

@@ -15,6 +15,7 @@ from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.devices.runtime.worklist import KernelMaker
 from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.dialect import Dialect
@@ -27,41 +28,29 @@ from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
 
 
-@dataclass(frozen=True)
-class GPUMaker:
-    """What makes kernels for a GPU."""
+def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
+    """Return what makes kernels in a GPU's language, each with the emulator and the compiler."""
 
-    gpu: GPU
-    name: str
+    def ready(kernel: Kernel) -> Kernel:
+        compiles = None if gpu.arch is None else partial(compile_kernel, arch=gpu.arch)
+        return replace(kernel, emulator=emulate_kernel, compile=compiles)
 
-    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
-        """Return a definition in the GPU's language."""
-        return self._compiling(make_gpu_kernel(definition, name, self.gpu, schedule))
+    def of_definition(definition: Definition, kernel: str, schedule: Schedule | None) -> Kernel:
+        return ready(make_gpu_kernel(definition, kernel, gpu, schedule))
 
-    def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
-        """Return an update or a scatter in the GPU's language."""
-        kernel = gpu_moving_kernel(op, types, name, self.gpu.dialect)
-        return self._compiling(replace(kernel, meaning=moving_meaning(op, types)))
+    def moving(op: Update | Scatter, types: Sequence[TensorType], kernel: str) -> Kernel:
+        moves = gpu_moving_kernel(op, types, kernel, gpu.dialect)
+        return ready(replace(moves, meaning=moving_meaning(op, types)))
 
-    def user(self, op: UserKernel, name: str) -> Kernel | None:
-        """Return what the user has written, if it is in the GPU's language."""
-        if op.dialect != self.gpu.dialect.name:
-            return None
-        return self._compiling(gpu_user_kernel(op, name))
+    def user(op: UserKernel, kernel: str) -> Kernel:
+        return ready(gpu_user_kernel(op, kernel))
 
-    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
+    def compared(kernel: Kernel, names: set[str]) -> Kernel:
         assert kernel.definition is not None, "what no definition says is as it is"
-        kernel_compared = make_gpu_kernel(
-            kernel.definition, kernel.name, self.gpu, kernel.schedule, frozenset(names)
-        )
-        return self._compiling(kernel_compared)
+        given = kernel.definition, kernel.name, gpu, kernel.schedule, frozenset(names)
+        return ready(make_gpu_kernel(*given))
 
-    def _compiling(self, kernel: Kernel) -> Kernel:
-        kernel = replace(kernel, emulator=emulate_kernel)
-        if self.gpu.arch is None:
-            return kernel
-        return replace(kernel, compile=partial(compile_kernel, arch=self.gpu.arch))
+    return KernelMaker(name, gpu.dialect.name, of_definition, moving, user, compared)
 
 
 def moving_meaning(op: Update | Scatter, types: Sequence[TensorType]) -> Meaning:
@@ -94,7 +83,7 @@ class GPUCompiler(DeviceCompiler):
         """Return a program for a GPU, which an engine runs unless the emulator does."""
         if self.emulate:
             find = partial(_emulated, gpu.dialect)
-        maker = GPUMaker(gpu, self.name)
+        maker = gpu_maker(gpu, self.name)
         return GPUProgram(ir, maker, gpu.dialect, find, **self.options(specialise))
 
 

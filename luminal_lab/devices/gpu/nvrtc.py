@@ -12,7 +12,7 @@ import functools
 import importlib
 import json
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -88,14 +88,14 @@ def compile_kernel(kernel: Kernel, arch: str) -> CompiledCUDA:
 def version() -> tuple[int, int]:
     """Return NVRTC's version, as (13, 5)."""
     major, minor = _call("nvrtcVersion")
-    return cast("int", major), cast("int", minor)
+    return major, minor
 
 
 @functools.cache
 def architectures() -> tuple[str, ...]:
     """Return the names of the architectures that NVRTC compiles for, the oldest first."""
     (numbers,) = _call("nvrtcGetSupportedArchs")
-    return tuple(f"sm_{number}" for number in cast("list[int]", numbers))
+    return tuple(f"sm_{number}" for number in numbers)
 
 
 def check_arch(arch: str) -> None:
@@ -115,7 +115,7 @@ def check_arch(arch: str) -> None:
 
 
 @functools.cache
-def _library() -> object:
+def _library() -> Any:  # noqa: ANN401  # it has no types
     """Return the module through which NVRTC is called, with NVRTC loaded."""
     try:
         module = importlib.import_module("cuda.bindings.nvrtc")
@@ -136,25 +136,19 @@ def _missing(why: str) -> DeviceError:
     )
 
 
-def _call(function: str, *given: object) -> tuple[object, ...]:
+def _call(function: str, *given: object) -> list[Any]:
     """Return what a function of NVRTC's gives; it must succeed."""
-    status, *results = _tried(function, *given)
-    if int(cast("int", status)):
-        (text,) = _tried("nvrtcGetErrorString", status)[1:]
-        said = cast("bytes", text).decode()
-        raise device_error(f"nvrtc: {function} failed: {said}", hint=WHAT_WORKS)
-    return tuple(results)
-
-
-def _tried(function: str, *given: object) -> tuple[object, ...]:
-    called = cast("Callable[..., tuple[object, ...]]", getattr(_library(), function))
-    return called(*given)
+    status, *results = getattr(_library(), function)(*given)
+    if int(status):
+        _, text = _library().nvrtcGetErrorString(status)
+        raise device_error(f"nvrtc: {function} failed: {text.decode()}", hint=WHAT_WORKS)
+    return results
 
 
 def _read(text_name: str, program: object) -> bytes:
     """Return one of the texts that a program has."""
     (size,) = _call(f"nvrtcGet{text_name}Size", program)
-    data = bytes(cast("int", size))
+    data = bytes(size)
     _call(f"nvrtcGet{text_name}", program, data)
     return data
 
@@ -182,8 +176,8 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
 def _made_of(program: object, arch: str) -> int:
     """Compile a program, and return NVRTC's status."""
     options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
-    (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
-    return int(cast("int", status))
+    (status,) = _library().nvrtcCompileProgram(program, len(options), options)
+    return int(status)
 
 
 @contextmanager
@@ -222,14 +216,9 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
         elif (frame := STACK.search(line)) and stack is None:
             stack, spills = int(frame[1]), int(frame[2])
         elif used := USED.search(line):
-            resources[name] = Resources(
-                int(used[1]),
-                sum(map(int, SHARED.findall(line))),
-                spills or 0,
-                sum(map(int, CONSTANT.findall(line))),
-                stack or 0,
-                threads.get(name, 0),
-            )
+            shared, constant = (sum(map(int, kind.findall(line))) for kind in (SHARED, CONSTANT))
+            taken = int(used[1]), shared, spills or 0, constant, stack or 0
+            resources[name] = Resources(*taken, threads.get(name, 0))
     return resources
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from typing_extensions import override
 
 from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, spans_of
@@ -16,14 +15,6 @@ from luminal_lab.kernels.launch import numbers_of
 MOST_BLOCKS: Final = (1 << 31) - 1
 MOST_PLACES: Final = 4
 """For how many choices of its memory the launches of a run are remembered."""
-
-
-class GPUPlan(RunPlan["GPUBound"]):
-    """The steps of a kind of run on a GPU, and where their values live."""
-
-    @override
-    def made_for(self, dims: Mapping[str, int]) -> GPUBound:
-        return GPUBound(self, dims)
 
 
 class GPUBound(Bound):
@@ -100,3 +91,9 @@ class GPUBound(Bound):
             arguments += [Mapped(locations[launch.slots[tile.place]], tile) for tile in maps]
             placed.append(launch._replace(arguments=tuple(arguments)))
         return placed
+
+
+class GPUPlan(RunPlan[GPUBound]):
+    """The steps of a kind of run on a GPU, and where their values live."""
+
+    bound_type = GPUBound

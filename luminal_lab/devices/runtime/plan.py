@@ -6,7 +6,6 @@ For each sizes of dims that it meets there is a `Bound`, to which a device adds 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -126,8 +125,11 @@ def spans_of(launched: Iterable[bool], apart: int = -1) -> list[LaunchSpan]:
     return spans
 
 
-class RunPlan(ABC, Generic[BoundT]):
+class RunPlan(Generic[BoundT]):
     """The steps of a kind of run, and where their values live."""
+
+    bound_type: type[BoundT]
+    """What is run for some sizes of dims."""
 
     def __init__(self, work: Worklist, asked: RunRequest) -> None:
         ir, slot_of = work.ir, work.slot_of
@@ -197,15 +199,11 @@ class RunPlan(ABC, Generic[BoundT]):
                     if new_slot not in donated and slots[new_slot].bytes == slots[old_slot].bytes:
                         donated[new_slot] = old_slot
         pairs = dict.fromkeys(pair for work in self.works for pair in work.over)
-        return plan(
-            [
-                MemoryValue(slot, slots[slot].bytes, kind, None, slots[slot].name)
-                for slot, kind in sorted(kinds.items())
-            ],
-            steps,
-            donated=donated,
-            in_place=pairs,
-        )
+        values = [
+            MemoryValue(slot, slots[slot].bytes, kind, None, slots[slot].name)
+            for slot, kind in sorted(kinds.items())
+        ]
+        return plan(values, steps, donated=donated, in_place=pairs)
 
     @cached_property
     def no_return(self) -> int:
@@ -275,16 +273,12 @@ class RunPlan(ABC, Generic[BoundT]):
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return what is run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
-        return self._bound.get(key) or self._bound.keep(key, self._checked_for(dims))
-
-    def _checked_for(self, dims: Mapping[str, int]) -> BoundT:
-        if dims:
-            self.check(dims)
-        return self.made_for(dims)
-
-    @abstractmethod
-    def made_for(self, dims: Mapping[str, int]) -> BoundT:
-        """Work out what is run for some sizes of dims."""
+        bound = self._bound.get(key)
+        if bound is None:
+            if dims:
+                self.check(dims)
+            bound = self._bound.keep(key, self.bound_type(self, dims))
+        return bound
 
     def memory(self, dims: Mapping[str, int]) -> BoundPlan:
         """Return the memory plan with sizes; those who differ in other dims have the same."""

@@ -7,11 +7,11 @@ slot of its source, and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
@@ -80,53 +80,30 @@ class Unit:
     over: tuple[int, ...] = ()
 
 
-class KernelMaker(Protocol):
+@dataclass(frozen=True)
+class KernelMaker:
     """What makes the kernels of a device."""
 
-    @property
-    def name(self) -> str:
-        """What errors call the device."""
-        ...
-
-    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
-        """Return the kernel that computes a definition."""
-        ...
-
-    def moving(self, op: Moving, types: Sequence[TensorType], name: str) -> Kernel:
-        """Return the kernel of an op that no definition says."""
-        ...
-
-    def user(self, op: ops.UserKernel, name: str) -> Kernel | None:
-        """Return the kernel of a user's, if the device knows its language."""
-        ...
-
-    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
-        ...
+    name: str
+    """What errors call the device."""
+    dialect: str
+    """The language of its kernels, users' too."""
+    kernel: Callable[[Definition, str, Schedule | None], Kernel]
+    """Returns the kernel that computes a definition, by its name and its schedule."""
+    moving: Callable[[Moving, Sequence[TensorType], str], Kernel]
+    """Returns the kernel of an op that no definition says."""
+    user: Callable[[ops.UserKernel, str], Kernel]
+    compared: Callable[[Kernel, set[str]], Kernel]
+    """Returns a kernel that rounds 16-bit floats after each op in results of these names."""
 
 
-@dataclass(frozen=True)
-class CMaker:
-    """What makes kernels in C."""
+def c_maker(machine: Machine) -> KernelMaker:
+    """Return what makes kernels in C."""
 
-    machine: Machine
-    name: str = "cpu"
+    def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
+        return make_kernel(definition, name, machine, schedule)
 
-    def kernel(self, definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
-        """Return a definition in C."""
-        return make_kernel(definition, name, self.machine, schedule)
-
-    def moving(self, op: Moving, types: Sequence[TensorType], name: str) -> Kernel:
-        """Return an update or a scatter in C."""
-        return moving_kernel(op, types, name)
-
-    def user(self, op: ops.UserKernel, name: str) -> Kernel | None:
-        """Return what the user has written, if it is C."""
-        return user_kernel(op, name) if op.dialect == "c" else None
-
-    def compared(self, kernel: Kernel, names: set[str]) -> Kernel:
-        """Return a kernel that rounds 16-bit floats after each op in results of these names."""
-        return with_compared(kernel, names)
+    return KernelMaker("cpu", "c", kernel, moving_kernel, user_kernel, with_compared)
 
 
 class Worklist:
@@ -142,7 +119,7 @@ class Worklist:
         self.ir = ir
         self.schedules = schedules or {}
         """The schedules of kernels that have another than the default one, by name."""
-        self.maker: KernelMaker = CMaker(maker) if isinstance(maker, Machine) else maker
+        self.maker = c_maker(maker) if isinstance(maker, Machine) else maker
         self.sizes = sizes
         """The sizes of dims for which there are kernels beside the general ones."""
         self.dims = sorted(ir.symbols)
@@ -254,14 +231,10 @@ class Worklist:
             for local in kernel.locals
         )
         places = {name: position for position, name in enumerate(self.dims)}
-        use = Use(
-            kernel,
-            (*reads, *own, *makes),
-            tuple(places[name] for name in kernel.dims),
-            len(makes),
-            tuple(str(type) for type in node.types),
+        dims = tuple(places[name] for name in kernel.dims)
+        return own, Use(
+            kernel, (*reads, *own, *makes), dims, len(makes), tuple(map(str, node.types))
         )
-        return own, use
 
     def _slot(self, name: str, type: TensorType) -> int:
         return self._new(Slot(name, type, size_of(type.shape) * type.dtype.itemsize))
@@ -284,12 +257,11 @@ class Worklist:
                 self._units[op.body] = self._of_body(op.body)
             return self._units[op.body]
         if isinstance(op, ops.UserKernel):
+            if op.dialect != self.maker.dialect:  # computed by what it means
+                return Unit(None)
             if op not in self._by_text:
                 name = self._name(op.body.name)
-                kernel = self.maker.user(op, name)
-                if kernel is None:  # in another language: computed here by what it means
-                    return Unit(None)
-                self._by_text[op] = self.kernels[name] = kernel
+                self._by_text[op] = self.kernels[name] = self.maker.user(op, name)
             return Unit(self._by_text[op])
         if isinstance(op, (ops.Update, ops.Scatter)):
             types = tuple(self.ir[id].type for id in node.sources)

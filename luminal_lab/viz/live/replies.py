@@ -17,7 +17,7 @@ from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.interpret import interpret
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import user_kernels
-from luminal_lab.devices.gpu.compiler import GPUMaker
+from luminal_lab.devices.gpu.compiler import gpu_maker
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import (
     ArgumentError,
@@ -239,7 +239,7 @@ def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
     kernel = launched.kernels[number]
     if kernel.dialect == "cuda":
         return kernel
-    work = Worklist(compilation.ir, GPUMaker(gpu_of(ARCH), "cuda"), {})
+    work = Worklist(compilation.ir, gpu_maker(gpu_of(ARCH), "cuda"), {})
     node = launched.uses[kernel.name][0]
     for work_item in work.works:
         if work_item.node.id == node and work_item.use is not None:

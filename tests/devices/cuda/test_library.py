@@ -7,7 +7,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import ints
-from luminal_lab.devices.cuda.product import GemmOperand, product_of
+from luminal_lab.devices.cuda.library import GemmOperand, product_of
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 
