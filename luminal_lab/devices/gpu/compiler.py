@@ -22,7 +22,7 @@ from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
+from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
 
@@ -40,7 +40,7 @@ class GPUMaker:
 
     def moving(self, op: Update | Scatter, types: Sequence[TensorType], name: str) -> Kernel:
         """Return an update or a scatter in the GPU's language."""
-        kernel = gpu_moving_kernel(op, types, name, self.gpu.dialect)
+        kernel = moving_kernel(op, types, name, self.gpu.dialect)
         return self._compiling(replace(kernel, meaning=moving_meaning(op, types)))
 
     def user(self, op: UserKernel, name: str) -> Kernel | None:
