@@ -23,11 +23,7 @@ static inline float lab_exp_f32(float x) {
 
 /* e^f - 1 for |f| <= ln(2)/2. */
 static inline float lab_exp_rest_f32(float f) {
-    float p = 0x1.6d11fep-10f;
-    p = lab_fma_f32(p, f, 0x1.120c62p-7f);
-    p = lab_fma_f32(p, f, 0x1.555518p-5f);
-    p = lab_fma_f32(p, f, 0x1.5554dcp-3f);
-    p = lab_fma_f32(p, f, 0.5f);
+    float p = $POLYNOMIAL(f, 0x1.6d11fep-10f, 0x1.120c62p-7f, 0x1.555518p-5f, 0x1.5554dcp-3f, 0.5f);
     return lab_fma_f32(p * f, f, f);
 }
 
@@ -83,13 +79,8 @@ static inline float lab_exp2_falling_f32(float x) {
     float y = x < -160.0f ? -160.0f : x;
     float shifted = y + 0x1.8p23f;
     float f = y - (shifted - 0x1.8p23f);
-    float p = 0x1.448f42p-13f;
-    p = lab_fma_f32(p, f, 0x1.5f4774p-10f);
-    p = lab_fma_f32(p, f, 0x1.3b29aap-7f);
-    p = lab_fma_f32(p, f, 0x1.c6aed0p-5f);
-    p = lab_fma_f32(p, f, 0x1.ebfbe0p-3f);
-    p = lab_fma_f32(p, f, 0x1.62e430p-1f);
-    p = lab_fma_f32(p, f, 1.0f);
+    float p = $POLYNOMIAL(f, 0x1.448f42p-13f, 0x1.5f4774p-10f, 0x1.3b29aap-7f, 0x1.c6aed0p-5f,
+        0x1.ebfbe0p-3f, 0x1.62e430p-1f, 1.0f);
     return p * lab_from_f32((lab_bits_f32(shifted) + (127 + 64)) << 23);
 }
 
@@ -97,14 +88,8 @@ static inline float lab_exp2_falling_f32(float x) {
    are smaller by 2^64. */
 static inline float lab_gelu_f32(float x) {
     float part = 1.0f / lab_fma_f32(0x1.375a70p-2f, __builtin_fabsf(x), 1.0f);
-    float q = 0x1.2b9afep-69f;
-    q = lab_fma_f32(q, part, -0x1.3b7d76p-67f);
-    q = lab_fma_f32(q, part, 0x1.85013cp-67f);
-    q = lab_fma_f32(q, part, -0x1.511e88p-69f);
-    q = lab_fma_f32(q, part, 0x1.f5ece8p-68f);
-    q = lab_fma_f32(q, part, 0x1.a4cec0p-68f);
-    q = lab_fma_f32(q, part, 0x1.f45052p-68f);
-    q = lab_fma_f32(q, part, 0x1.f0ae3ap-68f);
+    float q = $POLYNOMIAL(part, 0x1.2b9afep-69f, -0x1.3b7d76p-67f, 0x1.85013cp-67f,
+        -0x1.511e88p-69f, 0x1.f5ece8p-68f, 0x1.a4cec0p-68f, 0x1.f45052p-68f, 0x1.f0ae3ap-68f);
     float tail = lab_exp2_falling_f32(x * x * -0x1.715476p-1f) * (q * part);
     return x * (x < 0.0f ? tail : 1.0f - tail);
 }
@@ -121,23 +106,13 @@ static inline float lab_gelu_tanh_f32(float x) {
 static inline float lab_erf_f32(float x) {
     float size = __builtin_fabsf(x);
     size = size > 4.0f ? 4.0f : size;
-    float p = -0x1.ec95c6p-15f;
-    p = lab_fma_f32(p, size, 0x1.2026a8p-11f);
-    p = lab_fma_f32(p, size, -0x1.d95ac2p-10f);
-    p = lab_fma_f32(p, size, -0x1.377aa2p-12f);
-    p = lab_fma_f32(p, size, 0x1.c8b67cp-6f);
-    p = lab_fma_f32(p, size, -0x1.2fc798p-3f);
-    p = lab_fma_f32(p, size, -0x1.d63e38p-1f);
-    p = lab_fma_f32(p, size, -0x1.a0be84p+0f);
+    float p = $POLYNOMIAL(size, -0x1.ec95c6p-15f, 0x1.2026a8p-11f, -0x1.d95ac2p-10f,
+        -0x1.377aa2p-12f, 0x1.c8b67cp-6f, -0x1.2fc798p-3f, -0x1.d63e38p-1f, -0x1.a0be84p+0f);
     float y = p * size;
     float shifted = y + 0x1.8p23f;
     float f = y - (shifted - 0x1.8p23f);
-    float q = 0x1.44149ap-13f;
-    q = lab_fma_f32(q, f, 0x1.5f0a1cp-10f);
-    q = lab_fma_f32(q, f, 0x1.3b2a52p-7f);
-    q = lab_fma_f32(q, f, 0x1.c6af6ap-5f);
-    q = lab_fma_f32(q, f, 0x1.ebfbe0p-3f);
-    q = lab_fma_f32(q, f, 0x1.62e430p-1f);
+    float q = $POLYNOMIAL(f, 0x1.44149ap-13f, 0x1.5f0a1cp-10f, 0x1.3b2a52p-7f, 0x1.c6af6ap-5f,
+        0x1.ebfbe0p-3f, 0x1.62e430p-1f);
     float power = lab_from_f32((lab_bits_f32(shifted) + 127) << 23);
     return __builtin_copysignf(lab_fma_f32(-power, q * f, 1.0f - power), x);
 }
@@ -184,16 +159,9 @@ static inline double lab_exp_f64(double x) {
 
 /* e^f - 1 for |f| <= ln(2)/2. */
 static inline double lab_exp_rest_f64(double f) {
-    double p = 0x1.af39789bfd689p-26;
-    p = lab_fma_f64(p, f, 0x1.28922d8c8d4fbp-22);
-    p = lab_fma_f64(p, f, 0x1.71de0d573888bp-19);
-    p = lab_fma_f64(p, f, 0x1.a019b87f7a6e9p-16);
-    p = lab_fma_f64(p, f, 0x1.a01a01a7da98dp-13);
-    p = lab_fma_f64(p, f, 0x1.6c16c178b0646p-10);
-    p = lab_fma_f64(p, f, 0x1.1111111110996p-7);
-    p = lab_fma_f64(p, f, 0x1.5555555553d05p-5);
-    p = lab_fma_f64(p, f, 0x1.5555555555556p-3);
-    p = lab_fma_f64(p, f, 0.5);
+    double p = $POLYNOMIAL(f, 0x1.af39789bfd689p-26, 0x1.28922d8c8d4fbp-22, 0x1.71de0d573888bp-19,
+        0x1.a019b87f7a6e9p-16, 0x1.a01a01a7da98dp-13, 0x1.6c16c178b0646p-10, 0x1.1111111110996p-7,
+        0x1.5555555553d05p-5, 0x1.5555555555556p-3, 0.5);
     return lab_fma_f64(p * f, f, f);
 }
 
@@ -243,30 +211,13 @@ static inline double lab_silu_f64(double x) {
 /* erfc(x) for x from 0 on, but for its factor e^(-x^2). */
 static inline double lab_erfc_rest_f64(double x) {
     double part = 1.0 / lab_fma_f64(0x1.b851eb851eb85p-2, x, 1.0);
-    double p = -0x1.70c6f3eb8986fp-8;
-    p = lab_fma_f64(p, part, 0x1.00e5b93cae6e1p-4);
-    p = lab_fma_f64(p, part, -0x1.3ef6dcaf8171ep-2);
-    p = lab_fma_f64(p, part, 0x1.c3fc9b4f1b3f4p-1);
-    p = lab_fma_f64(p, part, -0x1.75707e03936e2p+0);
-    p = lab_fma_f64(p, part, 0x1.f7423e46bc0e2p-1);
-    p = lab_fma_f64(p, part, 0x1.80a92df5b54eep+0);
-    p = lab_fma_f64(p, part, -0x1.52f5801e81ebbp+2);
-    p = lab_fma_f64(p, part, 0x1.00e52a6b59f16p+3);
-    p = lab_fma_f64(p, part, -0x1.fd7a2a812551ep+2);
-    p = lab_fma_f64(p, part, 0x1.6ef3f36c1852fp+2);
-    p = lab_fma_f64(p, part, -0x1.9aa7b9a1fd664p+1);
-    p = lab_fma_f64(p, part, 0x1.704da381113b0p+0);
-    p = lab_fma_f64(p, part, -0x1.eb560fc4470ecp-2);
-    p = lab_fma_f64(p, part, 0x1.13cd80f03de6cp-3);
-    p = lab_fma_f64(p, part, -0x1.eed8f6da7fff2p-5);
-    p = lab_fma_f64(p, part, -0x1.9ab6d4cb49a50p-6);
-    p = lab_fma_f64(p, part, -0x1.13efcc44526c6p-8);
-    p = lab_fma_f64(p, part, 0x1.9594d2724e6a2p-5);
-    p = lab_fma_f64(p, part, 0x1.d3f0f182a8cbcp-4);
-    p = lab_fma_f64(p, part, 0x1.670c4f7e39f87p-3);
-    p = lab_fma_f64(p, part, 0x1.c2ea0ea2b24d5p-3);
-    p = lab_fma_f64(p, part, 0x1.f0d9110374efbp-3);
-    p = lab_fma_f64(p, part, 0x1.f0d910f27c108p-3);
+    double p = $POLYNOMIAL(part, -0x1.70c6f3eb8986fp-8, 0x1.00e5b93cae6e1p-4, -0x1.3ef6dcaf8171ep-2,
+        0x1.c3fc9b4f1b3f4p-1, -0x1.75707e03936e2p+0, 0x1.f7423e46bc0e2p-1, 0x1.80a92df5b54eep+0,
+        -0x1.52f5801e81ebbp+2, 0x1.00e52a6b59f16p+3, -0x1.fd7a2a812551ep+2, 0x1.6ef3f36c1852fp+2,
+        -0x1.9aa7b9a1fd664p+1, 0x1.704da381113b0p+0, -0x1.eb560fc4470ecp-2, 0x1.13cd80f03de6cp-3,
+        -0x1.eed8f6da7fff2p-5, -0x1.9ab6d4cb49a50p-6, -0x1.13efcc44526c6p-8, 0x1.9594d2724e6a2p-5,
+        0x1.d3f0f182a8cbcp-4, 0x1.670c4f7e39f87p-3, 0x1.c2ea0ea2b24d5p-3, 0x1.f0d9110374efbp-3,
+        0x1.f0d910f27c108p-3);
     return p * part;
 }
 
@@ -275,18 +226,10 @@ static inline double lab_exp2_falling_f64(double x) {
     double y = x < -1100.0 ? -1100.0 : x;
     double shifted = y + 0x1.8p52;
     double f = y - (shifted - 0x1.8p52);
-    double p = 0x1.ea183da996f48p-32;
-    p = lab_fma_f64(p, f, 0x1.e61c92187c8f5p-28);
-    p = lab_fma_f64(p, f, 0x1.b524cdf4e4ad7p-24);
-    p = lab_fma_f64(p, f, 0x1.62bfc6db09fd4p-20);
-    p = lab_fma_f64(p, f, 0x1.ffcbfc7c3f8abp-17);
-    p = lab_fma_f64(p, f, 0x1.4309130f290fcp-13);
-    p = lab_fma_f64(p, f, 0x1.5d87fe78a0e53p-10);
-    p = lab_fma_f64(p, f, 0x1.3b2ab6fb9ff7bp-7);
-    p = lab_fma_f64(p, f, 0x1.c6b08d704a0d7p-5);
-    p = lab_fma_f64(p, f, 0x1.ebfbdff82c5a5p-3);
-    p = lab_fma_f64(p, f, 0x1.62e42fefa39efp-1);
-    p = lab_fma_f64(p, f, 1.0);
+    double p = $POLYNOMIAL(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28, 0x1.b524cdf4e4ad7p-24,
+        0x1.62bfc6db09fd4p-20, 0x1.ffcbfc7c3f8abp-17, 0x1.4309130f290fcp-13, 0x1.5d87fe78a0e53p-10,
+        0x1.3b2ab6fb9ff7bp-7, 0x1.c6b08d704a0d7p-5, 0x1.ebfbdff82c5a5p-3, 0x1.62e42fefa39efp-1,
+        1.0);
     return p * lab_from_f64((lab_bits_f64(shifted) + (1023 + 300)) << 52);
 }
 
@@ -309,15 +252,9 @@ static inline double lab_erf_f64(double x) {
     double z = size * size;
     double high = lab_from_f64(lab_bits_f64(size) & ~(lab_u64)0x7ffffff);
     double e = lab_exp_f64(-(high * high)) * lab_fma_f64(high - size, high + size, 1.0);
-    double near = 0x1.829db8dde30c5p-20;
-    near = lab_fma_f64(near, z, -0x1.f10678ea696dap-17);
-    near = lab_fma_f64(near, z, 0x1.f97eb9cd03dccp-14);
-    near = lab_fma_f64(near, z, -0x1.c02ce74d55e5dp-11);
-    near = lab_fma_f64(near, z, 0x1.565bca6902a35p-8);
-    near = lab_fma_f64(near, z, -0x1.b82ce308ae72ap-6);
-    near = lab_fma_f64(near, z, 0x1.ce2f21a03058ep-4);
-    near = lab_fma_f64(near, z, -0x1.812746b037913p-2);
-    near = lab_fma_f64(near, z, 0x1.20dd750429b6dp+0);
+    double near = $POLYNOMIAL(z, 0x1.829db8dde30c5p-20, -0x1.f10678ea696dap-17,
+        0x1.f97eb9cd03dccp-14, -0x1.c02ce74d55e5dp-11, 0x1.565bca6902a35p-8, -0x1.b82ce308ae72ap-6,
+        0x1.ce2f21a03058ep-4, -0x1.812746b037913p-2, 0x1.20dd750429b6dp+0);
     double y = z < 0.3 ? size * near : lab_fma_f64(-lab_erfc_rest_f64(size), e, 1.0);
     return __builtin_copysign(y, x);
 }
