@@ -56,23 +56,12 @@ static inline $TYPE lab_from_$REAL(lab_$BITS u) {
     return x;
 }
 
-static inline float lab_fma_f32(float x, float y, float z) {
+static inline $TYPE lab_fma_$REAL($TYPE x, $TYPE y, $TYPE z) {
 #if defined(__clang__)
 #pragma clang fp contract(fast)
     return x * y + z;
-#elif defined(__FP_FAST_FMAF)
-    return __builtin_fmaf(x, y, z);
-#else
-    return x * y + z;
-#endif
-}
-
-static inline double lab_fma_f64(double x, double y, double z) {
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-    return x * y + z;
-#elif defined(__FP_FAST_FMA)
-    return __builtin_fma(x, y, z);
+#elif defined(__FP_FAST_FMA$FAST)
+    return __builtin_fma$F(x, y, z);
 #else
     return x * y + z;
 #endif
@@ -80,9 +69,7 @@ static inline double lab_fma_f64(double x, double y, double z) {
 
 static inline $TYPE lab_sqrt_$REAL($TYPE x) { return __builtin_sqrt$F(x); }
 
-static inline float lab_recip_f32(float x) { return 1.0f / x; }
-
-static inline double lab_recip_f64(double x) { return 1.0 / x; }
+static inline $TYPE lab_recip_$REAL($TYPE x) { return 1.0$F / x; }
 
 /* 2^x = 2^n 2^f with n whole and |f| <= 1/2. Adding 1.5 2^23 rounds to n and leaves it in the low
    bits. 2^n is two factors, 2^h and 2^(n - h), so that results may be subnormal and are rounded
