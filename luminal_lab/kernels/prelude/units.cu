@@ -34,15 +34,6 @@ static __device__ __forceinline__ lab_u32 lab_cast_f32_tf32(float x) {
 #endif
 }
 
-// The first is the low half.
-static __device__ __forceinline__ lab_u32 lab_pack_f16(float x, float y) {
-    return lab_cast_f32_f16(x) | (lab_u32)lab_cast_f32_f16(y) << 16;
-}
-
-static __device__ __forceinline__ lab_u32 lab_pack_bf16(float x, float y) {
-    return lab_cast_f32_bf16(x) | (lab_u32)lab_cast_f32_bf16(y) << 16;
-}
-
 static __device__ __forceinline__ void lab_mma_f16(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
