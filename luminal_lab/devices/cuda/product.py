@@ -15,7 +15,8 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.definition import Apply, Definition, Fold, Read, Term
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term
 
 TYPES: Final[Mapping[DType, int]] = {
     DType.float32: 0,

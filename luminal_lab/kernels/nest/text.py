@@ -10,8 +10,8 @@ from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import nearest
-from luminal_lab.kernels.definition.definition import Buffer, axis_of
-from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.kernels.definition.terms import Read, Term, axis_of
 from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
 from luminal_lab.kernels.nest.nest import (
     Block,

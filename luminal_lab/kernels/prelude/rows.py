@@ -57,7 +57,7 @@ FMA: Final = {
 def rows() -> tuple[Row, ...]:
     """Return the rows of all dtypes."""
     return (
-        *(dict(word.split("=") for word in real.split()) for real in (FLOAT, DOUBLE)),
+        *(dict(re.findall(r"(\w+)=(\S*)", real)) for real in (FLOAT, DOUBLE)),
         *map(_integer, INTEGERS),
         *(_saturated(x, y) for x in (DType.float32, DType.float64) for y in INTEGERS),
         *(_cast(x, y) for x, y in product(DType, DType)),
