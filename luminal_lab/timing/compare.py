@@ -16,13 +16,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from typing_extensions import override
 
 from luminal_lab.display import DISPLAYS, Charted, Theme
-from luminal_lab.errors import (
-    ArgumentError,
-    GraphError,
-    RangeError,
-    nearest,
-    whole_number,
-)
+from luminal_lab.errors import ArgumentError, GraphError, RangeError, nearest, whole_number
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike

@@ -28,14 +28,7 @@ from luminal_lab.errors import (
     whole_number,
 )
 from luminal_lab.machines.load import load_text
-from luminal_lab.machines.rates import (
-    DOUBT,
-    Limit,
-    PeakRates,
-    check_rates,
-    read_json,
-    size_text,
-)
+from luminal_lab.machines.rates import DOUBT, Limit, PeakRates, check_rates, read_json, size_text
 from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
