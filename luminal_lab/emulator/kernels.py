@@ -28,8 +28,9 @@ from luminal_lab.errors import (
     nearest,
     whole_number,
 )
-from luminal_lab.kernels.definition.definition import Buffer, Definition, Lookup, Read, walk
+from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.definition.terms import Lookup, Read, walk
 from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.emulated import Emulated, EmulatedLaunch, Meaning
 from luminal_lab.kernels.kernel import Kernel

@@ -28,7 +28,8 @@ from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.views import row_major
 from luminal_lab.devices.gpu.engine import Argument, Location, PlacedLaunch
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.definition.definition import Apply, Definition, Fold, Output, Read, Term
+from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term
 from luminal_lab.kernels.kernel import Kernel
 
 OUTSIDE: Final = 5e-6

@@ -23,7 +23,7 @@ from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
-from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
+from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
 
@@ -39,7 +39,7 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
         return ready(make_gpu_kernel(definition, kernel, gpu, schedule))
 
     def moving(op: Update | Scatter, types: Sequence[TensorType], kernel: str) -> Kernel:
-        moves = gpu_moving_kernel(op, types, kernel, gpu.dialect)
+        moves = moving_kernel(op, types, kernel, gpu.dialect)
         return ready(replace(moves, meaning=moving_meaning(op, types)))
 
     def user(op: UserKernel, kernel: str) -> Kernel:

@@ -11,17 +11,9 @@ from dataclasses import replace
 from itertools import count
 
 from luminal_lab.core.dims import Dim, Symbol, substitute
-from luminal_lab.kernels.definition.definition import (
-    Buffer,
-    Definition,
-    Fold,
-    Output,
-    Term,
-    axis_of,
-    walk,
-)
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
-from luminal_lab.kernels.definition.terms import STATES
+from luminal_lab.kernels.definition.terms import STATES, Fold, Term, axis_of, walk
 
 AXES = "ijklmnopqrstuvwxyzabcdefgh"
 INPUTS, OUTPUTS, LOCALS = "ABCDEFGHIJKLMN", "OPQRSTUVWXYZ", "stuvwxyz"

@@ -6,16 +6,17 @@ from typing import TypeAlias
 from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast, Mul, Where
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.terms import (
     Apply,
-    Definition,
     Fold,
     Lookup,
     Number,
     Read,
     Term,
+    free,
+    softmaxes,
 )
-from luminal_lab.kernels.definition.terms import free, softmaxes
 
 NO_DIMS: Mapping[str, int] = {}
 COSTLY = 5

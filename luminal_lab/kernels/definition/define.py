@@ -25,22 +25,20 @@ from luminal_lab.core.printer import print_node, unique
 from luminal_lab.core.views import ComposedView, row_major
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.definition.canonical import INPUTS, LOCALS, OUTPUTS, canonical, fresh
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
+from luminal_lab.kernels.definition.inline import used
+from luminal_lab.kernels.definition.locals import kept_nodes
+from luminal_lab.kernels.definition.substitution import counted, guarded, looked_up
+from luminal_lab.kernels.definition.terms import (
     Apply,
-    Buffer,
-    Definition,
     Draw,
     Fold,
     FoldKind,
     Number,
-    Output,
     Read,
     Term,
     axis_of,
 )
-from luminal_lab.kernels.definition.inline import used
-from luminal_lab.kernels.definition.locals import kept_nodes
-from luminal_lab.kernels.definition.substitution import counted, guarded, looked_up
 from luminal_lab.passes.inlining import Inlining
 
 PASSING = (ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.StopGradient)

@@ -27,10 +27,6 @@ indices and conditions.
       s[i < n, j < t] = (sum k < 64: q[i, k] * k[j, k]) * 0.125
 """
 
-# The terms are had from here, too.
-# ruff: noqa: F401
-# pyright: reportUnusedImport=false
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,23 +38,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import TensorType, mentioned
 from luminal_lab.core.printer import as_text, dim_declaration
-from luminal_lab.kernels.definition.terms import (
-    Apply,
-    Count,
-    Draw,
-    Fold,
-    FoldKind,
-    Guarded,
-    Lookup,
-    Number,
-    Read,
-    Term,
-    axis_of,
-    free,
-    read_by,
-    walk,
-    write,
-)
+from luminal_lab.kernels.definition.terms import Term, free, write
 
 
 class Buffer(NamedTuple):

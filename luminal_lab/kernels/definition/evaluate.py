@@ -17,20 +17,20 @@ from luminal_lab.core.op import tuple_text
 from luminal_lab.core.ops import MaxReduce, SumReduce
 from luminal_lab.core.random import uniform
 from luminal_lab.errors import InputError, RangeError, nearest
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.terms import (
+    STATES,
     Apply,
     Count,
-    Definition,
     Draw,
     Fold,
+    FoldState,
     Guarded,
     Lookup,
     Number,
-    Output,
     Read,
     Term,
 )
-from luminal_lab.kernels.definition.terms import STATES, FoldState
 
 Ints = npt.NDArray[np.int64]
 NO_DIMS: Mapping[str, int] = {}

@@ -14,17 +14,9 @@ from luminal_lab.core.dims import Shape
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError, nearest
 from luminal_lab.kernels.definition.canonical import canonical, renamed
-from luminal_lab.kernels.definition.definition import (
-    Buffer,
-    Definition,
-    Lookup,
-    Output,
-    Read,
-    Term,
-    axis_of,
-    read_by,
-)
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.substitution import exchanged, looked_up, replaced
+from luminal_lab.kernels.definition.terms import Lookup, Read, Term, axis_of, read_by
 
 
 def inline(

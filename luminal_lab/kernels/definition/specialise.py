@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from luminal_lab.core.dims import Dim, substitute
 from luminal_lab.core.op import TensorType
-from luminal_lab.kernels.definition.definition import Buffer, Definition, Output, axis_of
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import axis_of
 
 
 def specialised(definition: Definition, dims: Mapping[str, int]) -> Definition:

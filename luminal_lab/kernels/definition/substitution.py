@@ -6,7 +6,7 @@ from luminal_lab.core.dims import Dim, Symbol, both, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
     Draw,

@@ -14,24 +14,24 @@ from luminal_lab.core.ops import Add, Cast, Constant, LessThan, MaxReduce, Mod, 
 from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import TYPE, TypeReader
 from luminal_lab.errors import ParseError, nearest
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
+from luminal_lab.kernels.definition.online import softmax_of
+from luminal_lab.kernels.definition.substitution import counted
+from luminal_lab.kernels.definition.terms import (
+    STATES,
     Apply,
-    Buffer,
-    Definition,
     Draw,
     Fold,
     FoldKind,
+    FoldState,
     Guarded,
     Lookup,
     Number,
-    Output,
     Read,
+    States,
     Term,
     axis_of,
 )
-from luminal_lab.kernels.definition.online import softmax_of
-from luminal_lab.kernels.definition.substitution import counted
-from luminal_lab.kernels.definition.terms import STATES, FoldState, States
 from luminal_lab.scanner import GAP, Piece
 
 T = TypeVar("T", bound=Term)

@@ -24,13 +24,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op
-from luminal_lab.core.ops import (
-    Constant,
-    Expand,
-    Input,
-    Mul,
-    Reshape,
-)
+from luminal_lab.core.ops import Constant, Expand, Input, Mul, Reshape
 from luminal_lab.core.ops.intrinsic import (
     PREFIX,
     Abs,

@@ -3,7 +3,8 @@
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.definition import Definition, Fold, Lookup, Output, Read, walk
+from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.terms import Fold, Lookup, Read, walk
 from luminal_lab.kernels.nest.nest import Nest, accesses
 
 

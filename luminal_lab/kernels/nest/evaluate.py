@@ -72,9 +72,12 @@ class _Run:
 
     def statement(self, statement: Statement) -> None:
         match statement:
-            case Loop(axis=axis, size=size, body=body):
-                for position in range(evaluate(size, self.values)):
-                    self.values[axis.name] = position
+            case Loop(axis=axis, size=size, body=body, position=position):
+                positions = range(evaluate(size, self.values))
+                if position is not None:
+                    positions = [self.checked(axis.name, int(self.term(position)), positions)]
+                for at in positions:
+                    self.values[axis.name] = at
                     self.block(body)
                 self.values.pop(axis.name, None)
             case When(holds=holds, body=body):
@@ -86,6 +89,11 @@ class _Run:
                 self.set(statement)
             case Fetch():
                 pass  # it is about time
+
+    def checked(self, name: str, at: int, positions: range) -> int:
+        if at in positions:
+            return at
+        raise RangeError(f"nest {self.nest.name}: {name} is {at}, and not in {positions}")
 
     def set(self, statement: Set) -> None:
         at = self.position(statement.name, statement.index)

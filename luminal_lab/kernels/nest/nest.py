@@ -12,6 +12,8 @@
     text  = "nest" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" { line }
     line  = kind axis "<" dim [ "of" dim ] ":" { line }     a block is indented by two more
           | "if" dim ":" { line }
+          | "at" term "as" axis "<" dim ":" { line }
+          | name "over" name                       an output and an input; the first line alone
           | "local" name ":" type "in" space
           | place ("=" | "+=" | "max=") term            a place is name "[" dim , … "]", or name
           | "fetch" place                               of an input or output
@@ -27,7 +29,9 @@ array in scratch or registers; the threads of a block see an array in shared or 
 other effect; where there is no such element, it has none at all.
 
 A loop over a block that may be short names the full size: 2 - 4*j of 4 has at most four iterations,
-and min(6, n - 6*i) has six.
+and min(6, n - 6*i) has six. `at index[i] as p < 6` runs its block once, for the p that the
+index says; an index that is no position is reported, and its block left out. An output `over` an
+input may be the same memory, and then nothing is copied from the one to the other.
 """
 
 from __future__ import annotations
@@ -71,6 +75,8 @@ class Loop:
     size: Dim
     body: Block
     kind: Kind = "for"
+    position: Term | None = None
+    """The one value that the axis has, if it is below the size; written `at` it."""
 
     @property
     def name(self) -> str:
@@ -136,6 +142,8 @@ class Nest:
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     body: Block
+    over: str = ""
+    """The input that may be the same memory as the only output; then it is not copied."""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
@@ -165,9 +173,10 @@ class Nest:
         axes: set[str] = set()
         for statement in self.statements:
             match statement:
-                case Loop(axis=axis, size=size):
+                case Loop(axis=axis, size=size, position=position):
                     axes.add(axis.name)
                     shape: Shape = (size,)
+                    dims |= free(position) if position else {}
                 case When(holds=holds):
                     shape = (holds,)
                 case Set(index=shape, term=term):
@@ -178,6 +187,11 @@ class Nest:
                     continue
             dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
         return {name: dims[name] for name in sorted(dims) if name not in axes}
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """The input and the output that may be the same memory."""
+        return (self.over, self.outputs[0].name) if self.over else ()
 
     @cached_property
     def names(self) -> set[str]:
@@ -198,7 +212,8 @@ class Nest:
     @override
     def __str__(self) -> str:
         header = header_text(f"nest {self.name}", self.dims, self.inputs, self.outputs)
-        return "\n".join([header, *self._lines(self.body, "  ")])
+        over = [f"  {self.outputs[0].name} over {self.over}"] if self.over else []
+        return "\n".join([header, *over, *self._lines(self.body, "  ")])
 
     _repr_mimebundle_ = as_text
 
@@ -219,7 +234,9 @@ class Nest:
                     most = extent_of(size, self.loops)
                     known = most is not None and axis == axis_of(axis.name, most)
                     of = "" if known or axis.high is None else f" of {axis.high + 1}"
-                    yield f"{indent}{kind} {statement.name} < {size}{of}:"
+                    position = statement.position
+                    word = f"at {self._written(position)} as" if position else kind
+                    yield f"{indent}{word} {statement.name} < {size}{of}:"
                     yield from self._lines(body, indent + "  ")
                 case When(holds=holds, body=body):
                     yield f"{indent}if {holds}:"
@@ -228,9 +245,12 @@ class Nest:
                     yield f"{indent}local {name}: {type} in {space}"
                 case Set(name=name, index=index, term=term, how=how):
                     target = f"{name}[{', '.join(map(str, index))}]" if index else name
-                    yield f"{indent}{target} {how} {write(term, self.names, names=self._scalars)}"
+                    yield f"{indent}{target} {how} {self._written(term)}"
                 case Fetch(name=name, index=index):
                     yield f"{indent}fetch {name}[{', '.join(map(str, index))}]"
+
+    def _written(self, term: Term) -> str:
+        return write(term, self.names, names=self._scalars)
 
 
 def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
@@ -253,12 +273,24 @@ def walk(block: Block) -> Iterator[Statement]:
             todo += reversed(statement.body)
 
 
+def assignments(block: Block) -> Iterator[Set]:
+    """Yield what is set in a block, in order; a loop `at` a value reads it, and sets no array."""
+    for statement in walk(block):
+        match statement:
+            case Set():
+                yield statement
+            case Loop(position=position) if position:
+                yield Set("", (), position)
+            case _:
+                pass
+
+
 def accesses(block: Block) -> Iterator[Access]:
     """Yield the reads and writes of arrays, in order."""
-    for statement in walk(block):
-        if isinstance(statement, Set):
-            for part in reads_of(statement.term):
-                yield Access(part[0], part[1], "read", statement)
+    for statement in assignments(block):
+        for name, index in reads_of(statement.term):
+            yield Access(name, index, "read", statement)
+        if statement.name:
             yield Access(statement.name, statement.index, statement.how, statement)
 
 
@@ -273,18 +305,22 @@ def reads_of(term: Term) -> Iterator[tuple[str, Shape | None]]:
 
 def terms_in(block: Block) -> Iterator[Term]:
     """Yield all terms that a block computes, and their parts."""
-    for statement in walk(block):
-        if isinstance(statement, Set):
-            yield from walk_terms(statement.term)
+    for statement in assignments(block):
+        yield from walk_terms(statement.term)
+
+
+def looks_up(block: Block) -> bool:
+    """Return whether a place in an array is a value, which may be no position."""
+    positions = (isinstance(part, Lookup) for part in terms_in(block))
+    return any(positions) or any(not one.name for one in assignments(block))
 
 
 def arrays_in(block: Block) -> set[str]:
     """Return the names of all arrays that a block reads or writes."""
     arrays: set[str] = set()
-    for statement in walk(block):
-        if isinstance(statement, Set):
-            arrays |= {statement.name, *read_by(statement.term)}
-    return arrays
+    for statement in assignments(block):
+        arrays |= {statement.name, *read_by(statement.term)}
+    return arrays - {""}
 
 
 def axes_in(block: Block) -> set[str]:
@@ -323,7 +359,10 @@ def substituted(
                     new = values[axis.name]
                     assert isinstance(new, Symbol), new
                     axis = new
-                return Loop(axis, substitute(size, values), statement.body, statement.kind)
+                position = statement.position and replaced(statement.position, values, renamed)
+                return Loop(
+                    axis, substitute(size, values), statement.body, statement.kind, position
+                )
             case When(holds=holds):
                 return When(substitute(holds, values), statement.body)
             case Local(name=name):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.terms import axis_of
@@ -19,4 +21,4 @@ def spelled(nest: Nest) -> Nest:
             axes[name] = axis_of(plain, loop.axis.high + 1)
     if not axes:
         return nest
-    return Nest(nest.name, nest.inputs, nest.outputs, substituted(nest.body, axes))
+    return replace(nest, body=substituted(nest.body, axes))

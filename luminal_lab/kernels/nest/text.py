@@ -1,6 +1,7 @@
 """Text to nest: the inverse of how a `Nest` prints, whose file shows the grammar."""
 
 import re
+from dataclasses import replace
 from typing import cast, get_args
 
 from typing_extensions import override
@@ -9,8 +10,8 @@ from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import nearest
-from luminal_lab.kernels.definition.definition import Buffer, axis_of
-from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.kernels.definition.terms import Read, Term, axis_of
 from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
 from luminal_lab.kernels.nest.nest import (
     Block,
@@ -32,6 +33,8 @@ SPACES = "memory, scratch, shared or registers"
 LOOP = rf"{WORD}(?:\.{WORD})?+"
 """A loop is called by its axis, and its level where the axis has several."""
 HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={LOOP}\s*+<)")
+AT = re.compile(r"at\b(?!\s*+(?:\[|=|\+=|max=))")
+OVER = re.compile(rf"({WORD})\s++over\s++(?={WORD})")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
 LOCAL = re.compile(rf"local\s++(?={WORD}\s*+:)")
 FETCH = re.compile(rf"fetch\s++(?={WORD})")
@@ -84,8 +87,20 @@ class NestReader(DefinitionReader):
             if piece.text in self.dims:
                 self.fail(piece, f"{piece.text!r} is the name of a dim already")
         self.used |= dict.fromkeys(self.dims, "a dim")
+        over = self.over() if self.match(OVER) else ""
         body = self.block(-1) if self.pos < len(self.text) else ()
-        return Nest(name, tuple(inputs), tuple(outputs), body)
+        return Nest(name, tuple(inputs), tuple(outputs), body, over)
+
+    def over(self) -> str:
+        """Read which input the only output may be written over."""
+        output = self.take(WORD, "an output")
+        self.take("over", "'over' and an input")
+        name = self.take(WORD, "an input")
+        if {output.text} != self.written or name.text not in self.given:
+            self.fail(output, "the only output is over an input")
+        if self.types[output.text] != self.types[name.text]:
+            self.fail(name, f"{name.text} and {output.text} have different types")
+        return name.text
 
     def array(self, name: str, type: TensorType) -> None:
         """Make an array known from here on."""
@@ -130,6 +145,10 @@ class NestReader(DefinitionReader):
         """Read one statement, with its block."""
         if match := self.take_if(HEAD):
             return self.loop(cast(Kind, match[1]), width)
+        if self.take_if(AT):
+            position = self.term()
+            self.take(r"as\b", "'as' and an axis")
+            return replace(self.loop("for", width), position=position)
         if self.take_if(IF):
             holds = self.dim(self.until_mark(":"))
             self.take(":", "':' and a block")

@@ -14,19 +14,15 @@
 //     LAB_STORE(type, array, place, v) *
 //     LAB_LOAD_SHARED, LAB_STORE_SHARED *   the same, in memory that the block shares
 //     lab_sync() *                          all threads of the block wait for each other
-//     lab_sync_warp() *                     all 32 lanes of the warp
 //     lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64
 //     lab_warp_sum_D(v, n) *                the sum over n lanes side by side, n = 2, 4, … 32
 //     lab_warp_max_D(v, n) *                the largest of n lanes, NaN if one is
 //     lab_block_sum_D(v, shared, n) *       the sum over all n threads, and
 //     lab_block_max_D(v, shared, n) *       the largest; shared: T[n / 32] that nothing else uses
-//     lab_atomic_add_D(at, v) *             adds to memory to which others add; f32 i32 (f64 i64)
-//     lab_atomic_max_D(at, v) *             likewise; i32 (i64)
 //     lab_mma_U(c, a, b) *                  c += a b on the tensor units; U in f16 bf16 tf32
 //     lab_tile_a_U(a, at, stride) *         this lane's part of a tile of a from shared memory
 //     lab_tile_b_U(b, at, rows, columns) *  and of b; elements of a row are `columns` apart
 //     lab_tile_row(e), lab_tile_column(e) * where element e of this lane's part of c lies
-//     lab_pack_f16(x, y), lab_pack_bf16 *   two floats as a word of a lane's part of a
 //     lab_cast_f32_tf32(x)                  the bits of a float rounded to 10 bits of fraction
 //     lab_copy_async_16(to, from, bytes)    16 bytes from memory to shared memory, while work goes on;
 //                                           of them `bytes` exist, and the others become 0
@@ -112,22 +108,6 @@ static __device__ __forceinline__ lab_bf16 lab_cast_f32_bf16(float x) {
 }
 
 static __device__ __forceinline__ void lab_sync() { __syncthreads(); }
-
-static __device__ __forceinline__ void lab_sync_warp() { __syncwarp(); }
-
-static __device__ __forceinline__ void lab_atomic_add_f32(float *at, float x) { atomicAdd(at, x); }
-
-static __device__ __forceinline__ void lab_atomic_add_f64(double *at, double x) { atomicAdd(at, x); }
-
-static __device__ __forceinline__ void lab_atomic_add_i32(lab_i32 *at, lab_i32 x) { atomicAdd(at, x); }
-
-static __device__ __forceinline__ void lab_atomic_add_i64(lab_i64 *at, lab_i64 x) {
-    atomicAdd((lab_u64 *)at, (lab_u64)x);
-}
-
-static __device__ __forceinline__ void lab_atomic_max_i32(lab_i32 *at, lab_i32 x) { atomicMax(at, x); }
-
-static __device__ __forceinline__ void lab_atomic_max_i64(lab_i64 *at, lab_i64 x) { atomicMax(at, x); }
 
 static __device__ __forceinline__ $TYPE lab_shuffle_xor_$NAME($TYPE x, int mask) {
     return __shfl_xor_sync(0xffffffff, x, mask);

@@ -8,7 +8,7 @@
 The first paragraph says what the file is for. Each other one defines functions, types or macros;
 a paragraph that defines nothing belongs to the next. `$INT` stands for something: its paragraph is
 written once for each row of `rows.py` that has all of its words. Compilers take `$` in names.
-`lab_polynomial_f32(x, 2.0f, 3.0f, 1.0f)` is written out as Horner's steps: (2 x + 3) x + 1.
+`float p = $POLYNOMIAL(x, 3.0f, 2.0f, 1.0f);` is 3 x^2 + 2 x + 1, a step a line, by Horner's scheme.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEFINED: Final = re.compile(
 )
 WORD: Final = re.compile(r"\$([A-Z]+)")
 POLYNOMIAL: Final = re.compile(
-    r"^( +)(\w+) (\w+) = lab_polynomial_(\w+)\((\w+), ([^;]+)\);", re.MULTILINE
+    r"^( +)(float|double) (\w+) = \$POLYNOMIAL\((\w+), ([^()]+)\);", re.MULTILINE
 )
 
 
@@ -57,16 +57,7 @@ class Paragraph:
 @cache
 def whole(file: str) -> str:
     """Return a file without the paragraph that says what it is for."""
-    text = (HERE / file).read_text("utf-8").partition("\n\n")[2].rstrip()
-    return POLYNOMIAL.sub(_horner, text)
-
-
-def _horner(match: re.Match[str]) -> str:
-    """Return the steps of a polynomial, each of which is rounded once."""
-    indent, kind, name, real, x, factors = match.groups()
-    first, *others = (factor.strip() for factor in factors.split(","))
-    steps = (f"{name} = lab_fma_{real}({name}, {x}, {factor});" for factor in others)
-    return "\n".join(f"{indent}{line}" for line in (f"{kind} {name} = {first};", *steps))
+    return (HERE / file).read_text("utf-8").partition("\n\n")[2].rstrip()
 
 
 @cache
@@ -74,7 +65,7 @@ def paragraphs(file: str) -> tuple[Paragraph, ...]:
     """Return the paragraphs of a file, as they are written there."""
     listed: list[Paragraph] = []
     text = ""
-    for part in whole(file).split("\n\n"):
+    for part in POLYNOMIAL.sub(_by_steps, whole(file)).split("\n\n"):
         text += part
         found = (name for match in DEFINED.findall(text) for name in match if name)
         names = tuple(f"{name})" if "(" in name else name for name in found)
@@ -82,6 +73,15 @@ def paragraphs(file: str) -> tuple[Paragraph, ...]:
             listed.append(Paragraph(text, names, frozenset(WORD.findall(text))))
         text = "" if names else f"{text}\n\n"
     return tuple(listed)
+
+
+def _by_steps(match: re.Match[str]) -> str:
+    """Return a polynomial as statements: each multiplies by the variable, and adds a number."""
+    indent, type, name, variable, listed = match.groups()
+    first, *numbers = (number.strip() for number in listed.split(","))
+    fma = f"lab_fma_f{32 if type == 'float' else 64}"
+    steps = (f"{name} = {fma}({name}, {variable}, {number});" for number in numbers)
+    return f"\n{indent}".join([f"{indent}{type} {name} = {first};", *steps])
 
 
 def definitions(files: Iterable[str], rows: Iterable[Mapping[str, str]]) -> dict[str, Paragraph]:

@@ -56,23 +56,12 @@ static inline $TYPE lab_from_$REAL(lab_$BITS u) {
     return x;
 }
 
-static inline float lab_fma_f32(float x, float y, float z) {
+static inline $TYPE lab_fma_$REAL($TYPE x, $TYPE y, $TYPE z) {
 #if defined(__clang__)
 #pragma clang fp contract(fast)
     return x * y + z;
-#elif defined(__FP_FAST_FMAF)
-    return __builtin_fmaf(x, y, z);
-#else
-    return x * y + z;
-#endif
-}
-
-static inline double lab_fma_f64(double x, double y, double z) {
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-    return x * y + z;
-#elif defined(__FP_FAST_FMA)
-    return __builtin_fma(x, y, z);
+#elif defined(__FP_FAST_FMA$FAST)
+    return __builtin_fma$F(x, y, z);
 #else
     return x * y + z;
 #endif
@@ -80,9 +69,7 @@ static inline double lab_fma_f64(double x, double y, double z) {
 
 static inline $TYPE lab_sqrt_$REAL($TYPE x) { return __builtin_sqrt$F(x); }
 
-static inline float lab_recip_f32(float x) { return 1.0f / x; }
-
-static inline double lab_recip_f64(double x) { return 1.0 / x; }
+static inline $TYPE lab_recip_$REAL($TYPE x) { return 1.0$F / x; }
 
 /* 2^x = 2^n 2^f with n whole and |f| <= 1/2. Adding 1.5 2^23 rounds to n and leaves it in the low
    bits. 2^n is two factors, 2^h and 2^(n - h), so that results may be subnormal and are rounded
@@ -96,8 +83,8 @@ static inline float lab_exp2_f32(float x) {
     float n = y + (0x1.8p23f + 254.0f);
     float h = lab_fma_f32(y, 0.5f, 0x1.8p23f + 127.0f);
     float f = y - (n - (0x1.8p23f + 254.0f));
-    float p = lab_polynomial_f32(f, 0x1.448f42p-13f, 0x1.5f4774p-10f, 0x1.3b29aap-7f,
-        0x1.c6aed0p-5f, 0x1.ebfbe0p-3f, 0x1.62e430p-1f, 1.0f);
+    float p = $POLYNOMIAL(f, 0x1.448f42p-13f, 0x1.5f4774p-10f, 0x1.3b29aap-7f, 0x1.c6aed0p-5f,
+        0x1.ebfbe0p-3f, 0x1.62e430p-1f, 1.0f);
     lab_u32 first = lab_bits_f32(h) << 23;
     lab_u32 second = (lab_bits_f32(n) - lab_bits_f32(h)) << 23;
     return p * lab_from_f32(first) * lab_from_f32(second);
@@ -109,25 +96,24 @@ static inline double lab_exp2_f64(double x) {
     y = y < -1076.0 ? -1076.0 : y;
     double shifted = y + 0x1.8p52;
     double f = y - (shifted - 0x1.8p52);
-    double p = lab_polynomial_f64(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28,
-        0x1.b524cdf4e4ad7p-24, 0x1.62bfc6db09fd4p-20, 0x1.ffcbfc7c3f8abp-17, 0x1.4309130f290fcp-13,
-        0x1.5d87fe78a0e53p-10, 0x1.3b2ab6fb9ff7bp-7, 0x1.c6b08d704a0d7p-5, 0x1.ebfbdff82c5a5p-3,
-        0x1.62e42fefa39efp-1, 1.0);
+    double p = $POLYNOMIAL(f, 0x1.ea183da996f48p-32, 0x1.e61c92187c8f5p-28, 0x1.b524cdf4e4ad7p-24,
+        0x1.62bfc6db09fd4p-20, 0x1.ffcbfc7c3f8abp-17, 0x1.4309130f290fcp-13, 0x1.5d87fe78a0e53p-10,
+        0x1.3b2ab6fb9ff7bp-7, 0x1.c6b08d704a0d7p-5, 0x1.ebfbdff82c5a5p-3, 0x1.62e42fefa39efp-1,
+        1.0);
     lab_u64 n = (lab_bits_f64(shifted) + 2048) & 0xffff;
     lab_u64 half = n >> 1;
     return p * lab_from_f64((half - 1) << 52) * lab_from_f64((n - half - 1) << 52);
 }
 
-/* x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log2(1 + f) is f and a small term,
-   whose polynomial begins with log2(e) - 1. */
+/* x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log2(1 + f) is f and a small term. */
 static inline float lab_log2_f32(float x) {
     lab_u32 tiny = x < 0x1p-126f; /* subnormals are scaled by 2^23 */
     lab_u32 u = lab_bits_f32(tiny ? x * 0x1p23f : x) + (0x3f800000 - 0x3f3504f3);
     lab_i32 n = (lab_i32)(u >> 23) - (tiny ? 127 + 23 : 127);
     float f = lab_from_f32((u & 0x7fffff) + 0x3f3504f3) - 1.0f;
-    float p = lab_polynomial_f32(f, -0x1.cebf70p-4f, 0x1.80abdep-3f, -0x1.866016p-3f,
-        0x1.a265dep-3f, -0x1.eac68cp-3f, 0x1.2782e6p-2f, -0x1.715a68p-2f, 0x1.ec7080p-2f,
-        -0x1.715470p-1f, 0x1.c551dap-2f);
+    float p = $POLYNOMIAL(f, -0x1.cebf70p-4f, 0x1.80abdep-3f, -0x1.866016p-3f, 0x1.a265dep-3f,
+        -0x1.eac68cp-3f, 0x1.2782e6p-2f, -0x1.715a68p-2f, 0x1.ec7080p-2f, -0x1.715470p-1f);
+    p = lab_fma_f32(p, f, 0x1.c551dap-2f); /* log2(e) - 1 */
     float y = (float)n + lab_fma_f32(f, p, f);
     y = x < __builtin_inff() ? y : x;
     return x > 0.0f ? y : x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
@@ -144,9 +130,8 @@ static inline double lab_log2_f64(double x) {
     double s = f / (2.0 + f);
     double z = s * s;
     double h = 0.5 * f * f;
-    double p = lab_polynomial_f64(z, 0x1.2f0d4edbb5a0ep-3, 0x1.39a0fb8f9f4b7p-3,
-        0x1.746645e8c3359p-3, 0x1.c71c51e953a9cp-3, 0x1.2492494215d5ap-2, 0x1.999999997fb55p-2,
-        0x1.5555555555593p-1);
+    double p = $POLYNOMIAL(z, 0x1.2f0d4edbb5a0ep-3, 0x1.39a0fb8f9f4b7p-3, 0x1.746645e8c3359p-3,
+        0x1.c71c51e953a9cp-3, 0x1.2492494215d5ap-2, 0x1.999999997fb55p-2, 0x1.5555555555593p-1);
     double small = 0x1.71547652b82fep+0 * lab_fma_f64(s, lab_fma_f64(z, p, h), -h);
     double y = n + (f + lab_fma_f64(0x1.c551d94ae0bf8p-2, f, small)); /* log2(e) - 1 */
     y = x < __builtin_inf() ? y : x;
@@ -156,11 +141,10 @@ static inline double lab_log2_f64(double x) {
 /* sin(q pi/2 + r) with the sign bit of `sign` turned, for |r| <= pi/4. */
 static inline float lab_sin_sum_f32(float r, lab_u32 q, lab_u32 sign) {
     float z = r * r;
-    float s = lab_polynomial_f32(z, 0x1.6cd840p-19f, -0x1.a00f9ep-13f, 0x1.111108p-7f,
-        -0x1.555556p-3f);
+    float s = $POLYNOMIAL(z, 0x1.6cd840p-19f, -0x1.a00f9ep-13f, 0x1.111108p-7f, -0x1.555556p-3f);
     s = lab_fma_f32(s * z, r, r);
-    float c = lab_polynomial_f32(z, -0x1.242abcp-22f, 0x1.a01120p-16f, -0x1.6c16b8p-10f,
-        0x1.555556p-5f, -0.5f, 1.0f);
+    float c = $POLYNOMIAL(z, -0x1.242abcp-22f, 0x1.a01120p-16f, -0x1.6c16b8p-10f, 0x1.555556p-5f,
+        -0.5f, 1.0f);
     sign = (sign & 0x80000000) ^ ((q & 2) << 30);
     return lab_from_f32(lab_bits_f32(q & 1 ? c : s) ^ sign);
 }
@@ -226,12 +210,11 @@ static inline float lab_sin_f32(float x) { return lab_sin_turned_f32(x, 0, lab_b
 /* sin(q pi/2 + r + tail) with the sign bit of `sign` turned, for |r| <= pi/4. */
 static inline double lab_sin_sum_f64(double r, double tail, lab_u64 q, lab_u64 sign) {
     double z = r * r;
-    double s = lab_polynomial_f64(z, 0x1.5d92fc62eea94p-33, -0x1.ae5e662a5a6cep-26,
-        0x1.71de3577a18cep-19, -0x1.a01a019c11812p-13, 0x1.111111110f87ap-7, -0x1.5555555555549p-3);
+    double s = $POLYNOMIAL(z, 0x1.5d92fc62eea94p-33, -0x1.ae5e662a5a6cep-26, 0x1.71de3577a18cep-19,
+        -0x1.a01a019c11812p-13, 0x1.111111110f87ap-7, -0x1.5555555555549p-3);
     s = r + lab_fma_f64(s * z, r, lab_fma_f64(-0.5 * z, tail, tail));
-    double c = lab_polynomial_f64(z, -0x1.8fae9fd9e4496p-37, 0x1.1ee9ebf08ee96p-29,
-        -0x1.27e4f809fd058p-22, 0x1.a01a019cb1d19p-16, -0x1.6c16c16c1517fp-10,
-        0x1.555555555554cp-5);
+    double c = $POLYNOMIAL(z, -0x1.8fae9fd9e4496p-37, 0x1.1ee9ebf08ee96p-29, -0x1.27e4f809fd058p-22,
+        0x1.a01a019cb1d19p-16, -0x1.6c16c16c1517fp-10, 0x1.555555555554cp-5);
     double most = lab_fma_f64(-0.5, z, 1.0);
     c = most + (lab_fma_f64(-0.5, z, 1.0 - most) + lab_fma_f64(c * z, z, -r * tail));
     sign = (sign & 0x8000000000000000) ^ ((q & 2) << 62);

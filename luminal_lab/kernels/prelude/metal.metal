@@ -61,26 +61,10 @@ static inline void lab_sync() {
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
 }
 
-static inline void lab_sync_warp() {
-    simdgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
-}
-
 static inline lab_i64 lab_shuffle_xor_i64(lab_i64 x, int mask) {
     const uint low = simd_shuffle_xor((uint)x, (ushort)mask);
     const uint high = simd_shuffle_xor((uint)(x >> 32), (ushort)mask);
     return (lab_i64)((lab_u64)high << 32 | low);
-}
-
-static inline void lab_atomic_add_f32(device float *at, float x) {
-    atomic_fetch_add_explicit((device atomic_float *)at, x, memory_order_relaxed);
-}
-
-static inline void lab_atomic_add_i32(device lab_i32 *at, lab_i32 x) {
-    atomic_fetch_add_explicit((device atomic_int *)at, x, memory_order_relaxed);
-}
-
-static inline void lab_atomic_max_i32(device lab_i32 *at, lab_i32 x) {
-    atomic_fetch_max_explicit((device atomic_int *)at, x, memory_order_relaxed);
 }
 
 static inline int lab_tile_row_in(uint thread_) {
@@ -114,14 +98,6 @@ static inline void lab_parts_bf16(thread lab_u32 *words, lab_bf16 x, lab_bf16 y)
 static inline void lab_parts_tf32(thread lab_u32 *words, float x, float y) {
     words[0] = as_type<uint>(x);
     words[1] = as_type<uint>(y);
-}
-
-static inline lab_u32 lab_pack_f16(float x, float y) {
-    return as_type<ushort>((half)x) | (uint)as_type<ushort>((half)y) << 16;
-}
-
-static inline lab_u32 lab_pack_bf16(float x, float y) {
-    return lab_cast_f32_bf16(x) | (lab_u32)lab_cast_f32_bf16(y) << 16;
 }
 
 #define lab_tile_row(e) lab_tile_row_in(lab_thread)

@@ -23,6 +23,14 @@ C_TYPES: Final = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
 INTEGERS: Final = [dtype for dtype in DType if dtype.kind == "int"]
 EXCHANGED: Final = (DType.float32, DType.float64, DType.int32, DType.int64)
 """The dtypes that lanes of a warp exchange."""
+FLOAT: Final = """REAL=f32 TYPE=float BITS=u32 F=f FAST=F BIAS=127 BELOW=126 FRACTION=23 DIGITS=24
+    ROUND=0x1.8p23f LOGE=0x1.715476p+0f LNHIGH=0x1.62e4p-1f LNLOW=0x1.7f7d1cp-20f FALL=64 FALLEN=112
+    RISEN=89 SUNK=30 TINY=60 FLAT=20 LATE=10 GONE=160 CUBED=0x1.a5a7d0p-4f SINGLE=0x1.26aec2p+1f"""
+DOUBLE: Final = """REAL=f64 TYPE=double BITS=u64 F= FAST= BIAS=1023 BELOW=1022 FRACTION=52 DIGITS=53
+    ROUND=0x1.8p52 LOGE=0x1.71547652b82fep+0 LNHIGH=0x1.62e42fefa38p-1 LNLOW=0x1.ef35793c7673p-45
+    FALL=300 FALLEN=800 RISEN=710 SUNK=60 TINY=100 FLAT=44 LATE=22 GONE=1100
+    CUBED=0x1.a5a7cf7572a98p-4 SINGLE=0x1.26aec21bce75ap+1"""
+"""How floats are made, the numbers of e^x = 2^n e^f, where functions level off, gelu's cubic."""
 METAL_UNITS: Final = (
     ("f16", "lab_f16", "half"),
     ("bf16", "lab_bf16", "float"),
@@ -49,14 +57,15 @@ FMA: Final = {
 def rows() -> tuple[Row, ...]:
     """Return the rows of all dtypes."""
     return (
-        {"REAL": "f32", "TYPE": "float", "BITS": "u32", "F": "f"},
-        {"REAL": "f64", "TYPE": "double", "BITS": "u64", "F": ""},
+        *(dict(re.findall(r"(\w+)=(\S*)", real)) for real in (FLOAT, DOUBLE)),
         *map(_integer, INTEGERS),
         *(_saturated(x, y) for x in (DType.float32, DType.float64) for y in INTEGERS),
         *(_cast(x, y) for x, y in product(DType, DType)),
         *(row for dtype in EXCHANGED for row in _exchanged(dtype)),
         *({"HALF": dtype.short} for dtype in DType if dtype.is_half),
         *({"UNIT": name, "STORED": type, "FACTOR": kind} for name, type, kind in METAL_UNITS),
+        {"PASSED": "bf16", "DEPTH": "16", "HALVES": "1"},
+        {"PASSED": "tf32", "DEPTH": "8", "HALVES": "0"},
         *({"MOST": d.short, "TYPE": C_TYPES[d], "LEAST": least(d)} for d in DType if not d.is_half),
     )
 

@@ -34,15 +34,6 @@ static __device__ __forceinline__ lab_u32 lab_cast_f32_tf32(float x) {
 #endif
 }
 
-// The first is the low half.
-static __device__ __forceinline__ lab_u32 lab_pack_f16(float x, float y) {
-    return lab_cast_f32_f16(x) | (lab_u32)lab_cast_f32_f16(y) << 16;
-}
-
-static __device__ __forceinline__ lab_u32 lab_pack_bf16(float x, float y) {
-    return lab_cast_f32_bf16(x) | (lab_u32)lab_cast_f32_bf16(y) << 16;
-}
-
 static __device__ __forceinline__ void lab_mma_f16(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -81,25 +72,14 @@ static __device__ __forceinline__ void lab_mma_passed(float *c, const lab_u32 *a
     }
 }
 
-static __device__ __forceinline__ void lab_mma_bf16(float *c, const lab_u32 *a, const lab_u32 *b) {
+static __device__ __forceinline__ void lab_mma_$PASSED(float *c, const lab_u32 *a, const lab_u32 *b) {
 #if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+    asm("mma.sync.aligned.m16n8k$DEPTH.row.col.f32.$PASSED.$PASSED.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    lab_mma_passed(c, a, b, 1);
-#endif
-}
-
-static __device__ __forceinline__ void lab_mma_tf32(float *c, const lab_u32 *a, const lab_u32 *b) {
-#if __CUDA_ARCH__ >= 800
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#else
-    lab_mma_passed(c, a, b, 0);
+    lab_mma_passed(c, a, b, $HALVES);
 #endif
 }
 

@@ -91,7 +91,7 @@ def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
     kinds = {*kinds}
 
     def change(one: Statement) -> Statement | Block:
-        if isinstance(one, Loop) and one.size == 1 and one.kind in kinds:
+        if isinstance(one, Loop) and one.size == 1 and one.kind in kinds and not one.position:
             return substituted(one.body, {one.name: 0})
         return one
 

@@ -31,13 +31,7 @@ from luminal_lab.kernels.nest.nest import Set
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.index import ATOM, LEAST, LESS, PRODUCT, SUM, UNARY
-from luminal_lab.kernels.render.values import (
-    c_type,
-    function_of,
-    functions_in,
-    key_word,
-    number,
-)
+from luminal_lab.kernels.render.values import c_type, function_of, functions_in, key_word, number
 
 WIDTH = 72
 """How long an expression may grow before its parts get names."""

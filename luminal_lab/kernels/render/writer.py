@@ -6,11 +6,22 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 
 from luminal_lab.core.dtypes import DType
+from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Fetch,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    Statement,
+    When,
+    arrays_in,
+)
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.exact import exact_terms
-from luminal_lab.kernels.render.index import PRODUCT
+from luminal_lab.kernels.render.index import PRODUCT, SUM
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.terms import Terms, Text
 
@@ -42,6 +53,8 @@ class Writer:
     def statement(self, one: Statement) -> None:
         """Write a statement."""
         match one:
+            case Loop(position=position) if position:
+                self.at(one, position)
             case Loop():
                 self.loop(one)
             case When(holds=holds, body=body):
@@ -53,6 +66,22 @@ class Writer:
                 self.set(one)
             case Fetch():
                 self.fetch(one)
+
+    def at(self, one: Loop, position: Term) -> None:
+        """Write what is done at a position that is a value, and note one that is none."""
+        code, name, size = self.code, c_name(one.name), self.code.index(one.size, SUM)
+        value = self.terms.text(position)
+        code.constant("lab_i64", name, value.text, value.ops)
+        with code.branch(f"{name} < 0 || {name} >= {size}"):
+            code.assign("lab_wrong", "1")
+        with code.branch(f"{name} >= 0 && {name} < {size}"):
+            self.statements(one.body)
+
+    def in_place(self, block: Block) -> None:
+        """Write the end of a function that copies what it need not where the result lies there."""
+        alike = self.nest.alike
+        if alike and arrays_in(block).issuperset(alike):
+            self.code.raw(f"if ({' == '.join(map(c_name, alike))}) return;")
 
     def counter(self, loop: Loop) -> str:
         """Return the type of a loop's index."""

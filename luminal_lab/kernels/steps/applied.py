@@ -14,13 +14,7 @@ from typing import TypeAlias, cast, overload
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import (
-    ArgumentError,
-    ParseError,
-    RangeError,
-    ScheduleError,
-    whole_number,
-)
+from luminal_lab.errors import ArgumentError, ParseError, RangeError, ScheduleError, whole_number
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step

@@ -11,13 +11,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
-from luminal_lab.kernels.definition.terms import (
-    Guarded,
-    Read,
-    Term,
-    free,
-    read_by,
-)
+from luminal_lab.kernels.definition.terms import Guarded, Read, Term, free, read_by
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,

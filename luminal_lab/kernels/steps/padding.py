@@ -11,13 +11,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, substitute, symbols
 from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
-from luminal_lab.kernels.definition.terms import (
-    Read,
-    Term,
-    free,
-    read_by,
-    walk as walk_terms,
-)
+from luminal_lab.kernels.definition.terms import Read, Term, free, read_by, walk as walk_terms
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,

@@ -356,7 +356,7 @@ def replaced_loop(nest: Nest, name: str, replacement: Statement | Block) -> Nest
 
 def with_body(nest: Nest, body: Block) -> Nest:
     """Return a nest with another body."""
-    return Nest(nest.name, nest.inputs, nest.outputs, body)
+    return replace(nest, body=body)
 
 
 def around(nest: Nest, name: str) -> list[Loop]:

@@ -108,7 +108,7 @@ def calls(text: str) -> Iterator[str]:
             elif "lab_tensor_map" in one:
                 given.append("&map")
             else:
-                far = "atomic" in name or (variable == "*from" and name != "lab_bulk_store")
+                far = variable == "*from" and name != "lab_bulk_store"
                 given.append(f"({kind} *){'memory' if far else 'shared'}")
         call = f"{name}({', '.join(given)});"
         yield call if result == "void" else f"*y++ = (double){call}"

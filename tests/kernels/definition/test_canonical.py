@@ -5,8 +5,8 @@ import pytest
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.canonical import canonical
-from luminal_lab.kernels.definition.definition import Fold, Read, axis_of
 from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import Fold, Read, axis_of
 from luminal_lab.kernels.definition.text import parse_definition
 
 

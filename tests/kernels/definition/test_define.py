@@ -14,7 +14,7 @@ from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.cost import flops
 from luminal_lab.kernels.definition.define import define
-from luminal_lab.kernels.definition.definition import Fold, Read, walk
+from luminal_lab.kernels.definition.terms import Fold, Read, walk
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.session import Graph
 from luminal_lab.tensor.lazy import Lazy

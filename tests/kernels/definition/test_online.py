@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 from luminal_lab.errors import ParseError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.cost import flops
-from luminal_lab.kernels.definition.definition import Definition, Fold, walk
+from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.online import online_softmax, scores_inlined
+from luminal_lab.kernels.definition.terms import Fold, walk
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from tests.expect import error_of

@@ -7,22 +7,20 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, LessThan, Mod, Mul, Sin, Where
 from luminal_lab.errors import ParseError
-from luminal_lab.kernels.definition.definition import (
+from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
+from luminal_lab.kernels.definition.terms import (
     Apply,
-    Buffer,
     Count,
-    Definition,
     Draw,
     Fold,
     Guarded,
     Lookup,
     Number,
-    Output,
     Read,
     Term,
     axis_of,
+    product,
 )
-from luminal_lab.kernels.definition.terms import product
 from luminal_lab.kernels.definition.text import parse_definition
 from tests.expect import error_of
 

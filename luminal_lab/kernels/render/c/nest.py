@@ -53,7 +53,7 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     accesses,
     arrays_in,
-    terms_in,
+    looks_up,
     walk,
 )
 from luminal_lab.kernels.prelude.prelude import known_in
@@ -169,11 +169,6 @@ def _is_widening(term: Term) -> TypeGuard[Apply]:
     return isinstance(term, Apply) and term.op == Cast(DType.float32)
 
 
-def looks_up(block: Block) -> bool:
-    """Return whether a place in an array is a value, which may be no position."""
-    return any(isinstance(part, Lookup) for part in terms_in(block))
-
-
 def _adds_vectors(loop: Loop) -> bool:
     """Return whether each iteration adds to the same vectors."""
     inner = [*walk(loop.body)]
@@ -201,8 +196,11 @@ class _Writer(Writer):
         for place, buffer in enumerate(buffers_of(self.nest)):
             if buffer in used:
                 const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
-                code.raw(C.buffer(c_name(buffer), C_TYPES[type], place, const))
+                alone = buffer not in self.nest.alike
+                name = c_name(buffer)
+                code.raw(C.buffer(name, C_TYPES[type], place, const, is_alone=alone))
         dims = {dim: partial("lab_dims[{}]".format, place) for place, dim in enumerate(self.dims)}
+        self.in_place(block)
         with code.constants("lab_i64", dims):
             self.body(block)
 

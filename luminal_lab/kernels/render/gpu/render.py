@@ -25,7 +25,7 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.definition.terms import Draw, Lookup, read_by
+from luminal_lab.kernels.definition.terms import Draw, read_by
 from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.nest.nest import (
@@ -37,6 +37,7 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
+    looks_up,
     terms_in,
     walk,
 )
@@ -114,9 +115,8 @@ class Blocks:
         """The bytes that the threads of a block declare that they share."""
         self.tiles_bytes = 0
         """The bytes of shared memory that a launch is asked for."""
-        terms = [*terms_in(phase.body)]
-        self.draws = any(isinstance(part, Draw) for part in terms)
-        self.faults = any(isinstance(part, Lookup) for part in terms)
+        self.draws = any(isinstance(part, Draw) for part in terms_in(phase.body))
+        self.faults = looks_up(phase.body)
         self.arrivals: Mapping[str, Arrivals] = {}
         """The loops whose copies go on while threads work."""
         if dialect.copies_ahead:
@@ -138,6 +138,7 @@ class Blocks:
         self.tiles(declared)
         inner: CBlock = []
         with code.inside(inner):
+            self.threads.in_place(body)
             if self.faults:
                 code.declare("int", "lab_wrong", "0")
             self.positions(self.phase.blocks)
@@ -173,7 +174,10 @@ class Blocks:
         set_here = {one.name for one in walk(self.phase.body) if isinstance(one, Set)}
         for place, buffer in enumerate(self.buffers):
             const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
-            given.append(dialect.buffer(c_name(buffer), C_TYPES[type], place, const))
+            alone = buffer not in self.nest.alike
+            given.append(
+                dialect.buffer(c_name(buffer), C_TYPES[type], place, const, is_alone=alone)
+            )
         numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
         given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
         if self.faults:

@@ -9,7 +9,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update
 from luminal_lab.emulator import Call, emulate
 from luminal_lab.kernels.dialect import CUDA, METAL
-from luminal_lab.kernels.render.gpu.moving import gpu_moving_kernel
+from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.render.gpu.program import gpu_source
 
 DIALECTS = [CUDA, METAL]
@@ -25,7 +25,7 @@ def run(op, arrays, dialect, dims=None, *, in_place=False):
             TensorType(t.dtype, (n if k == 0 else t.shape[0], *t.shape[1:]))
             for k, t in enumerate(types)
         ]
-    kernel = gpu_moving_kernel(op, types, "move", dialect)
+    kernel = moving_kernel(op, types, "move", dialect)
     arrays = [np.ascontiguousarray(array) for array in arrays]
     result = arrays[0].copy() if not in_place else arrays[0]
     if not in_place:
@@ -85,6 +85,6 @@ def test_an_index_out_of_range_is_reported_and_nothing_is_written_there(dialect,
 def test_its_source_says_what_it_does(golden):
     x, index = TensorType(DType.float16, (4, 6)), TensorType(DType.int64, (4, 9))
     values = TensorType(DType.float16, (4, 9))
-    kernel = gpu_moving_kernel(Scatter(1, "add"), (x, index, values), "scatter", CUDA)
+    kernel = moving_kernel(Scatter(1, "add"), (x, index, values), "scatter", CUDA)
     golden(kernel.source + "\n", "golden/cuda/scatter.cu")
     assert kernel.cost == (36, 36 * 12)
