@@ -13,6 +13,7 @@ be written only on demand:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from typing_extensions import override
@@ -126,7 +127,18 @@ def gradient(
         )
 
     def register(write: Callable[[Forward[O], Tensor], Given]) -> Callable[..., Given]:
-        RULES[name] = GradientRule(function_of(f"gradient of {name}", write), wide)
+        what = f"gradient of {name}"
+        rule = GradientRule(function_of(what, write), wide)
+        try:
+            signature(write).bind(None, None)
+        except TypeError:
+            raise DefinitionError(
+                f"{what}: its function takes {signature(write)}, and is called with the forward "
+                "node and the gradient of its result",
+                where=str(here() or "") or None,
+                hint="write def f(node, g), and node[0] for the value of its first source",
+            ) from None
+        RULES[name] = rule
         return write
 
     return register

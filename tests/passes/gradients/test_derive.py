@@ -10,7 +10,7 @@ from typing_extensions import override
 import luminal_lab as ll
 from luminal_lab.core.edit import replay
 from luminal_lab.core.op import Elementwise
-from luminal_lab.core.ops import Constant
+from luminal_lab.core.ops import Constant, Recip
 from luminal_lab.core.parse import parse
 from luminal_lab.errors import ArgumentError, DTypeError
 from luminal_lab.passes.diff import diff
@@ -497,3 +497,13 @@ def test_the_record_of_derivations_derives_nothing():
     )
     loss.backward()
     assert len(cx.gradients) == 1
+
+
+def test_a_gradient_takes_a_node_and_the_gradient_of_its_result():
+    before = RULES["recip"]
+    error = error_of(lambda: ll.gradient(Recip)(lambda op, node, g: g), ll.errors.DefinitionError)  # pyright: ignore
+    assert error.message == (
+        "gradient of recip: its function takes (op, node, g), and is called with the forward node "
+        "and the gradient of its result"
+    )
+    assert RULES["recip"] is before
