@@ -131,6 +131,8 @@ def gradient(
         rule = GradientRule(function_of(what, write), wide)
         try:
             signature(write).bind(None, None)
+        except ValueError:  # a function of C's does not say what it takes
+            pass
         except TypeError:
             raise DefinitionError(
                 f"{what}: its function takes {signature(write)}, and is called with the forward "
