@@ -212,8 +212,9 @@ class Interrupted(Explained, KeyboardInterrupt):  # not an error
 
 
 def is_circumstance(error: BaseException) -> bool:
-    """Return whether an error says nothing of what was tried: there is no memory, no room left."""
-    return isinstance(error, MemoryError) or isinstance(error.__cause__, (MemoryError, OSError))
+    """Return whether an error says nothing of what was tried: no memory, stack or room is left."""
+    full = MemoryError, RecursionError
+    return isinstance(error, full) or isinstance(error.__cause__, (*full, OSError))
 
 
 class LabWarning(UserWarning):

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from luminal_lab.core.dtypes import Array
     from luminal_lab.display import Engine, Theme
     from luminal_lab.kernels.launch import Launch
-    from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.passes.snapshot import Derivations
     from luminal_lab.tables import Table
     from luminal_lab.timing.compare import SideBySide
     from luminal_lab.timing.timings import Timings
@@ -206,7 +206,7 @@ class Graph(CompiledStore):
                 del slopes[loss]
 
     @property
-    def gradients(self) -> tuple[Snapshot, ...]:
+    def gradients(self) -> Derivations:
         """The graph before and after each call of `grad` or `backward`, with the nodes added.
 
         >>> cx = Graph()
@@ -215,9 +215,13 @@ class Graph(CompiledStore):
         >>> print(cx.gradients[0].firings[0])
         grad-loss: made %4
         """
-        from luminal_lab.passes.snapshot import Record, Snapshot  # noqa: PLC0415  # loaded when used
+        from luminal_lab.passes.snapshot import (  # noqa: PLC0415  # loaded when used
+            Derivations,
+            Record,
+            Snapshot,
+        )
 
-        return tuple(
+        return Derivations(
             Snapshot(
                 derivation.before, derivation.after, Record(derivation.name, derivation.log), number
             )

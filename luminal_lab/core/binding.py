@@ -49,9 +49,11 @@ def as_array(value: Any, what: str = "the data") -> Array:  # noqa: ANN401  # an
         held = str(array.dtype)
         if held == "object":
             held = next((_kind(x) for x in others), "numbers of more than 64 bits")
+        holds = f"a {type(value).__name__} that holds {held}, and not numbers of one of our dtypes"
         raise DTypeError(
-            f"{what}: a {type(value).__name__} that holds {held}, and not numbers of one of our "
-            "dtypes",
+            f"{what}: a {held} is neither a number nor an array"
+            if held == type(value).__name__
+            else f"{what}: {holds}",
             hint=f"the dtypes are {', '.join(DType)}",
         )
     return array

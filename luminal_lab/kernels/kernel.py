@@ -187,6 +187,11 @@ class Kernel(Displayed):
                 f"kernel {self.name}: a schedule leaves nothing open, and choices are given, too",
                 hint="give either; choices are of the default schedule",
             )
+        if choices is not None and not isinstance(choices, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
+            raise ArgumentError(
+                f"kernel {self.name}: choices is {choices!r}, which names no number",
+                hint='give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names',
+            )
         if choices is None:  # None is no schedule either, and is told so
             made = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:

@@ -138,7 +138,7 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
         try:
             instance = _instance(rule, trial)
         except Exception as error:  # also any error of a condition or a calculation
-            if is_circumstance(error) or isinstance(error, RecursionError):
+            if is_circumstance(error):
                 raise _untried(rule, error) from error
             told = error.message if isinstance(error, LabError) else repr(error)
             given = _told(trial, {name: node.type for name, node in trial.inputs.items()})

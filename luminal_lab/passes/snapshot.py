@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple, final, overload
+from typing import NamedTuple, NoReturn, final, overload
 
 from typing_extensions import override
 
 from luminal_lab.core.edit import LogEntry, Refusal, replay
 from luminal_lab.core.ir import IR, Node, NodeLike
+from luminal_lab.core.origin import here
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import DrawnGraph, Explored
+from luminal_lab.errors import ArgumentError
 from luminal_lab.passes.diff import Diff, diff
 from luminal_lab.tensor.arguments import told_object
 
@@ -298,3 +300,17 @@ class Steps(Sequence[IR]):
         for firing in self.firings:
             ir = replay(ir, firing.changes)
             yield ir
+
+
+class Derivations(tuple[Snapshot, ...]):
+    """The graph before and after each call of `grad` or `backward`."""
+
+    __slots__ = ()
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuse to derive: those who call it look for `grad`."""
+        raise ArgumentError(
+            "gradients: it has a snapshot for each derivation so far, and derives nothing itself",
+            where=str(here() or "") or None,
+            hint="ll.grad(loss, [x, y]) returns the gradients, and loss.backward() makes x.grad",
+        )

@@ -21,6 +21,7 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
+from luminal_lab.core.ops.intrinsic import FusedMul, Intrinsic
 from luminal_lab.errors import LabError
 from luminal_lab.passes.corners import corners, limits_of, neighbours
 
@@ -31,8 +32,6 @@ With None it is the dtype's tolerance of values of typical size, as sums may be 
 """
 INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 F32 = DType.float32
-PRIMITIVE = ops.Add.__module__
-"""Where the ops are that graphs are written with and that are tried alone."""
 TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
 """Lengths around those of vectors, and of the blocks that sums are cut into."""
 
@@ -231,10 +230,16 @@ def alone(op: Op) -> Iterator[Case]:
             yield one(op, *drawn, family="elementwise")
 
 
+def is_primitive(op: type[Op]) -> bool:
+    """Return whether an op of ours is elementwise, and one that graphs are written with."""
+    is_ours = op.__module__.startswith(f"{ops.__name__}.") and issubclass(op, (Unary, Binary))
+    return is_ours and not issubclass(op, (Intrinsic, FusedMul))
+
+
 def elementwise() -> Iterator[Case]:
     """Yield unary and binary ops and choice, on special values and on odd lengths."""
     for op in OPS.values():
-        if op.__module__ == PRIMITIVE and issubclass(op, (Unary, Binary)):
+        if is_primitive(op):
             yield from alone(op())
     for dtype in DType:
         yield one(ops.Contiguous(), special(dtype), family="elementwise")

@@ -212,16 +212,16 @@ def test_what_does_not_fit_is_said(data, shape, dtype, text):
     ("data", "held"),
     [
         (None, "None is neither a number nor an array"),
-        (object(), "a object that holds object"),
+        (object(), "a object is neither a number nor an array"),
         ([1, None], "a list that holds None"),
         ([1, 10**30], "a list that holds numbers of more than 64 bits"),
         (1j, "a complex that holds complex128"),
         (["a", "b"], "a list that holds <U1"),
-        ({1, 2}, "a set that holds set"),
+        ({1, 2}, "a set is neither a number nor an array"),
         (b"ab", "a bytes that holds |S2"),
         (np.zeros(2, "datetime64[s]"), "a ndarray that holds datetime64[s]"),
         (np.zeros(2, [("a", "f4")]), "a ndarray that holds [('a', '<f4')]"),
-        (N, "a Symbol that holds Symbol"),
+        (N, "a Symbol is neither a number nor an array"),
     ],
 )
 def test_what_holds_no_numbers_is_named(data, held):

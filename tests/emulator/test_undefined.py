@@ -267,6 +267,26 @@ def test_an_element_of_a_local_array_that_nothing_has_set():
     assert (found.kind, found.array, found.offset) == ("unset", "y", 12)
 
 
+MEMBERS = {
+    "a member": "struct pair { float a, b; } p; p.a = 1.0f; y[i] = p.b;",
+    "a member of a member": "struct { struct { float a, b; } q; } p; p.q.a = 1; y[i] = p.q.b;",
+    "a member behind a constructor": "struct P { float a, b; __device__ P() {} } p; y[i] = p.b;",
+    "a component": "float4 v; v.x = 1.0f; y[i] = v.w;",
+    "an element's member": "struct { float a, b; } p[2]; p[1].a = 2.0f; y[i] = p[i % 2].b;",
+    "a condition": "struct { int on; } p; y[i] = p.on ? 1.0f : 2.0f;",
+    "a pointer that is compared": "float *p; y[i] = p < y ? 1.0f : 2.0f;",
+    "a pointer that may be null": "float *p; y[i] = p ? 1.0f : 2.0f;",
+}
+
+
+@pytest.mark.parametrize("body", MEMBERS.values(), ids=MEMBERS)
+def test_a_member_or_a_pointer_that_nothing_has_set(body: str):
+    source = f'extern "C" __global__ void f(float *y) {{ const int i = threadIdx.x; {body} }}'
+    trace = emulate(source, "cuda", [Call("f", 1, 8, arrays(8))], trace=True)
+    assert trace is not None
+    assert only(trace).kind == "unset"
+
+
 def test_a_local_that_is_not_used_where_it_is_not_set_is_no_finding():
     assert traced("unset_unused", 32, *arrays(32)).findings == ()
 

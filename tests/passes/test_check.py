@@ -416,3 +416,13 @@ def test_integers_above_seven_are_tried():
     }"""
     error = error_of(lambda: compile_ir(parse(text), small, check="values"), PassError)
     assert "the rule 'small' changes what the graph computes" in error.message
+
+
+def test_no_inputs_are_left_out_because_the_stack_is_full():
+    def endless(a: Any) -> Any:
+        return endless(a) if abs(a).max(initial=0) > 100 else a
+
+    cx = ll.Graph()
+    cx.function(endless, cx.tensor((8,), name="x"), shape=(8,)).retrieve()
+    error = error_of(lambda: cx.compile("dce", check="values"), RecursionError)
+    assert "host_call" in "".join(error.__notes__)

@@ -194,7 +194,7 @@ def test_torch_tensors_are_operands(torch):
         ("3", DTypeError, "add: a str that holds <U1, and not numbers of one of our dtypes"),
         (None, DTypeError, "add: None is neither a number nor an array"),
         (1j, DTypeError, "add: a complex that holds complex128, and not numbers"),
-        (object, DTypeError, "add: a type that holds type, and not numbers"),
+        (object, DTypeError, "add: a type is neither a number nor an array"),
         ([[1], [2, 3]], LabError, "add: a list that cannot be read as one array"),
         (np.zeros(2, np.uint32), DTypeError, "dtype: 'uint32' is not a dtype that"),
         (np.zeros(3), ShapeError, "add: the shapes cannot be broadcast together: %x (2,) and %"),

@@ -528,3 +528,10 @@ def test_graphs_are_merged_and_bound():
     )
     assert not made.symbols
     assert "pad{before = [3], after = [0]} %x : f32[6]" in str(made)
+
+
+def test_a_primitive_op_of_any_file_of_ours_is_tried(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ops.Sin, "__module__", f"{ops.__name__}.waves")
+    tried = {case.op for case in cases() if case.family == "elementwise"}
+    assert {"sin", "exp2"} <= tried
+    assert not [op for op in tried if op and (op.startswith("math.") or op == "fused_mul")]

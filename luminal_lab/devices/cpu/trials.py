@@ -41,7 +41,7 @@ from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.user.kernel import own_line
+from luminal_lab.kernels.user.kernel import as_written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,11 +244,9 @@ class CPUTrial(CPURun):
 
     def _excerpt(self, node: Node | None, line: int) -> str:
         """Return a line among its neighbours: as the user wrote it, or in the program."""
-        if node is not None and isinstance(node.op, UserKernel):
-            own = own_line(node.op, self.source, line)
-            if own is not None:
-                return window(node.op.source, own)
-        return source_excerpt(self.source, line, self.program.behind)
+        op = None if node is None else node.op
+        own = as_written(op, self.source, line) if isinstance(op, UserKernel) else None
+        return window(*own) if own else source_excerpt(self.source, line, self.program.behind)
 
     def _error(self, at: int | None, event: str, line: int | None, hint: str) -> DeviceError:
         kernel: Kernel | None = None if at is None else self.plan.kernel_of(self.plan.works[at])

@@ -473,14 +473,14 @@ def _embedded(
     )
 
 
-def own_line(op: UserKernel, program: str, line: int) -> int | None:
-    """Return which line of a user's source a line of a program is; None for one around it."""
+def as_written(op: UserKernel, program: str, line: int) -> tuple[str, int] | None:
+    """Return a user's source and which line of it a program's line is; None for one around it."""
     source, lines = INCLUDE.sub("", op.source), program.split("\n")
     body = source.strip("\n").split("\n")
     before = len(source) - len(source.lstrip("\n"))
     for first in range(max(0, line - len(body)), line):
         if lines[first : first + len(body)] == body:
-            return line - first + before
+            return op.source, line - first + before
     return None
 
 

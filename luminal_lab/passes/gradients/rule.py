@@ -13,14 +13,17 @@ be written only on demand:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from inspect import signature
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Op, Scalar, TensorType
 from luminal_lab.core.ops import Mul
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DefinitionError, RangeError
+from luminal_lab.errors import DefinitionError, DTypeError, RangeError
 from luminal_lab.tensor import Tensor
 
 O_co = TypeVar("O_co", bound=Op, covariant=True)
@@ -65,6 +68,19 @@ class Forward(Generic[O_co]):
     def result(self) -> Tensor:
         """The value of the node itself."""
         return self._value(self.node.id)
+
+    @override
+    def __repr__(self) -> str:
+        return f"the forward node of {self.op.name}, whose value is node.result"
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        """Refuse to be a value: the node has one."""
+        raise DTypeError(
+            f"grad: the gradient of {self.op.name} computes with the node itself, which is no "
+            "tensor",
+            where=str(here() or "") or None,
+            hint="node.result is its value, and node[0] that of its first source",
+        )
 
     @property
     def sources(self) -> tuple[int, ...]:
@@ -111,7 +127,20 @@ def gradient(
         )
 
     def register(write: Callable[[Forward[O], Tensor], Given]) -> Callable[..., Given]:
-        RULES[name] = GradientRule(function_of(f"gradient of {name}", write), wide)
+        what = f"gradient of {name}"
+        rule = GradientRule(function_of(what, write), wide)
+        try:
+            signature(write).bind(None, None)
+        except ValueError:  # a function of C's does not say what it takes
+            pass
+        except TypeError:
+            raise DefinitionError(
+                f"{what}: its function takes {signature(write)}, and is called with the forward "
+                "node and the gradient of its result",
+                where=str(here() or "") or None,
+                hint="write def f(node, g), and node[0] for the value of its first source",
+            ) from None
+        RULES[name] = rule
         return write
 
     return register

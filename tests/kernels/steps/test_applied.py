@@ -168,6 +168,15 @@ def test_a_schedule_is_text_or_steps(kernel: Kernel) -> None:
     )
 
 
+@pytest.mark.parametrize("choices", [3, "rows", ["rows"], {"rows"}])
+def test_choices_are_a_mapping(kernel: Kernel, choices: Any) -> None:
+    error = error_of(lambda: kernel.rescheduled(choices=choices), ArgumentError)
+    assert error.message == f"kernel twice: choices is {choices!r}, which names no number"
+    assert error.hint == (
+        'give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names'
+    )
+
+
 def test_what_is_no_schedule(kernel: Kernel) -> None:
     error = error_of(lambda: kernel.rescheduled("split i by x"), ParseError)
     assert str(error) == (

@@ -10,9 +10,11 @@ from typing_extensions import override
 import luminal_lab as ll
 from luminal_lab.core.edit import replay
 from luminal_lab.core.op import Elementwise
-from luminal_lab.core.ops import Constant
+from luminal_lab.core.ops import Constant, Recip
 from luminal_lab.core.parse import parse
+from luminal_lab.errors import ArgumentError, DTypeError
 from luminal_lab.passes.diff import diff
+from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.snapshot import Record, Snapshot
 from tests.expect import error_of, state
 from tests.tensor.against import draw, same
@@ -464,3 +466,44 @@ def test_zeros_belong_to_what_they_are_for():
     zero = ll.grad(loss, other)
     assert zero.node.op == Constant(0.0, ll.DType.float32, (2,))
     assert zero.node.meta.derivation == ("grad-zero", (other.id,))
+
+
+@pytest.mark.parametrize(
+    "write", [lambda node, g: g * node, lambda node, g: node * g], ids=["behind", "before"]
+)
+def test_a_gradient_that_takes_the_node_for_its_value_is_told_its_result(write, monkeypatch):
+    monkeypatch.setitem(RULES, "recip", RULES["recip"]._replace(write=write))
+    _, x, _ = square()
+    error = error_of(lambda: x.recip().sum().backward(), DTypeError)
+    assert error.message == (
+        "grad: the gradient of recip computes with the node itself, which is no tensor"
+    )
+    assert error.hint == "node.result is its value, and node[0] that of its first source"
+
+
+def test_a_node_that_is_returned_is_told_by_its_op(monkeypatch):
+    monkeypatch.setitem(RULES, "recip", RULES["recip"]._replace(write=lambda node, g: node))
+    _, x, _ = square()
+    error = error_of(lambda: x.recip().sum().backward(), ll.errors.DefinitionError)
+    assert error.message.endswith(" is the forward node of recip, whose value is node.result")
+
+
+def test_the_record_of_derivations_derives_nothing():
+    cx, x, loss = square()
+    error = error_of(lambda: cx.gradients(loss, [x]), ArgumentError)
+    assert error.message.startswith("gradients: it has a snapshot for each derivation so far")
+    assert error.hint == (
+        "ll.grad(loss, [x, y]) returns the gradients, and loss.backward() makes x.grad"
+    )
+    loss.backward()
+    assert len(cx.gradients) == 1
+
+
+def test_a_gradient_takes_a_node_and_the_gradient_of_its_result():
+    before = RULES["recip"]
+    error = error_of(lambda: ll.gradient(Recip)(lambda op, node, g: g), ll.errors.DefinitionError)  # pyright: ignore
+    assert error.message == (
+        "gradient of recip: its function takes (op, node, g), and is called with the forward node "
+        "and the gradient of its result"
+    )
+    assert RULES["recip"] is before
