@@ -6,6 +6,7 @@ import os
 import random
 import shlex
 import signal
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -49,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:
     """Give workers their controller's seed: all have to collect the same tests."""
     node.workerinput["seed"] = node.config.option.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are cores: tests of browsers and notebooks mostly wait."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    return (cores or 1) + 1
 
 
 def pytest_report_header(config: pytest.Config) -> str:

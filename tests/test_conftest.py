@@ -1,5 +1,6 @@
 """The suite's own fixtures: what a golden test says, what blessing writes, when torch may lack."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -91,6 +92,12 @@ def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
     assert outcomes == {"passed": 6}
+
+
+def test_there_is_a_worker_more_than_cores(pytestconfig: pytest.Config):
+    if pytestconfig.pluginmanager.has_plugin("xdist"):
+        counts = pytestconfig.hook.pytest_xdist_auto_num_workers(config=pytestconfig)
+        assert 2 <= counts <= (os.cpu_count() or 1) + 1
 
 
 def test_skips_are_one_line_a_reason(suite: pytest.Pytester):

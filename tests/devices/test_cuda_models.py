@@ -114,8 +114,9 @@ def kernels(arch: str) -> list[Kernel]:
     return [*found.values()]
 
 
-# Some seconds each, for about a hundred kernels, which are compiled as one program.
-@pytest.mark.parametrize(("arch", "card"), ARCHS.items())
+# Ten seconds each, for about a hundred kernels, which are compiled as one program. What they call
+# is compiled for each card by `gpu/test_nvrtc.py`.
+@pytest.mark.share(("arch", "card"), ARCHS.items(), 1)
 def test_every_kernel_of_the_models_compiles_and_fits(arch: str, card: str) -> None:
     made = kernels(arch)
     compiled = compile_cuda(gpu_source(made), arch)

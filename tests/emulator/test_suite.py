@@ -3,6 +3,7 @@
 This is also where both compilers for GPUs are held to the conformance kit.
 """
 
+import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -83,15 +84,16 @@ def test_the_families_are_all():
     assert {name for names in FAMILIES.values() for name in names} == {c.family for c in cases()}
 
 
-# Seconds, in which the kernels of hundreds of graphs are compiled for the emulator.
-@pytest.mark.parametrize("families", FAMILIES.values(), ids=list(FAMILIES))
-@pytest.mark.parametrize("dialect", COMPILERS)
-def test_every_op_and_small_models(
-    dialect: str, families: tuple[str, ...], findings: list[Finding]
-):
-    made = ll.devices.conformance(COMPILERS[dialect](), only=families)
-    assert made.ok, str(made)
-    assert not findings, "\n".join(map(str, findings))
+# Seconds, in which the kernels of hundreds of graphs are compiled for the emulator: each family for
+# the dialect that is drawn, and for both in `make test-long`.
+@pytest.mark.sweep
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_op_and_small_models(family: str, findings: list[Finding], long: bool, seed: int):
+    dialects = list(COMPILERS)
+    for dialect in dialects if long else random.Random(f"{seed} {family}").sample(dialects, 1):
+        made = ll.devices.conformance(COMPILERS[dialect](), only=FAMILIES[family])
+        assert made.ok, str(made)
+        assert not findings, "\n".join(map(str, findings))
 
 
 @pytest.mark.parametrize("dialect", COMPILERS)
