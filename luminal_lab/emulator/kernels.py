@@ -252,16 +252,8 @@ class KernelRun:
                 continue
             given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
             given += [self.step & 0xFFFFFFFF] * phase.draws + [self.fault] * phase.faults
-            calls.append(
-                Call(
-                    phase.function,
-                    blocks,
-                    phase.threads,
-                    [*given, *(Matrix(arrays[tile.place], tile) for tile in phase.maps)],
-                    shared=phase.shared,
-                    fresh=() if calls else fresh,
-                )
-            )
+            given += [Matrix(arrays[tile.place], tile) for tile in phase.maps]
+            calls.append(Call.of(phase, blocks, given, () if calls else fresh))
             self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
         return calls
 

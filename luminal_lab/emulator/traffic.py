@@ -291,16 +291,8 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
         )
     known = trace.launches[index]
     x, y, z = known.blocks
-    number = whole_number(block)
-    if block is None:
-        number = next(
-            (
-                flat(finding.block, known.blocks)
-                for finding in trace.findings
-                if finding.kernel == known.kernel
-            ),
-            0,
-        )
+    faulty = (flat(f.block, known.blocks) for f in trace.findings if f.kernel == known.kernel)
+    number = next(faulty, 0) if block is None else whole_number(block)
     if number is None or not 0 <= number < x * y * z:
         raise ArgumentError(
             f"trace: {known.kernel} has no block {block!r}; it has {x * y * z:,}",

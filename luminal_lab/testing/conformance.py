@@ -42,17 +42,8 @@ from luminal_lab.testing.result import Conformance, Row
 BATCH = 100
 """How many cases are compiled as one graph."""
 FAMILIES = (
-    table.elementwise,
-    table.casts,
-    table.sources,
-    table.reductions,
-    table.indexing,
-    table.views,
-    table.wrong_indices,
-    written,
-    chains,
-    graphs,
-    models,
+    *(table.elementwise, table.casts, table.sources, table.reductions, table.indexing),
+    *(table.views, table.wrong_indices, written, chains, graphs, models),
 )
 
 EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}
@@ -113,14 +104,12 @@ def conformance(
     _check_words(declared)
     kit = _Kit(device, trial=trial)
     rows: dict[Case, Row] = {}
-    todo: list[Case] = []
     chosen = selected(only, ops, dtypes)
     for case in chosen:
         word = next((word for word in declared if word in case.traits), None)
         if word is not None:
             rows[case] = Row(case, "unsupported", f"{word}: {declared[word]}")
-        else:
-            todo.append(case)
+    todo = [case for case in chosen if case not in rows]
     with progress(f"conformance of {kit.name}", len(todo), "case") as kit.bar:
         for batch in _batches(todo):
             kit.bar.now(batch[0].family)
@@ -138,26 +127,24 @@ def selected(
     patterns = [only] if isinstance(only, str) else list(only)
     listed = [ops] if isinstance(ops, (str, type, Op)) else list(ops)
     names = [op if isinstance(op, str) else op.name for op in listed]
-    one = isinstance(dtypes, (str, type, np.dtype))
-    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    is_single = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if is_single else dtypes)}
     for name in names:
         if name not in OPS:
             raise ArgumentError(f"conformance: there is no op {name!r}", hint=nearest(name, OPS))
-    found = [
+    chosen = [
         case
         for case in (*cases(), *chain.from_iterable(map(_own, listed)))
         if (not names or set(case.ops or ("input",)) <= set(names))
         and (not kinds or set(case.dtypes) <= kinds)
         and (not patterns or any(p == case.family or fnmatchcase(case.name, p) for p in patterns))
     ]
-    if not found:
+    if not chosen:
         words = {case.family for case in cases()}
         hint = next((h for p in patterns if (h := nearest(p, words))), None)
-        raise ArgumentError(
-            "conformance: no case is chosen",
-            hint=hint or f"the families are {', '.join(sorted(words))}",
-        )
-    return found
+        hint = hint or f"the families are {', '.join(sorted(words))}"
+        raise ArgumentError("conformance: no case is chosen", hint=hint)
+    return chosen
 
 
 def _own(op: AnOp) -> Iterator[Case]:
@@ -215,20 +202,14 @@ class _Kit:
 
     def run(self, batch: Sequence[Case]) -> list[Results]:
         """Return what a device makes of some cases: the outputs of each run, by each way."""
-        if self.toy is not None:
-            return [
-                [self._by_toy(self.toy, case.ir, run) for run in self._runs(case)] for case in batch
-            ]
-        return self._compiled(batch)
+        toy = self.toy
+        if toy is None:
+            return self._compiled(batch)
+        return [[_by_toy(toy, case.ir, run) for run in self._runs(case)] for case in batch]
 
     def _runs(self, case: Case) -> list[CaseRun]:
         """Return the runs of a case; a toy has no later ones, whose random numbers are others."""
         return [run for run in case.runs if self.toy is None or run.step == 0]
-
-    def _by_toy(self, toy: Device, ir: IR, run: CaseRun) -> list[Array]:
-        plain = compile_ir(bound(ir, run.dims), INLINED).ir
-        given = {name: array.copy() for name, array in run.data.items()}
-        return [np.asarray(value) for value in toy.run(plain, given)]
 
     def _compiled(self, batch: Sequence[Case]) -> list[Results]:
         ir, inputs = merged([case.ir for case in batch])
@@ -244,10 +225,8 @@ class _Kit:
             known = {id: array.copy() for id, array in data.items()}
             environment = Environment(_reader(data), run.dims, run.step, FUNCTIONS)
             ids = compiled.ir.output_ids
-            if self.trial:
-                ways = compiled.tried(environment, set(ids))
-            else:
-                ways = [compiled.values(environment, set(ids), {}, None)]
+            tried = compiled.tried(environment, set(ids)) if self.trial else None
+            ways = tried or [compiled.values(environment, set(ids), {}, None)]
             for id, array in known.items():
                 if array.tobytes() != data[id].tobytes():
                     raise _Overwritten(f"the data of the input {ir[id]} was overwritten")
@@ -354,7 +333,13 @@ def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:
     licence = getattr(device, "licence", None)
     own = frozenset(around if licence is None else licence)
     inner = device.passes if isinstance(device, Pipeline) else ()
-    return own.union(*(granted(one, own) for one in inner))
+    return own.union(*(granted(part, own) for part in inner))
+
+
+def _by_toy(toy: Device, ir: IR, run: CaseRun) -> list[Array]:
+    plain = compile_ir(bound(ir, run.dims), INLINED).ir
+    given = {name: array.copy() for name, array in run.data.items()}
+    return [np.asarray(value) for value in toy.run(plain, given)]
 
 
 class _Overwritten(Exception):  # noqa: N818  # what a device did

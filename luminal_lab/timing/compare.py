@@ -25,7 +25,7 @@ from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.measure import check_turns
-from luminal_lab.timing.segments import Segment, count_text, ms, segments
+from luminal_lab.timing.segments import Segment, count_text, figures, ms, segments
 from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
 
@@ -126,7 +126,7 @@ class SideBySide(Charted):
     def _row(self, segment: Segment) -> list[str]:
         cells = [segment.name, segment.origin]
         for number, column in enumerate(self.columns):
-            cells += row_cells(segment, number, column)
+            cells += said_of(column, figures(segment, number, column.how))
         return cells
 
     def _totals(self) -> list[str]:
@@ -202,26 +202,7 @@ HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")
 def said_of(column: Column, cells: Sequence[T]) -> list[T]:
     """Return what is said of a column: a modelled time has no spread and no share."""
     left_out = (1, 4) if column.how == "modelled" else ()
-    return [cell for place, cell in enumerate(cells) if place not in left_out]
-
-
-def row_cells(segment: Segment, device: int, column: Column) -> list[str]:
-    """Return what a table says of a segment on one device."""
-    seconds, mark = segment.seconds(device), MARK[column.how]
-    share, size, flops = segment.share(device), segment.bytes(device), segment.flops(device)
-    time, spread = "no launch", ""
-    if segment.parts[device]:
-        time = "no time" if seconds is None else ms(seconds, mark)
-        spread = "" if seconds is None else f"± {ms(segment.spread(device), mark)}"
-    cells = [
-        time,
-        spread,
-        "" if size is None else size_text(size),
-        "" if flops is None else count_text(flops),
-        "" if share is None else f"{share:.0%}",
-        segment.bound(device),
-    ]
-    return said_of(column, cells)
+    return [cell for number, cell in enumerate(cells) if number not in left_out]
 
 
 def together(labelled: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

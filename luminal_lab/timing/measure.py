@@ -160,12 +160,9 @@ def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit 
     """Return the least time for some work, if it is known what it is."""
     if work.read is None or work.written is None:
         return None
+    flops, dtype = work.flops or 0, work.dtype.name.removesuffix("_")
     return rates.limit(
-        flops=work.flops or 0,
-        read=work.read,
-        written=work.written,
-        dtype=work.dtype.name.removesuffix("_"),
-        threads=threads,
+        flops=flops, read=work.read, written=work.written, dtype=dtype, threads=threads
     )
 
 

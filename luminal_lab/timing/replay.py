@@ -80,11 +80,9 @@ class Recorded:
                     hint=AGAIN.format(device="cpu"),
                 ) from error
             return fused(subject, machine)
-        device = (
-            CUDACompiler(arch=str(target.get("arch") or "sm_80"))
-            if self.recording.dialect == "cuda"
-            else MetalCompiler()
-        )
+        arch = str(target.get("arch") or "sm_80")
+        is_cuda = self.recording.dialect == "cuda"
+        device = CUDACompiler(arch=arch) if is_cuda else MetalCompiler()
         compilation = subject.compiled(device)
         launches: tuple[Launch, ...] = getattr(compilation.runner, "launches", ())
         return compilation, [KernelUse(launch.node, launch.kernel) for launch in launches]

@@ -106,39 +106,29 @@ def modelled(
         )
     check_sizes(kernel, dims)
     work = work_of_kernel(kernel, dims)
-    moved = work.bytes or 0
+    flops, moved = work.flops or 0, work.bytes or 0
     peak, ignored = _peak(kernel, work.dtype, specification)
-    compute = (work.flops or 0) / peak.flops.value
+    compute = flops / peak.flops.value
     phases = len(kernel.phases) if isinstance(kernel, Kernel) and kernel.dialect != "c" else 1
     launch = phases * specification.launch.value
     bound: Bound = "memory"
     if specification.rates is None:
-        memory, limit_figure = moved / specification.bandwidth.value, specification.bandwidth
+        memory, figure = moved / specification.bandwidth.value, specification.bandwidth
     else:
         # Measured rates know what fits into which cache.
         limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
         bound = "cache" if limit.bound == "cache" else "memory"
-        memory, limit_figure = limit.seconds, specification.bandwidth
-        compute = (work.flops or 0) / (specification.rates.gflops(peak.dtype) * 1e9)
+        memory, figure = limit.seconds, specification.bandwidth
+        compute = flops / (specification.rates.gflops(peak.dtype) * 1e9)
         ignored = [caveat for caveat in ignored if caveat != CACHES]
     seconds = max(compute, memory, launch)
     if seconds == compute:
-        bound, limit_figure = "compute", peak.flops
+        bound, figure = "compute", peak.flops
     if seconds == launch:
-        bound, limit_figure = "launch", specification.launch
-    return Modelled(
-        seconds,
-        bound,
-        "; ".join([*ignored, OVERLAP, WAITING]),
-        specification.name,
-        work.flops or 0,
-        moved,
-        compute,
-        memory,
-        launch,
-        peak.name,
-        limit_figure,
-    )
+        bound, figure = "launch", specification.launch
+    ignores, limits = "; ".join([*ignored, OVERLAP, WAITING]), (compute, memory, launch)
+    asked = specification.name, flops, moved
+    return Modelled(seconds, bound, ignores, *asked, *limits, peak.name, figure)
 
 
 def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:

@@ -7,8 +7,8 @@ with a small pool of threads. What no kernel can be (calls to the host, ops of t
 form in C) NumPy does, as in the interpreter.
 
 worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
-device does with both; plan.py, program.py and run.py add the CPU's part, and
-library.py calls C. Without a compiler there are kernels to be read.
+device does with both; plan.py, program.py and run.py add the CPU's part, and program.py calls C.
+Without a compiler there are kernels to be read.
 """
 
 from __future__ import annotations

@@ -108,13 +108,9 @@ class ManagedBlock(MemoryBlock):
 
     def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
         self.owner = owner
-        self.bytes = size
-        self.address = int(owner.ptr)
-        self.offset = 0
-        self.given = None
-        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(self.address)
+        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(int(owner.ptr))
         seen.owner = owner  # whoever has an array of it keeps the memory
-        self.raw = np.frombuffer(seen, np.uint8)
+        self.lie_in(np.frombuffer(seen, np.uint8), size)
 
 
 @functools.lru_cache(maxsize=64)

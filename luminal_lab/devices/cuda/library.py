@@ -33,12 +33,7 @@ from luminal_lab.kernels.kernel import Kernel
 
 OUTSIDE: Final = 5e-6
 """The seconds that a launch takes more outside of a graph."""
-TYPES: Final[Mapping[DType, int]] = {
-    DType.float32: 0,
-    DType.float64: 1,
-    DType.float16: 2,
-    DType.bfloat16: 14,
-}
+TYPES: Final = {DType.float32: 0, DType.float64: 1, DType.float16: 2, DType.bfloat16: 14}
 """The numbers of cudaDataType_t."""
 COMPUTE_32F, COMPUTE_32F_TF32, COMPUTE_64F = 68, 77, 70
 """Of cublasComputeType_t: how products are added up."""

@@ -107,21 +107,14 @@ def this_cpu(rates: PeakRates | None = None) -> Specification:
     by = f"peak_rates{f', with {known.by}' if known.by else ''}"
     how: HowKnown = "measured" if known.how == "measured" else "assumed"
     dtypes = dict.fromkeys(rate.dtype for rate in known.rates if rate.what == "fma")
-    machine = this_machine()
-    return Specification(
-        known.device or cpu_name(),
-        "this machine" if rates is None else "a machine",
-        "c",
-        None,
-        tuple(ComputePeak(d, Figure(known.gflops(d) * 1e9, by, how)) for d in dtypes),
-        Figure(known.gbytes() * 1e9, f"{by}: reading memory", how),
-        None,
-        Figure(known.threads, "the threads that the rates are of", how),
-        None,
-        Figure(CPU_LAUNCH, CPU_LAUNCH_SOURCE, "assumed"),
-        cache=Figure(machine.l3, "what the system says of its last cache", "stated"),
-        rates=known,
-    )
+    peaks = tuple(ComputePeak(d, Figure(known.gflops(d) * 1e9, by, how)) for d in dtypes)
+    bandwidth = Figure(known.gbytes() * 1e9, f"{by}: reading memory", how)
+    threads = Figure(known.threads, "the threads that the rates are of", how)
+    launch = Figure(CPU_LAUNCH, CPU_LAUNCH_SOURCE, "assumed")
+    cache = Figure(this_machine().l3, "what the system says of its last cache", "stated")
+    name, maker = known.device or cpu_name(), "this machine" if rates is None else "a machine"
+    figures = peaks, bandwidth, None, threads, None, launch
+    return Specification(name, maker, "c", None, *figures, cache=cache, rates=known)
 
 
 def bare_name(name: str) -> str:

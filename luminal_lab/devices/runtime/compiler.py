@@ -60,11 +60,8 @@ class DeviceCompiler(Pipeline):
 
     def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
         """Return what a program is given, whatever the device."""
-        return {
-            "reuse_outputs": self.reuse_outputs,
-            "specialise": specialise,
-            "schedules": dict(self.schedules),
-        }
+        reuse, schedules = self.reuse_outputs, dict(self.schedules)
+        return {"reuse_outputs": reuse, "specialise": specialise, "schedules": schedules}
 
     @override
     def __str__(self) -> str:
