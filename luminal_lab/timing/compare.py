@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from typing_extensions import override
 
 from luminal_lab.display import DISPLAYS, Charted, Theme
-from luminal_lab.errors import ArgumentError, GraphError, RangeError, nearest, whole_number
+from luminal_lab.errors import ArgumentError, GraphError, nearest, position, whole_number
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
@@ -55,13 +55,7 @@ class SideBySide(Charted):
     def __getitem__(self, which: int | str) -> Segment:
         """Return a segment by its place, by the value that it ends in, or by a kernel in it."""
         if not isinstance(which, str):
-            index = whole_number(which)
-            if index is None or not -len(self) <= index < len(self):
-                raise RangeError(
-                    f"compare: there is no segment {which!r}; there are {len(self)}",
-                    hint="they count from 0",
-                )
-            return self.segments[index]
+            return self.segments[position(which, len(self), "compare: there is no segment")]
         names: dict[str, Segment] = {}
         for segment in reversed(self.segments):
             parts = [part for device in segment.parts for part in device]
@@ -69,10 +63,8 @@ class SideBySide(Charted):
             names.update({key.removeprefix("%"): segment for key in reversed(keys)})
         bare = which.removeprefix("%")
         if bare not in names:
-            raise GraphError(
-                f"compare: there is no segment {which!r}",
-                hint=nearest(bare, names) or "print(…) shows them all",
-            )
+            fault = f"compare: there is no segment {which!r}"
+            raise GraphError(fault, hint=nearest(bare, names) or "print(…) shows them all")
         return names[bare]
 
     def slowest(self, device: int | str = 0) -> Self:

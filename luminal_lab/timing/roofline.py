@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, DeviceError, DimError
+from luminal_lab.errors import DeviceError, DimError, expect
 from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -94,16 +94,10 @@ def modelled(
     (0.001, 'memory')
     """
     kernel = subject.kernel if isinstance(subject, Launch) else subject
-    if not isinstance(kernel, (Kernel, Definition)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(
-            f"modelled: {subject!r} is no launch, no kernel and no definition",
-            hint="give one of cx.launches or of cx.kernels",
-        )
-    if not isinstance(specification, Specification):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(
-            f"modelled: {specification!r} is no specification of a device",
-            hint='give one, as in ll.devices.specification("h200")',
-        )
+    said = "modelled: {} is no launch, no kernel and no definition"
+    expect(kernel, Kernel | Definition, said, "give one of cx.launches or of cx.kernels")
+    hint = 'give one, as in ll.devices.specification("h200")'
+    expect(specification, Specification, "modelled: {} is no specification of a device", hint)
     check_sizes(kernel, dims)
     work = work_of_kernel(kernel, dims)
     flops, moved = work.flops or 0, work.bytes or 0
@@ -135,10 +129,8 @@ def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:
     """Raise unless every dim of a kernel has a size."""
     for name in kernel.dims:
         if name not in dims:
-            raise DimError(
-                f"modelled: the dim {name!r} of {kernel.name} has no size",
-                hint=f'give it one, as in dims={{"{name}": 128}}',
-            )
+            fault = f"modelled: the dim {name!r} of {kernel.name} has no size"
+            raise DimError(fault, hint=f'give it one, as in dims={{"{name}": 128}}')
 
 
 def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work:
@@ -162,9 +154,7 @@ def _peak(
     wanted = "float64" if dtype is DType.float64 else "float32"
     peak = specification.peak(wanted)
     if peak is None:
-        raise DeviceError(
-            f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none",
-            hint='cast("float32") what it reads, or choose another device',
-        )
+        fault = f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none"
+        raise DeviceError(fault, hint='cast("float32") what it reads, or choose another device')
     has_tensor = any(peak.is_tensor for peak in specification.peaks)
     return peak, [CACHES, TENSOR] if has_tensor else [CACHES]

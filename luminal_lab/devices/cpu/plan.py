@@ -52,8 +52,8 @@ class CPUBound(Bound):
             if kernel is not None:
                 _check_called(work.node, dims)
                 scratch = max(scratch, self.number(kernel.scratch))
-                for place, phase in enumerate(kernel.phases):
-                    counts[place] = self.number(phase.tasks)
+                for number, phase in enumerate(kernel.phases):
+                    counts[number] = self.number(phase.tasks)
                 if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
                     counts = [-count for count in counts]
             tasks += counts

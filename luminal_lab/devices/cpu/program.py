@@ -146,10 +146,8 @@ class CPUProgram(CPUSource):
         """Return how long the launches of a run take in a child process, once for each round."""
         build = self.builds
         if build is None:
-            raise DeviceError(
-                "cpu: there can be no child process here, in which kernels are timed",
-                hint="cx.time() times them in this process",
-            )
+            fault = "cpu: there can be no child process here, in which kernels are timed"
+            raise DeviceError(fault, hint="cx.time() times them in this process")
         plan = self.plan(self.ir.output_ids, (), (), environment.dims)
         given = plan, RunData(environment, {}), build, self.path, self.source
         with self._turn():

@@ -31,10 +31,8 @@ def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
-        raise device_error(
-            f"cuda: CuPy, which runs kernels, is not installed ({error})",
-            hint=f'pip install "luminal-lab[cuda]"; {STILL}',
-        ) from error
+        fault = f"cuda: CuPy, which runs kernels, is not installed ({error})"
+        raise device_error(fault, hint=f'pip install "luminal-lab[cuda]"; {STILL}') from error
 
 
 def gpu_count() -> int:

@@ -37,6 +37,8 @@ from luminal_lab.tables import Table, aligned, frame
 CPU_LAUNCH = 1e-6
 """The seconds that a launch takes at least on a CPU."""
 CPU_LAUNCH_SOURCE = "calling a function and waking a thread, in round numbers"
+SHOWN = "bandwidth, bytes/s", "memory, bytes", "cores", "shared memory of a block, bytes"
+"""The figures that a table shows beside rates, by their names."""
 THIS_CPU = ("cpu", "thiscpu")
 FORMS = frozenset(("nvidia", "apple", "geforce", "tesla", "sxm", "sxm4", "sxm5", "gpu"))
 """Words of a name that say nothing which the table does not."""
@@ -141,11 +143,7 @@ def _row(device: Specification) -> list[str]:
 
     tensor = device.peak("float16", is_tensor=True)
     cells = [device.name, rate(device.peak("float32")), rate(tensor), rate(device.peak("float64"))]
-    for label, figure in (
-        ("bandwidth, bytes/s", device.bandwidth),
-        ("memory, bytes", device.memory),
-        ("cores", device.cores),
-        ("shared, bytes", device.shared),
-    ):
+    for label in SHOWN:
+        figure = device.figures.get(label)
         cells.append("" if figure is None else f"{shown(label, figure)}{MARK[figure.how]}")
     return cells

@@ -35,10 +35,8 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     try:
         return importlib.import_module("Metal")
     except ImportError as error:
-        raise device_error(
-            f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})",
-            hint=f'pip install "luminal-lab[metal]"; {STILL}',
-        ) from error
+        fault = f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})"
+        raise device_error(fault, hint=f'pip install "luminal-lab[metal]"; {STILL}') from error
 
 
 class MetalBlock(MemoryBlock):
@@ -86,10 +84,8 @@ class MetalEngine(Engine):
         compiled = library.newFunctionWithName_(phase.function)
         state, error = self.device.newComputePipelineStateWithFunction_error_(compiled, None)
         if state is None:
-            raise device_error(
-                f"kernel {name}: Metal makes no pipeline of it: {_text(error)}",
-                hint="smaller tiles in its schedule need less shared memory",
-            )
+            fault = f"kernel {name}: Metal makes no pipeline of it: {_text(error)}"
+            raise device_error(fault, hint="smaller tiles in its schedule need less shared memory")
         most = int(state.maxTotalThreadsPerThreadgroup())
         if phase.threads > most:
             raise device_error(

@@ -226,8 +226,8 @@ class Worklist:
             self._new(Slot(f"{node.name}.{local.name}", None, local.bytes))
             for local in kernel.locals
         )
-        places = {name: position for position, name in enumerate(self.dims)}
-        dims = tuple(places[name] for name in kernel.dims)
+        order = {name: position for position, name in enumerate(self.dims)}
+        dims = tuple(order[name] for name in kernel.dims)
         return own, Use(
             kernel, (*reads, *own, *makes), dims, len(makes), tuple(map(str, node.types))
         )
