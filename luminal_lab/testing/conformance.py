@@ -215,7 +215,7 @@ class _Kit:
         ir, inputs = merged([case.ir for case in batch])
         assert self.pipeline is not None
         compiled = compile_ir(ir, self.pipeline)
-        found: list[Results] = [[] for _ in batch]
+        outcomes: list[Results] = [[] for _ in batch]
         for number, run in enumerate(batch[0].runs):
             data = {
                 id: case.runs[number].data[name].copy()
@@ -232,9 +232,9 @@ class _Kit:
                     raise _Overwritten(f"the data of the input {ir[id]} was overwritten")
             for values in ways:
                 left = iter([values[id] for id in ids])
-                for case, results in zip(batch, found, strict=True):
+                for case, results in zip(batch, outcomes, strict=True):
                     results.append([next(left) for _ in case.ir.output_ids])
-        return found
+        return outcomes
 
     # -- judging -----------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class _Kit:
         """Return for each case of a batch what became of it."""
         start = perf_counter()
         try:
-            found = self.run(batch)
+            outcomes = self.run(batch)
         except Exception as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
@@ -250,7 +250,7 @@ class _Kit:
             return {batch[0]: self._ended(batch[0], error)}
         seconds = (perf_counter() - start) / len(batch)
         rows: dict[Case, Row] = {}
-        for case, results in zip(batch, found, strict=True):
+        for case, results in zip(batch, outcomes, strict=True):
             row = self._judged(case, results, seconds)
             if row.status == "failed" and len(batch) > 1:
                 row = self.tried([case])[case]
@@ -266,8 +266,8 @@ class _Kit:
             return Row(case, "failed", text, seconds, case.op)
         runs = self._runs(case)
         ways = len(results) // len(runs)
-        for place, got in enumerate(results):
-            run = runs[place // ways]
+        for number, got in enumerate(results):
+            run = runs[number // ways]
             want = expected(case.ir, run)
             if len(got) != len(want):
                 text = f"it has {len(want)} outputs, and {len(got)} came"
@@ -305,11 +305,11 @@ class _Kit:
         got: list[Array] = []
         tried = len(nodes)
         while failing - count > 1:
-            found = self._values(ir, nodes[:tried], run)
-            if found is None:
+            values = self._values(ir, nodes[:tried], run)
+            if values is None:
                 failing = tried
             else:
-                count, got = tried, found
+                count, got = tried, values
             tried = (count + failing) // 2
         near = case.near or None
         for node, a, b in zip(nodes, expected(ir, run, nodes), got, strict=False):
@@ -322,10 +322,10 @@ class _Kit:
         """Return the values of some nodes, each an output; None if that ends in an error."""
         part = IR(ir.table, ir.input_ids, [node.id for node in nodes], name=ir.name)
         try:
-            ((found, *_),) = self.run([Case("", "", part, (run,))])
+            ((values, *_),) = self.run([Case("", "", part, (run,))])
         except Exception:
             return None
-        return found
+        return values
 
 
 def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:
@@ -381,13 +381,13 @@ def bound(ir: IR, dims: Mapping[str, int]) -> IR:
     """Return a graph with its dims replaced by numbers."""
     if not ir.symbols:
         return ir
-    made = Table()
+    bound_table = Table()
     for node in ir:
         body = node.op.body_of()
         op = node.op.bind(dims) if body is None else type(node.op)(bound(body, dims))
         types = [TensorType(t.dtype, bound_shape(str(node), t.shape, dims)) for t in node.types]
-        made.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
-    return IR(made, ir.input_ids, ir.output_ids, name=ir.name)
+        bound_table.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
+    return IR(bound_table, ir.input_ids, ir.output_ids, name=ir.name)
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -418,12 +418,12 @@ def difference(ir: IR, node: Node, run: CaseRun, want: Array, got: Array, wrong:
     if want.dtype != got.dtype or want.shape != got.shape:
         types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (got, want)]
         return f"{node} is {types[0]}, and should be {types[1]}"
-    places = np.argwhere(wrong)
-    if not len(places):
+    positions = np.argwhere(wrong)
+    if not len(positions):
         return ""
-    first = tuple(int(k) for k in places[0])
+    first = tuple(int(k) for k in positions[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
-    count = f" ({len(places)} of {want.size} are wrong)" if want.size > 1 else ""
+    count = f" ({len(positions)} of {want.size} are wrong)" if want.size > 1 else ""
     made_of = [ir[id] for id in node.sources if ir[id].name in run.data]
     told = [
         f"{source} is {run.data[source.name][first]!s}"
