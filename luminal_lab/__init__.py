@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.snapshot import Firing, Snapshot
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
-    from luminal_lab.timing.replay import Recorded
+    from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
 
@@ -194,7 +194,7 @@ LATE = {
     "Pass": "passes.base",
     "Pipeline": "passes.pipeline",
     "Quantised": "passes.quantised",
-    "Recorded": "timing.replay",
+    "Recorded": "timing.recording",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
     "Snapshot": "passes.snapshot",

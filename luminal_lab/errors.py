@@ -34,6 +34,7 @@ import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from operator import index
+from types import UnionType
 from typing import Any
 
 UNSEEN = re.compile(
@@ -243,6 +244,37 @@ def flag(what: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ArgumentError(f"{what} is {value!r}", hint="give True or False")
     return value
+
+
+def expect(value: object, kind: type | UnionType, message: str, hint: str) -> None:
+    """Raise unless an argument is of a kind; the message shows it in place of its first `{}`.
+
+    Type checkers say so sooner, but nobody runs them on notebooks.
+
+    >>> expect(3, str | None, "metal: the chip is {}", 'give its name, as in "m3-max"')
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.ArgumentError: metal: the chip is 3
+    hint: give its name, as in "m3-max"
+    """
+    if not isinstance(value, kind):
+        raise ArgumentError(message.replace("{}", repr(value), 1), hint=hint)
+
+
+def position(which: object, count: int, missing: str, hint: str = "they count from 0") -> int:
+    """Return a place among so many things, where -1 is the last one, or say that there is none.
+
+    >>> position(5, 2, "compare: there is no segment")
+    Traceback (most recent call last):
+        ...
+    luminal_lab.errors.RangeError: compare: there is no segment 5; there are 2
+    hint: they count from 0
+    """
+    place = whole_number(which)
+    if place is None or not -count <= place < count:
+        shown = repr(which) if place is None else place
+        raise RangeError(f"{missing} {shown}; there are {count}", hint=hint)
+    return place
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:

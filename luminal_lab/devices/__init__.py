@@ -55,10 +55,8 @@ def __getattr__(name: str) -> object:
     if name[:2] == "__":
         raise AttributeError(name)
     if name not in LATE:
-        raise UnknownNameError(
-            f"devices has no {name!r}",
-            hint=nearest(name, __all__) or f"it has {', '.join(__all__)}",
-        )
+        fault = f"devices has no {name!r}"
+        raise UnknownNameError(fault, hint=nearest(name, __all__) or f"it has {', '.join(__all__)}")
     late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
     value = globals()[name] = told_public(late, "ll.devices.")
     return value

@@ -37,6 +37,7 @@ from luminal_lab.emulator.reading import DialectName
 from luminal_lab.emulator.trace import Trace, joined, launch_trace, unset
 from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
 from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 from luminal_lab.progress import Progress, progress
 
@@ -86,6 +87,13 @@ class Call:
     arguments: Sequence[Argument]
     shared: int | tuple[int, ...] = 0
     fresh: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls, phase: Phase, blocks: int, arguments: Sequence[Argument], fresh: tuple[int, ...] = ()
+    ) -> Call:
+        """Return the launch of a phase of one of our kernels."""
+        return cls(phase.function, blocks, phase.threads, arguments, phase.shared, fresh)
 
 
 REGION: Final = np.dtype("u8, u8, u8, u8, u8, i4, i4")
@@ -149,19 +157,15 @@ class _Launch:
         threads, blocks = self.facts.block, self.facts.grid
         sides = tuple_text(self.facts.threads)
         if not 0 < threads <= MOST_THREADS:
-            raise self._wrong(
-                f"a block has {sides} = {threads:,} threads", f"it can have 1 to {MOST_THREADS:,}"
-            )
+            fault = f"a block has {sides} = {threads:,} threads"
+            raise self._wrong(fault, f"it can have 1 to {MOST_THREADS:,}")
         if blocks * threads >= 1 << 31:
-            raise self._wrong(
-                f"{blocks:,} blocks of {threads:,} threads are more than an int counts",
-                "the emulator is for small sizes",
-            )
+            fault = f"{blocks:,} blocks of {threads:,} threads are more than an int counts"
+            raise self._wrong(fault, "the emulator is for small sizes")
         if len(call.arguments) != len(self.takes):
-            raise self._wrong(
-                f"it takes {len(self.takes)} arguments, and is given {len(call.arguments)}",
-                "it takes " + (", ".join(parameter.name for parameter in self.takes) or "none"),
-            )
+            fault = f"it takes {len(self.takes)} arguments, and is given {len(call.arguments)}"
+            names = ", ".join(parameter.name for parameter in self.takes)
+            raise self._wrong(fault, f"it takes {names or 'none'}")
 
     def _wrong(self, text: str, hint: str) -> ArgumentError:
         return ArgumentError(f"{self.subject}: {text}", hint=hint)
@@ -260,38 +264,29 @@ class _Launch:
             return ctypes.c_void_p(block.at)
         if isinstance(value, Matrix):
             return self._map(parameter, value)
-        if isinstance(value, np.ndarray) and value.nbytes == parameter.size:
-            return ctypes.create_string_buffer(value.tobytes(), parameter.size)
+        size = parameter.size
         if isinstance(value, np.ndarray):
-            raise self._wrong(
-                f"{name} is a value of {parameter.size} bytes, but it is given an "
-                f"array of {value.nbytes}",
-                "pass a number",
-            )
+            if value.nbytes != size:
+                fault = f"{name} is a value of {size} bytes, but it is given an array of"
+                raise self._wrong(f"{fault} {value.nbytes}", "pass a number")
+            return ctypes.create_string_buffer(value.tobytes(), size)
         if parameter.kind not in "iubf":
-            raise self._wrong(
-                f"{name} is a struct of {parameter.size} bytes, but it is given {value!r}",
-                "pass an array with its bytes",
-            )
-        dtype = np.dtype(f"{parameter.kind.replace('b', 'u')}{parameter.size}")
+            fault = f"{name} is a struct of {size} bytes, but it is given {value!r}"
+            raise self._wrong(fault, "pass an array with its bytes")
+        dtype = np.dtype(f"{parameter.kind.replace('b', 'u')}{size}")
         if dtype.kind != "f":
             value = int(value)
             if not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-                bits = 8 * parameter.size
-                raise self._wrong(
-                    f"{name} is an integer of {bits} bits, and {value} does not fit",
-                    "give it a wider type in the source",
-                )
-        return ctypes.create_string_buffer(np.asarray(value, dtype).tobytes(), parameter.size)
+                fault = f"{name} is an integer of {8 * size} bits, and {value} does not fit"
+                raise self._wrong(fault, "give it a wider type in the source")
+        return ctypes.create_string_buffer(np.asarray(value, dtype).tobytes(), size)
 
     def _map(self, parameter: TypedParameter, matrix: Matrix) -> ctypes.Array[ctypes.c_char]:
         """Return the tensor map of the copy of an array."""
         name = parameter.name
         if parameter.size != BYTES:
-            raise self._wrong(
-                f"{name} is no tensor map, but it is given one",
-                "const __grid_constant__ lab_tensor_map is one",
-            )
+            hint = "const __grid_constant__ lab_tensor_map is one"
+            raise self._wrong(f"{name} is no tensor map, but it is given one", hint)
         tile = matrix.tile
         block = self._block(TypedParameter(name, "c", 1), matrix.array)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
@@ -302,9 +297,8 @@ class _Launch:
     def _block(self, parameter: TypedParameter, value: Argument) -> ArrayCopy:
         name, blocks = parameter.name, self.blocks
         if not isinstance(value, np.ndarray):
-            raise self._wrong(
-                f"{name} is a pointer, but it is given {value!r}", "pass an array of NumPy's"
-            )
+            fault = f"{name} is a pointer, but it is given {value!r}"
+            raise self._wrong(fault, "pass an array of NumPy's")
         if not value.flags.c_contiguous or (parameter.kind == "p" and not value.flags.writeable):
             fault = "read-only" if value.flags.c_contiguous else "not contiguous"
             raise self._wrong(f"the array for {name} is {fault}", "pass a copy: array.copy()")
@@ -320,29 +314,24 @@ class _Launch:
             return blocks[key]
         for (other, length), block in blocks.items():
             if other < start + value.nbytes and start < other + length:
-                raise self._wrong(
-                    f"the arrays for {block.name} and {name} overlap",
-                    "in one call arrays are the same or apart",
-                )
+                fault = f"the arrays for {block.name} and {name} overlap"
+                raise self._wrong(fault, "in one call arrays are the same or apart")
         blocks[key] = placed(self.subject, name, value, wide=self.trace)
         return blocks[key]
 
     def _back(self) -> None:
+        hint = "emulate with trace=True, which names the line"
         for block in self.blocks.values():
             if block.is_overrun():
-                raise DeviceError(
-                    f"{self.subject}: it writes behind {block.name}, {block.type}",
-                    hint="emulate with trace=True, which names the line",
-                )
+                event = f"it writes behind {block.name}, {block.type}"
+                raise DeviceError(f"{self.subject}: {event}", hint=hint)
         for block in self.blocks.values():
             given = block.array.reshape(-1).view(np.uint8)
             if block.is_written:
                 given[:] = block.inside()
             elif not self.trace and (block.inside() != given).any():
-                raise DeviceError(
-                    f"{self.subject}: it writes to {block.name}, which it takes as const",
-                    hint="emulate with trace=True, which names the line",
-                )
+                event = f"it writes to {block.name}, which it takes as const"
+                raise DeviceError(f"{self.subject}: {event}", hint=hint)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -381,9 +370,8 @@ class _Launch:
         grid = max(1, self.facts.grid)
         at = self._regions.ctypes.data
         if runtime().watch(at, len(rows), *self.library.lines, MOST_ACCESSES, grid):
-            raise DeviceError(
-                f"{self.subject}: there is no memory for a trace", hint="trace a smaller size"
-            )
+            fault = f"{self.subject}: there is no memory for a trace"
+            raise DeviceError(fault, hint="trace a smaller size")
 
     def _go(self, job: Job, bar: Progress) -> None:
         """Run in a thread of its own, which this thread can stop."""
@@ -405,9 +393,8 @@ class _Launch:
             while runner.is_alive():
                 library.stop()
                 runner.join(0.01)
-            raise Interrupted(
-                f"{self.subject}: it was stopped, and its arrays are as they were"
-            ) from None
+            stopped = f"{self.subject}: it was stopped, and its arrays are as they were"
+            raise Interrupted(stopped) from None
 
     def _notes(self, job: Job) -> tuple[str, ...]:
         if not job.early_line:

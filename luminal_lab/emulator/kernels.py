@@ -25,6 +25,7 @@ from luminal_lab.errors import (
     DimError,
     InputError,
     RangeError,
+    expect,
     nearest,
     whole_number,
 )
@@ -67,8 +68,8 @@ def emulate_kernel(
     above = source.count("\n") - kernel.source.count("\n") - 1
     seen = emulate(source, dialect, run.calls(fill), trace=trace, limit=limit, above=above)
     run.check_fault()
-    made = tuple(run.launches), run.given, run.results
-    return Emulated(kernel.name, kernel.dialect, run.sizes, *made, expected, seen)
+    outcome = tuple(run.launches), run.given, run.results
+    return Emulated(kernel.name, kernel.dialect, run.sizes, *outcome, expected, seen)
 
 
 def _check_arguments(
@@ -77,21 +78,14 @@ def _check_arguments(
     """Raise if an argument has the wrong type or range."""
     subject = f"kernel {kernel.name}"
     if not isinstance(inputs, Mapping):
-        raise ArgumentError(
-            f"{subject}: inputs is a {type(inputs).__name__}, which names none of them",
-            hint='give a dict by their names, as in {"a": array}',
-        )
-    if not isinstance(dims, Mapping):
-        raise ArgumentError(
-            f"{subject}: dims is {dims!r}, which names none of them",
-            hint='give a dict, as in {"n": 8}',
-        )
-    if not isinstance(trace, (bool, np.bool_)):
-        raise ArgumentError(f"{subject}: trace is {trace!r}", hint="give True or False")
+        fault = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
+        raise ArgumentError(fault, hint='give a dict by their names, as in {"a": array}')
+    said = f"{subject}: dims is {{}}, which names none of them"
+    expect(dims, Mapping, said, 'give a dict, as in {"n": 8}')
+    expect(trace, bool | np.bool_, f"{subject}: trace is {{}}", "give True or False")
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
-        raise ArgumentError(
-            f"{subject}: limit is {limit!r}", hint="give seconds, as in limit=60; they are above 0"
-        )
+        hint = "give seconds, as in limit=60; they are above 0"
+        raise ArgumentError(f"{subject}: limit is {limit!r}", hint=hint)
     count = whole_number(step)
     if count is None or count < 0:
         raise ArgumentError(f"{subject}: step is {step!r}", hint="it counts runs, from 0")
@@ -108,10 +102,8 @@ class KernelRun:
         self.step = step
         self.meaning = meaning_of(kernel)
         self._check_names(inputs)
-        shapes = {
-            name: as_array(value, f"{self.subject}: {name}").shape for name, value in inputs.items()
-        }
-        self.sizes = self._sized(shapes, dims)
+        arrays = {name: as_array(a, f"{self.subject}: {name}") for name, a in inputs.items()}
+        self.sizes = self._sized({name: array.shape for name, array in arrays.items()}, dims)
         self.inputs = inputs
         self.given: dict[str, Array] = {}
         self.results: dict[str, Array] = {}
@@ -253,16 +245,8 @@ class KernelRun:
                 continue
             given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
             given += [self.step & 0xFFFFFFFF] * phase.draws + [self.fault] * phase.faults
-            calls.append(
-                Call(
-                    phase.function,
-                    blocks,
-                    phase.threads,
-                    [*given, *(Matrix(arrays[tile.place], tile) for tile in phase.maps)],
-                    shared=phase.shared,
-                    fresh=() if calls else fresh,
-                )
-            )
+            given += [Matrix(arrays[tile.place], tile) for tile in phase.maps]
+            calls.append(Call.of(phase, blocks, given, () if calls else fresh))
             self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
         return calls
 
@@ -280,10 +264,8 @@ class KernelRun:
     def check_fault(self) -> None:
         """Raise if the kernel has said that an index is out of range."""
         if self.fault[0]:
-            raise RangeError(
-                f"{self.subject}: an index is no position of what it is looked up in",
-                hint="give the input that holds indices, as in emulate({...})",
-            )
+            fault = f"{self.subject}: an index is no position of what it is looked up in"
+            raise RangeError(fault, hint="give the input that holds indices, as in emulate({...})")
 
 
 def meaning_of(kernel: Kernel) -> Meaning:

@@ -63,10 +63,8 @@ def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> A
     library = runtime()
     base: int | None = library.memory(whole)
     if not base:
-        raise DeviceError(
-            f"{subject}: there is no memory for {name}, {bytes_:,} bytes",
-            hint="the emulator is for small sizes",
-        )
+        fault = f"{subject}: there is no memory for {name}, {bytes_:,} bytes"
+        raise DeviceError(fault, hint="the emulator is for small sizes")
     spare = 0 if wide else -bytes_ % 16
     # The end of the array is the end of a page, so that what is behind it is noticed.
     at = base + around if wide else base + whole - around - bytes_ - spare

@@ -258,12 +258,9 @@ struct lab_times { template <class T> T operator()(T a, T b) const { return a * 
     }
 LAB_SIMD_FOLD(simd_sum, LAB_OF_SUM, lab_add) LAB_SIMD_FOLD(simd_product, LAB_OF_SUM, lab_times)
 LAB_SIMD_FOLD(simd_max, LAB_OF_MAX, lab_greater) LAB_SIMD_FOLD(simd_min, LAB_OF_MIN, lab_less)
-static inline bool simd_any(bool is, LAB_LINE) {
-    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_greater(), lab_line);
-}
-static inline bool simd_all(bool is, LAB_LINE) {
-    return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, lab_less(), lab_line);
-}
+#define LAB_SIMD_VOTE(NAME, F)                                                                    \
+    static inline bool NAME(bool is, LAB_LINE) { return lab_fold(LAB_OF_VOTE, (int)is, 32, ~0u, F(), lab_line); }
+LAB_SIMD_VOTE(simd_any, lab_greater) LAB_SIMD_VOTE(simd_all, lab_less)
 template <class T> static inline T lab_prefix(T v, bool with_own, int line) {
     const lab_given<T> all = lab_meet(LAB_OF_SUM, ~0u, v, line);
     T sum = 0;

@@ -77,19 +77,11 @@ def traffic_of(
         if not is_shared:
             sectors, lines_128 = (len(_units(group, start, size, u)[0]) for u in (SECTOR, LINE))
             moved = sectors, lines_128, _best(group, start, size)
-        yield Traffic(
-            kernel,
-            line,
-            lines[line - 1].strip() if 0 < line <= len(lines) else "",
-            names.get(region, "?"),
-            "shared" if is_shared else "global",
-            ACCESS[kind],
-            len(own),
-            int(size.sum()),
-            len(np.unique(group)),
-            *moved,
-            _conflicts(group, own["thread"] % 32, start, size) if is_shared else 0,
-        )
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        counts = len(own), int(size.sum()), len(np.unique(group))
+        waits = _conflicts(group, own["thread"] % 32, start, size) if is_shared else 0
+        whose = names.get(region, "?"), "shared" if is_shared else "global", ACCESS[kind]
+        yield Traffic(kernel, line, text, *whose, *counts, *moved, waits)
 
 
 def requests_of(events: Records) -> tuple[Numbers, Numbers]:
@@ -291,21 +283,11 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
         )
     known = trace.launches[index]
     x, y, z = known.blocks
-    number = whole_number(block)
-    if block is None:
-        number = next(
-            (
-                flat(finding.block, known.blocks)
-                for finding in trace.findings
-                if finding.kernel == known.kernel
-            ),
-            0,
-        )
+    faulty = (flat(f.block, known.blocks) for f in trace.findings if f.kernel == known.kernel)
+    number = next(faulty, 0) if block is None else whole_number(block)
     if number is None or not 0 <= number < x * y * z:
-        raise ArgumentError(
-            f"trace: {known.kernel} has no block {block!r}; it has {x * y * z:,}",
-            hint="they count from 0, along x first",
-        )
+        fault = f"trace: {known.kernel} has no block {block!r}; it has {x * y * z:,}"
+        raise ArgumentError(fault, hint="they count from 0, along x first")
     records = trace.records
     mine = records[(records["launch"] == index) & (records["block"] == number)]
     request, turn = requests_of(mine) if len(mine) else (np.zeros(0, np.int64),) * 2

@@ -15,7 +15,7 @@ from luminal_lab.core.dims import evaluate
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import GraphError, RangeError, nearest
+from luminal_lab.errors import GraphError, nearest, position
 from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.tables import Table, frame
@@ -128,13 +128,9 @@ class Launches(tuple[Launch, ...]):
         if isinstance(which, slice):
             return super().__getitem__(which)
         if isinstance(which, SupportsIndex):
-            place = index(which)
-            if not -len(self) <= place < len(self):
-                raise RangeError(
-                    f"launches: there is no launch {place}; there are {len(self)}",
-                    hint="they count from 0, in the order in which they run",
-                )
-            return super().__getitem__(place)
+            hint = "they count from 0, in the order in which they run"
+            missing = "launches: there is no launch"
+            return super().__getitem__(position(index(which), len(self), missing, hint))
         if isinstance(which, Kernel):
             found = [one for one in self if one.kernel == which]
             label = f"of the kernel {which.name}"

@@ -189,13 +189,13 @@ def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
     """Return a case in which one op reads inputs that hold these values."""
     writer = CaseWriter()
     sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
-    made = writer.add(op, *sources)
+    result = writer.add(op, *sources)
     given = {node.name: array for node, array in zip(sources, data, strict=True)}
     steps = (0, 3) if isinstance(op, ops.Random) else (0,)
     runs = tuple(CaseRun(given, {}, step) for step in steps)
-    read = ", ".join(f"{node.type}" for node in sources) or f"→ {made.type}"
+    read = ", ".join(f"{node.type}" for node in sources) or f"→ {result.type}"
     name = f"{op.name} {read}" + (f" {note}" if note else "")
-    return Case(name, family, writer.graph(made), runs, nearness(op, *data), op.name)
+    return Case(name, family, writer.graph(result), runs, nearness(op, *data), op.name)
 
 
 def nearness(op: Op, *data: Array) -> Nearness:
@@ -272,12 +272,12 @@ def sources() -> Iterator[Case]:
     """Yield constants, counts and random numbers."""
     for dtype in DType:
         writer = CaseWriter()
-        places = {"float": [0, 7, 8, 11, 12, 13, 14, 15], "int": [1, 6, 8], "bool": [0, 1]}
-        few = special(dtype)[places[dtype.kind]]
+        chosen = {"float": [0, 7, 8, 11, 12, 13, 14, 15], "int": [1, 6, 8], "bool": [0, 1]}
+        few = special(dtype)[chosen[dtype.kind]]
         values: list[Scalar] = [v.item() if not dtype.is_float else float(v) for v in few]
-        made = [writer.add(ops.Constant(value, dtype, (2,))) for value in values]
+        constants = [writer.add(ops.Constant(value, dtype, (2,))) for value in values]
         name = f"constant {dtype.short}[2] special"
-        yield Case(name, "source", writer.graph(*made), (CaseRun({}, {}),), op="constant")
+        yield Case(name, "source", writer.graph(*constants), (CaseRun({}, {}),), op="constant")
         if dtype is not DType.bool_:
             for size in (0, 1, 300) if dtype is F32 else (300,):
                 yield one(ops.Iota(dtype, (size,)), family="source")

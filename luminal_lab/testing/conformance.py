@@ -42,17 +42,8 @@ from luminal_lab.testing.result import Conformance, Row
 BATCH = 100
 """How many cases are compiled as one graph."""
 FAMILIES = (
-    table.elementwise,
-    table.casts,
-    table.sources,
-    table.reductions,
-    table.indexing,
-    table.views,
-    table.wrong_indices,
-    written,
-    chains,
-    graphs,
-    models,
+    *(table.elementwise, table.casts, table.sources, table.reductions, table.indexing),
+    *(table.views, table.wrong_indices, written, chains, graphs, models),
 )
 
 EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}
@@ -113,14 +104,12 @@ def conformance(
     _check_words(declared)
     kit = _Kit(device, trial=trial)
     rows: dict[Case, Row] = {}
-    todo: list[Case] = []
     chosen = selected(only, ops, dtypes)
     for case in chosen:
         word = next((word for word in declared if word in case.traits), None)
         if word is not None:
             rows[case] = Row(case, "unsupported", f"{word}: {declared[word]}")
-        else:
-            todo.append(case)
+    todo = [case for case in chosen if case not in rows]
     with progress(f"conformance of {kit.name}", len(todo), "case") as kit.bar:
         for batch in _batches(todo):
             kit.bar.now(batch[0].family)
@@ -138,26 +127,24 @@ def selected(
     patterns = [only] if isinstance(only, str) else list(only)
     listed = [ops] if isinstance(ops, (str, type, Op)) else list(ops)
     names = [op if isinstance(op, str) else op.name for op in listed]
-    one = isinstance(dtypes, (str, type, np.dtype))
-    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    is_single = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if is_single else dtypes)}
     for name in names:
         if name not in OPS:
             raise ArgumentError(f"conformance: there is no op {name!r}", hint=nearest(name, OPS))
-    found = [
+    chosen = [
         case
         for case in (*cases(), *chain.from_iterable(map(_own, listed)))
         if (not names or set(case.ops or ("input",)) <= set(names))
         and (not kinds or set(case.dtypes) <= kinds)
         and (not patterns or any(p == case.family or fnmatchcase(case.name, p) for p in patterns))
     ]
-    if not found:
+    if not chosen:
         words = {case.family for case in cases()}
         hint = next((h for p in patterns if (h := nearest(p, words))), None)
-        raise ArgumentError(
-            "conformance: no case is chosen",
-            hint=hint or f"the families are {', '.join(sorted(words))}",
-        )
-    return found
+        hint = hint or f"the families are {', '.join(sorted(words))}"
+        raise ArgumentError("conformance: no case is chosen", hint=hint)
+    return chosen
 
 
 def _own(op: AnOp) -> Iterator[Case]:
@@ -215,26 +202,20 @@ class _Kit:
 
     def run(self, batch: Sequence[Case]) -> list[Results]:
         """Return what a device makes of some cases: the outputs of each run, by each way."""
-        if self.toy is not None:
-            return [
-                [self._by_toy(self.toy, case.ir, run) for run in self._runs(case)] for case in batch
-            ]
-        return self._compiled(batch)
+        toy = self.toy
+        if toy is None:
+            return self._compiled(batch)
+        return [[_by_toy(toy, case.ir, run) for run in self._runs(case)] for case in batch]
 
     def _runs(self, case: Case) -> list[CaseRun]:
         """Return the runs of a case; a toy has no later ones, whose random numbers are others."""
         return [run for run in case.runs if self.toy is None or run.step == 0]
 
-    def _by_toy(self, toy: Device, ir: IR, run: CaseRun) -> list[Array]:
-        plain = compile_ir(bound(ir, run.dims), INLINED).ir
-        given = {name: array.copy() for name, array in run.data.items()}
-        return [np.asarray(value) for value in toy.run(plain, given)]
-
     def _compiled(self, batch: Sequence[Case]) -> list[Results]:
         ir, inputs = merged([case.ir for case in batch])
         assert self.pipeline is not None
         compiled = compile_ir(ir, self.pipeline)
-        found: list[Results] = [[] for _ in batch]
+        outcomes: list[Results] = [[] for _ in batch]
         for number, run in enumerate(batch[0].runs):
             data = {
                 id: case.runs[number].data[name].copy()
@@ -244,18 +225,16 @@ class _Kit:
             known = {id: array.copy() for id, array in data.items()}
             environment = Environment(_reader(data), run.dims, run.step, FUNCTIONS)
             ids = compiled.ir.output_ids
-            if self.trial:
-                ways = compiled.tried(environment, set(ids))
-            else:
-                ways = [compiled.values(environment, set(ids), {}, None)]
+            tried = compiled.tried(environment, set(ids)) if self.trial else None
+            ways = tried or [compiled.values(environment, set(ids), {}, None)]
             for id, array in known.items():
                 if array.tobytes() != data[id].tobytes():
                     raise _Overwritten(f"the data of the input {ir[id]} was overwritten")
             for values in ways:
                 left = iter([values[id] for id in ids])
-                for case, results in zip(batch, found, strict=True):
+                for case, results in zip(batch, outcomes, strict=True):
                     results.append([next(left) for _ in case.ir.output_ids])
-        return found
+        return outcomes
 
     # -- judging -----------------------------------------------------------------------------------
 
@@ -263,7 +242,7 @@ class _Kit:
         """Return for each case of a batch what became of it."""
         start = perf_counter()
         try:
-            found = self.run(batch)
+            outcomes = self.run(batch)
         except Exception as error:
             if len(batch) > 1:
                 middle = len(batch) // 2
@@ -271,7 +250,7 @@ class _Kit:
             return {batch[0]: self._ended(batch[0], error)}
         seconds = (perf_counter() - start) / len(batch)
         rows: dict[Case, Row] = {}
-        for case, results in zip(batch, found, strict=True):
+        for case, results in zip(batch, outcomes, strict=True):
             row = self._judged(case, results, seconds)
             if row.status == "failed" and len(batch) > 1:
                 row = self.tried([case])[case]
@@ -287,8 +266,8 @@ class _Kit:
             return Row(case, "failed", text, seconds, case.op)
         runs = self._runs(case)
         ways = len(results) // len(runs)
-        for place, got in enumerate(results):
-            run = runs[place // ways]
+        for number, got in enumerate(results):
+            run = runs[number // ways]
             want = expected(case.ir, run)
             if len(got) != len(want):
                 text = f"it has {len(want)} outputs, and {len(got)} came"
@@ -326,11 +305,11 @@ class _Kit:
         got: list[Array] = []
         tried = len(nodes)
         while failing - count > 1:
-            found = self._values(ir, nodes[:tried], run)
-            if found is None:
+            values = self._values(ir, nodes[:tried], run)
+            if values is None:
                 failing = tried
             else:
-                count, got = tried, found
+                count, got = tried, values
             tried = (count + failing) // 2
         near = case.near or None
         for node, a, b in zip(nodes, expected(ir, run, nodes), got, strict=False):
@@ -343,10 +322,10 @@ class _Kit:
         """Return the values of some nodes, each an output; None if that ends in an error."""
         part = IR(ir.table, ir.input_ids, [node.id for node in nodes], name=ir.name)
         try:
-            ((found, *_),) = self.run([Case("", "", part, (run,))])
+            ((values, *_),) = self.run([Case("", "", part, (run,))])
         except Exception:
             return None
-        return found
+        return values
 
 
 def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:
@@ -354,7 +333,13 @@ def granted(device: object, around: Iterable[str] = LICENCE) -> frozenset[str]:
     licence = getattr(device, "licence", None)
     own = frozenset(around if licence is None else licence)
     inner = device.passes if isinstance(device, Pipeline) else ()
-    return own.union(*(granted(one, own) for one in inner))
+    return own.union(*(granted(part, own) for part in inner))
+
+
+def _by_toy(toy: Device, ir: IR, run: CaseRun) -> list[Array]:
+    plain = compile_ir(bound(ir, run.dims), INLINED).ir
+    given = {name: array.copy() for name, array in run.data.items()}
+    return [np.asarray(value) for value in toy.run(plain, given)]
 
 
 class _Overwritten(Exception):  # noqa: N818  # what a device did
@@ -396,13 +381,13 @@ def bound(ir: IR, dims: Mapping[str, int]) -> IR:
     """Return a graph with its dims replaced by numbers."""
     if not ir.symbols:
         return ir
-    made = Table()
+    bound_table = Table()
     for node in ir:
         body = node.op.body_of()
         op = node.op.bind(dims) if body is None else type(node.op)(bound(body, dims))
         types = [TensorType(t.dtype, bound_shape(str(node), t.shape, dims)) for t in node.types]
-        made.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
-    return IR(made, ir.input_ids, ir.output_ids, name=ir.name)
+        bound_table.set(node.id, node._replace(op=op, type=types[0], extra=tuple(types[1:])))
+    return IR(bound_table, ir.input_ids, ir.output_ids, name=ir.name)
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -433,12 +418,12 @@ def difference(ir: IR, node: Node, run: CaseRun, want: Array, got: Array, wrong:
     if want.dtype != got.dtype or want.shape != got.shape:
         types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (got, want)]
         return f"{node} is {types[0]}, and should be {types[1]}"
-    places = np.argwhere(wrong)
-    if not len(places):
+    positions = np.argwhere(wrong)
+    if not len(positions):
         return ""
-    first = tuple(int(k) for k in places[0])
+    first = tuple(int(k) for k in positions[0])
     at = f"[{', '.join(map(str, first))}]" if first else ""
-    count = f" ({len(places)} of {want.size} are wrong)" if want.size > 1 else ""
+    count = f" ({len(positions)} of {want.size} are wrong)" if want.size > 1 else ""
     made_of = [ir[id] for id in node.sources if ir[id].name in run.data]
     told = [
         f"{source} is {run.data[source.name][first]!s}"

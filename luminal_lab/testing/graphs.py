@@ -131,19 +131,17 @@ class Drawn(CaseWriter):
 
     def grow(self, op: Op, *sources: Node) -> Node | None:
         """Append a node, unless its op refuses the sources, or it is too large."""
-        before = self.table.size
+        before, node = self.table.size, None
         try:
             node = self.add(op, *sources)
             shapes = [bound_shape("", source.shape, self.dims) for source in sources]
-            made = ints(bound_shape("", node.shape, self.dims))
+            shape = ints(bound_shape("", node.shape, self.dims))
             if self.dims and not isinstance(op, (ops.Call, ops.Pick)):
-                op.bind(self.dims).infer(
-                    *[TensorType(s.dtype, n) for s, n in zip(sources, shapes, strict=True)]
-                )
+                pairs = zip(sources, shapes, strict=True)
+                op.bind(self.dims).infer(*[TensorType(s.dtype, n) for s, n in pairs])
         except LabError:
-            self.table.truncate(before)
-            return None
-        if math.prod(made) > MOST:
+            shape = (MOST + 1,)
+        if node is None or math.prod(shape) > MOST:
             self.table.truncate(before)
             return None
         if op.ulps or self.rounded.intersection(node.sources):
@@ -163,17 +161,16 @@ class Drawn(CaseWriter):
             return tuple([rng.randint(0, most) for _ in shape])
 
         stops = tuple([dim - rng.randint(0, 1) for dim in shape])
-        return rng.choice(
-            [
-                ops.Permute(tuple(rng.sample(range(rank), rank))),
-                ops.Reshape(rng.choice([(flat,), (1, flat), (*shape, 1), tuple(reversed(shape))])),
-                ops.Expand(tuple([self.size() if dim == 1 else dim for dim in shape])),
-                ops.Slice(few(1), stops, tuple([rng.randint(1, 2) for _ in shape])),
-                ops.Pad(few(1), few(2)),
-                ops.Flip(tuple(rng.sample(range(rank), rng.randint(0, rank)))),
-                ops.Window(axis, rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2)),
-            ]
-        )
+        views = [
+            ops.Permute(tuple(rng.sample(range(rank), rank))),
+            ops.Reshape(rng.choice([(flat,), (1, flat), (*shape, 1), tuple(reversed(shape))])),
+            ops.Expand(tuple([self.size() if dim == 1 else dim for dim in shape])),
+            ops.Slice(few(1), stops, tuple([rng.randint(1, 2) for _ in shape])),
+            ops.Pad(few(1), few(2)),
+            ops.Flip(tuple(rng.sample(range(rank), rng.randint(0, rank)))),
+            ops.Window(axis, rng.randint(1, 3), rng.randint(1, 2), rng.randint(1, 2)),
+        ]
+        return rng.choice(views)
 
     def step(self) -> None:
         """Append something that reads what is there."""
@@ -190,9 +187,8 @@ class Drawn(CaseWriter):
                 reduce = rng.choice([ops.SumReduce, ops.MaxReduce])
                 self.grow(reduce(rng.randrange(len(x.shape))), x)
         elif kind < 8:
-            op = rng.choice(
-                [ops.Add(), ops.Mul(), ops.Sin(), ops.Exp2(), ops.Contiguous(), ops.GraphBreak()]
-            )
+            unary = [ops.Sin(), ops.Exp2(), ops.Contiguous(), ops.GraphBreak()]
+            op = rng.choice([ops.Add(), ops.Mul(), *unary])
             self.grow(op, *([x, like] if isinstance(op, (ops.Add, ops.Mul)) else [x]))
         elif kind == 8 and exact:
             mask = self.grow(ops.LessThan(), x, like)
@@ -227,13 +223,8 @@ def chains() -> Iterator[Case]:
         both = [node] + ([] if last is node else [last])
         both += [writer.add(ops.SumReduce(0), node)] if node.shape and seed % 2 else []
         ir = writer.graph(*both)
-        yield Case(
-            f"chain {seed} of {start.type}",
-            "chain",
-            ir,
-            (CaseRun(drawn_for(ir, {}, seed), {}),),
-            None,
-        )
+        run = CaseRun(drawn_for(ir, {}, seed), {})
+        yield Case(f"chain {seed} of {start.type}", "chain", ir, (run,), None)
 
 
 def graphs() -> Iterator[Case]:

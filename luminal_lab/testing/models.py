@@ -104,12 +104,7 @@ def decoding(cx: Sheet) -> list[Tensor]:
 
 
 MODELS: tuple[Callable[[Sheet], list[Tensor]], ...] = (
-    perceptron,
-    attention,
-    language,
-    picture,
-    halves,
-    decoding,
+    *(perceptron, attention, language, picture, halves, decoding),
 )
 
 

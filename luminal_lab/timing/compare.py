@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from typing_extensions import override
 
 from luminal_lab.display import DISPLAYS, Charted, Theme
-from luminal_lab.errors import ArgumentError, GraphError, RangeError, nearest, whole_number
+from luminal_lab.errors import ArgumentError, GraphError, nearest, position, whole_number
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
@@ -25,7 +25,7 @@ from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.measure import check_turns
-from luminal_lab.timing.segments import Segment, count_text, ms, segments
+from luminal_lab.timing.segments import Segment, count_text, figures, ms, segments
 from luminal_lab.timing.subject import TimedSession, subject_of
 from luminal_lab.timing.timings import MARK, spread_of
 
@@ -55,13 +55,7 @@ class SideBySide(Charted):
     def __getitem__(self, which: int | str) -> Segment:
         """Return a segment by its place, by the value that it ends in, or by a kernel in it."""
         if not isinstance(which, str):
-            index = whole_number(which)
-            if index is None or not -len(self) <= index < len(self):
-                raise RangeError(
-                    f"compare: there is no segment {which!r}; there are {len(self)}",
-                    hint="they count from 0",
-                )
-            return self.segments[index]
+            return self.segments[position(which, len(self), "compare: there is no segment")]
         names: dict[str, Segment] = {}
         for segment in reversed(self.segments):
             parts = [part for device in segment.parts for part in device]
@@ -69,10 +63,8 @@ class SideBySide(Charted):
             names.update({key.removeprefix("%"): segment for key in reversed(keys)})
         bare = which.removeprefix("%")
         if bare not in names:
-            raise GraphError(
-                f"compare: there is no segment {which!r}",
-                hint=nearest(bare, names) or "print(…) shows them all",
-            )
+            fault = f"compare: there is no segment {which!r}"
+            raise GraphError(fault, hint=nearest(bare, names) or "print(…) shows them all")
         return names[bare]
 
     def slowest(self, device: int | str = 0) -> Self:
@@ -126,7 +118,7 @@ class SideBySide(Charted):
     def _row(self, segment: Segment) -> list[str]:
         cells = [segment.name, segment.origin]
         for number, column in enumerate(self.columns):
-            cells += row_cells(segment, number, column)
+            cells += said_of(column, figures(segment, number, column.how))
         return cells
 
     def _totals(self) -> list[str]:
@@ -202,26 +194,7 @@ HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")
 def said_of(column: Column, cells: Sequence[T]) -> list[T]:
     """Return what is said of a column: a modelled time has no spread and no share."""
     left_out = (1, 4) if column.how == "modelled" else ()
-    return [cell for place, cell in enumerate(cells) if place not in left_out]
-
-
-def row_cells(segment: Segment, device: int, column: Column) -> list[str]:
-    """Return what a table says of a segment on one device."""
-    seconds, mark = segment.seconds(device), MARK[column.how]
-    share, size, flops = segment.share(device), segment.bytes(device), segment.flops(device)
-    time, spread = "no launch", ""
-    if segment.parts[device]:
-        time = "no time" if seconds is None else ms(seconds, mark)
-        spread = "" if seconds is None else f"± {ms(segment.spread(device), mark)}"
-    cells = [
-        time,
-        spread,
-        "" if size is None else size_text(size),
-        "" if flops is None else count_text(flops),
-        "" if share is None else f"{share:.0%}",
-        segment.bound(device),
-    ]
-    return said_of(column, cells)
+    return [cell for number, cell in enumerate(cells) if number not in left_out]
 
 
 def together(labelled: Iterable[tuple[str, Sequence[str]]]) -> list[str]:

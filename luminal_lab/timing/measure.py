@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
@@ -41,10 +42,8 @@ def check_turns(caller: str, rounds: object, warm_up: object) -> None:
     for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
         number = whole_number(count)
         if number is None or not least <= number <= MOST_TURNS:
-            raise ArgumentError(
-                f"{caller}: {name} is {count!r}",
-                hint=f"give a whole number, {least} to {MOST_TURNS:,}",
-            )
+            fault = f"{caller}: {name} is {count!r}"
+            raise ArgumentError(fault, hint=f"give a whole number, {least} to {MOST_TURNS:,}")
 
 
 def measured(
@@ -92,19 +91,10 @@ def measured(
     rows = [maker.row(ir[id], samples) for id, samples in seconds.items() if is_work(ir[id])]
     notes = [] if program is not None else [INTERPRETED]
     notes += [CARRIED] if ir.carries else []
-    return Timings(
-        ir.name,
-        tuple(rows),
-        device=device,
-        threads=threads,
-        clock=clock,
-        warm_up=warm_up,
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        whole=tuple(whole),
-        rates=rates,
-        note="\n".join(notes),
-        busy=load.others,
-    )
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    ran = device, threads, clock, warm_up, date, tuple(whole)
+    note = "\n".join(notes)
+    return Timings(ir.name, tuple(rows), "measured", *ran, rates, note, load.others)
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"
@@ -160,39 +150,32 @@ def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit 
     """Return the least time for some work, if it is known what it is."""
     if work.read is None or work.written is None:
         return None
+    flops, dtype = work.flops or 0, work.dtype.name.removesuffix("_")
     return rates.limit(
-        flops=work.flops or 0,
-        read=work.read,
-        written=work.written,
-        dtype=work.dtype.name.removesuffix("_"),
-        threads=threads,
+        flops=flops, read=work.read, written=work.written, dtype=dtype, threads=threads
     )
 
 
+@dataclass
 class _RowMaker:
     """Makes rows: what each node is called, asks for and comes from."""
 
-    def __init__(
-        self,
-        graph: IR | Compilation,
-        dims: Mapping[str, int],
-        rates: PeakRates | None,
-        threads: int,
-        program: object = None,
-        inside: Container[int] = (),
-    ) -> None:
-        self.graph = graph
+    graph: IR | Compilation
+    dims: Mapping[str, int]
+    rates: PeakRates | None
+    threads: int
+    program: object = None
+    inside: Container[int] = ()
+    """The nodes that are computed with others."""
+
+    def __post_init__(self) -> None:
+        graph, program = self.graph, self.program
         self.ir = graph if isinstance(graph, IR) else graph.ir
-        self.dims = dims
-        self.rates = rates
-        self.threads = threads
-        self.is_compiled = program is not None
-        self.inside = inside
+        self.covering = Covering(graph) if isinstance(graph, Compilation) else None
         self.kernels: Mapping[int, Kernel] = {}
         if isinstance(program, DeviceProgram):
-            self.kernels = program.kernels_of(dims)
+            self.kernels = program.kernels_of(self.dims)
         self._work: dict[str, Work] = {}
-        self.covering = Covering(graph) if isinstance(graph, Compilation) else None
 
     def row(self, node: Node, samples: Sequence[float] | None) -> Timing:
         """Return the row of a node; without samples the least time stands for them."""
@@ -202,7 +185,7 @@ class _RowMaker:
         kind = "node"
         if kernel is not None or (samples is None and body is not None):
             kind = "launch"
-        elif self.is_compiled:
+        elif self.program is not None:
             kind = "host"
         name = kernel.name if kernel is not None else node.op.name if body is None else body.name
         where = name, str(node), self.origins(node)

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, DeviceError, DimError
+from luminal_lab.errors import DeviceError, DimError, expect
 from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -94,61 +94,43 @@ def modelled(
     (0.001, 'memory')
     """
     kernel = subject.kernel if isinstance(subject, Launch) else subject
-    if not isinstance(kernel, (Kernel, Definition)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(
-            f"modelled: {subject!r} is no launch, no kernel and no definition",
-            hint="give one of cx.launches or of cx.kernels",
-        )
-    if not isinstance(specification, Specification):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(
-            f"modelled: {specification!r} is no specification of a device",
-            hint='give one, as in ll.devices.specification("h200")',
-        )
+    said = "modelled: {} is no launch, no kernel and no definition"
+    expect(kernel, Kernel | Definition, said, "give one of cx.launches or of cx.kernels")
+    hint = 'give one, as in ll.devices.specification("h200")'
+    expect(specification, Specification, "modelled: {} is no specification of a device", hint)
     check_sizes(kernel, dims)
     work = work_of_kernel(kernel, dims)
-    moved = work.bytes or 0
+    flops, moved = work.flops or 0, work.bytes or 0
     peak, ignored = _peak(kernel, work.dtype, specification)
-    compute = (work.flops or 0) / peak.flops.value
+    compute = flops / peak.flops.value
     phases = len(kernel.phases) if isinstance(kernel, Kernel) and kernel.dialect != "c" else 1
     launch = phases * specification.launch.value
     bound: Bound = "memory"
     if specification.rates is None:
-        memory, limit_figure = moved / specification.bandwidth.value, specification.bandwidth
+        memory, figure = moved / specification.bandwidth.value, specification.bandwidth
     else:
         # Measured rates know what fits into which cache.
         limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
         bound = "cache" if limit.bound == "cache" else "memory"
-        memory, limit_figure = limit.seconds, specification.bandwidth
-        compute = (work.flops or 0) / (specification.rates.gflops(peak.dtype) * 1e9)
+        memory, figure = limit.seconds, specification.bandwidth
+        compute = flops / (specification.rates.gflops(peak.dtype) * 1e9)
         ignored = [caveat for caveat in ignored if caveat != CACHES]
     seconds = max(compute, memory, launch)
     if seconds == compute:
-        bound, limit_figure = "compute", peak.flops
+        bound, figure = "compute", peak.flops
     if seconds == launch:
-        bound, limit_figure = "launch", specification.launch
-    return Modelled(
-        seconds,
-        bound,
-        "; ".join([*ignored, OVERLAP, WAITING]),
-        specification.name,
-        work.flops or 0,
-        moved,
-        compute,
-        memory,
-        launch,
-        peak.name,
-        limit_figure,
-    )
+        bound, figure = "launch", specification.launch
+    ignores, limits = "; ".join([*ignored, OVERLAP, WAITING]), (compute, memory, launch)
+    asked = specification.name, flops, moved
+    return Modelled(seconds, bound, ignores, *asked, *limits, peak.name, figure)
 
 
 def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:
     """Raise unless every dim of a kernel has a size."""
     for name in kernel.dims:
         if name not in dims:
-            raise DimError(
-                f"modelled: the dim {name!r} of {kernel.name} has no size",
-                hint=f'give it one, as in dims={{"{name}": 128}}',
-            )
+            fault = f"modelled: the dim {name!r} of {kernel.name} has no size"
+            raise DimError(fault, hint=f'give it one, as in dims={{"{name}": 128}}')
 
 
 def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work:
@@ -172,9 +154,7 @@ def _peak(
     wanted = "float64" if dtype is DType.float64 else "float32"
     peak = specification.peak(wanted)
     if peak is None:
-        raise DeviceError(
-            f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none",
-            hint='cast("float32") what it reads, or choose another device',
-        )
+        fault = f"modelled: {kernel.name} computes in {wanted}, and {specification.name} has none"
+        raise DeviceError(fault, hint='cast("float32") what it reads, or choose another device')
     has_tensor = any(peak.is_tensor for peak in specification.peaks)
     return peak, [CACHES, TENSOR] if has_tensor else [CACHES]

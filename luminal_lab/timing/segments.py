@@ -23,7 +23,7 @@ from luminal_lab.machines.rates import size_text
 from luminal_lab.tables import aligned, heads
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.launches import LaunchTime, lines_text
-from luminal_lab.timing.timings import MARK
+from luminal_lab.timing.timings import MARK, How
 from luminal_lab.timing.work import Number, known_sum
 
 
@@ -103,17 +103,25 @@ def cells(part: LaunchTime) -> list[str]:
     name = f"{part.kernel} {part.node}" + (" (host)" if part.is_host else "")
     if part.seconds is None:
         return [name, "-", part.missing, "", "", "", ""]
-    mark = MARK[part.how]
-    is_model = part.how == "modelled"
-    share = "" if is_model or not part.least or not part.seconds else part.least / part.seconds
+    alone = Segment(part.node, "", (), ((part,),), ("",))
+    return [name, *figures(alone, 0, part.how)]
+
+
+def figures(segment: Segment, device: int, how: How) -> list[str]:
+    """Return what a table says of launches that have a time, or of none."""
+    seconds, share, mark = segment.seconds(device), segment.share(device), MARK[how]
+    size, flops, is_model = segment.bytes(device), segment.flops(device), how == "modelled"
+    time, spread = "no launch", ""
+    if segment.parts[device]:
+        time = "no time" if seconds is None else ms(seconds, mark)
+        spread = "" if seconds is None or is_model else f"± {ms(segment.spread(device), mark)}"
     return [
-        name,
-        ms(part.seconds, mark),
-        "" if is_model else f"± {ms(part.spread, mark)}",
-        "" if part.bytes is None else size_text(part.bytes),
-        "" if part.flops is None else count_text(part.flops),
-        "" if share == "" else f"{share:.0%}",
-        part.bound,
+        time,
+        spread,
+        "" if size is None else size_text(size),
+        "" if flops is None else count_text(flops),
+        "" if is_model or not share else f"{share:.0%}",
+        segment.bound(device),
     ]
 
 

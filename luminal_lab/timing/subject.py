@@ -100,10 +100,8 @@ def subject_of(
         )
     ir = cx.ir
     if not ir.output_ids:
-        raise GraphError(
-            "compare: nothing is retrieved, so there is nothing to compute",
-            hint="call retrieve() on the tensors whose values you want",
-        )
+        fault = "compare: nothing is retrieved, so there is nothing to compute"
+        raise GraphError(fault, hint="call retrieve() on the tensors whose values you want")
     sizes = _sizes(ir, dims)
     lent = {ir[name].id: parameter for name, parameter in cx.parameters.items() if name in ir}
     forms = {id: parameter.form for id, parameter in lent.items()}

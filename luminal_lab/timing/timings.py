@@ -22,9 +22,10 @@ from luminal_lab.display import DISPLAYS, Charted, Displayed, Theme
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
-    RangeError,
     RecordingError,
+    expect,
     nearest,
+    position,
     whole_number,
 )
 from luminal_lab.machines.load import load_text
@@ -168,19 +169,11 @@ class Timings(Charted, Displayed):
     def __getitem__(self, name: int | str) -> Timing:
         """Return a row by its place, or by the name of its launch or its node."""
         if not isinstance(name, str):
-            index = whole_number(name)
-            if index is None:
-                raise ArgumentError(
-                    f"timings: {name!r} names no row",
-                    hint="give its place, or the name of its launch or its node",
-                )
-            name = index
-            if not -len(self.rows) <= name < len(self.rows):
-                raise RangeError(
-                    f"timings: there is no row {name}; there are {len(self.rows)}",
-                    hint="rows count from 0",
-                )
-            return self.rows[name]
+            hint = "give its place, or the name of its launch or its node"
+            if whole_number(name) is None:
+                raise ArgumentError(f"timings: {name!r} names no row", hint=hint)
+            missing = "timings: there is no row"
+            return self.rows[position(name, len(self), missing, "rows count from 0")]
         for row in self.rows:
             if name in (row.name, row.node, row.node.removeprefix("%")):
                 return row
@@ -216,11 +209,8 @@ class Timings(Charted, Displayed):
 
     def beside(self, other: Timings) -> Comparison:
         """Return both side by side, kernel by kernel."""
-        if not isinstance(other, Timings):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-            raise ArgumentError(
-                f"timings: {other!r} has no times to stand beside those of {self.graph}",
-                hint="give other timings, as in before.beside(cx.time())",
-            )
+        said = f"timings: {{}} has no times to stand beside those of {self.graph}"
+        expect(other, Timings, said, "give other timings, as in before.beside(cx.time())")
         return Comparison(self, other)
 
     # -- shown -------------------------------------------------------------------------------------

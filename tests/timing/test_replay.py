@@ -8,7 +8,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, RecordingError
-from luminal_lab.timing import replay
+from luminal_lab.timing import recording as recordings
 from tests.devices.made_up import RATES, recording, rescheduled, written
 from tests.expect import error_of
 
@@ -79,7 +79,7 @@ def test_shares_are_of_the_recorded_machine(found):
 def test_recordings_are_found_by_name_and_by_path(found, tmp_path, monkeypatch):
     found.save(tmp_path / "laptop.json")
     assert ll.Recorded(tmp_path / "laptop.json").recording == found
-    monkeypatch.setattr(replay, "FOLDER", tmp_path)
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
     assert ll.Recorded("Laptop").recording == found
     error = error_of(lambda: ll.Recorded("lapdop"), RecordingError)
     assert str(error) == (
@@ -88,8 +88,8 @@ def test_recordings_are_found_by_name_and_by_path(found, tmp_path, monkeypatch):
 
 
 def test_none_that_nobody_made_is_shipped():
-    for path in replay.FOLDER.glob("*.json"):
-        assert replay.load(path).programs, path
+    for path in recordings.FOLDER.glob("*.json"):
+        assert recordings.load(path).programs, path
     error = error_of(lambda: ll.Recorded("qqq"), RecordingError)
     assert error.hint.endswith("luminal-lab record makes a file to name here")
 

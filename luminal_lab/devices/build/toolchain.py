@@ -602,8 +602,6 @@ def load(path: str | Path, *functions: str) -> ctypes.CDLL:
         ) from error
     for name in functions:
         if not hasattr(library, name):
-            raise device_error(
-                f"load: {path} has no function {name!r}",
-                hint=f"the source must define {name}, and not as static",
-            )
+            fault = f"load: {path} has no function {name!r}"
+            raise device_error(fault, hint=f"the source must define {name}, and not as static")
     return library

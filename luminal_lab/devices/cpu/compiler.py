@@ -7,8 +7,8 @@ with a small pool of threads. What no kernel can be (calls to the host, ops of t
 form in C) NumPy does, as in the interpreter.
 
 worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
-device does with both; plan.py, program.py and run.py add the CPU's part, and
-library.py calls C. Without a compiler there are kernels to be read.
+device does with both; plan.py, program.py and run.py add the CPU's part, and program.py calls C.
+Without a compiler there are kernels to be read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, whole_number
+from luminal_lab.errors import ArgumentError, DeviceError, expect, whole_number
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CPUCompiler", "CPUProgram"]
@@ -65,11 +65,8 @@ class CPUCompiler(DeviceCompiler):
                 f"cpu: the number of threads is {threads!r}",
                 hint=f"give 1 to {MOST_THREADS}, or leave it out for all cores",
             )
-        if compiler is not None and not isinstance(compiler, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-            raise ArgumentError(
-                f"cpu: the compiler is {compiler!r}",
-                hint='give its name or path, as in "clang", or leave it out',
-            )
+        hint = 'give its name or path, as in "clang", or leave it out'
+        expect(compiler, str | None, "cpu: the compiler is {}", hint)
         options = {"compiler": compiler, "threads": count, "reuse_outputs": reuse_outputs}
         super().__init__(schedules, **options)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
-from luminal_lab.devices.cpu.library import RunRecord
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest, spans_of
 from luminal_lab.devices.runtime.worklist import Worklist
@@ -20,6 +19,18 @@ from luminal_lab.kernels.user.kernel import check_tasks
 MOST_SHORT = 1_000
 SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 """Below both, one thread runs a launch, since waking another would take longer."""
+
+
+class RunRecord(ctypes.Structure):
+    """What `lab_execute` is given; `lab_run` in the C source."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("values", "dims", "launches", "tasks")),
+        *((name, ctypes.c_void_p) for name in ("times", "scratch")),
+        *((name, ctypes.c_int64) for name in ("scratch_bytes", "no_return", "fault")),
+        ("step", ctypes.c_uint32),
+        *((name, ctypes.c_int32) for name in ("watching", "interrupted")),
+    ]
 
 
 class CPUBound(Bound):
@@ -41,8 +52,8 @@ class CPUBound(Bound):
             if kernel is not None:
                 _check_called(work.node, dims)
                 scratch = max(scratch, self.number(kernel.scratch))
-                for place, phase in enumerate(kernel.phases):
-                    counts[place] = self.number(phase.tasks)
+                for number, phase in enumerate(kernel.phases):
+                    counts[number] = self.number(phase.tasks)
                 if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
                     counts = [-count for count in counts]
             tasks += counts
@@ -52,14 +63,10 @@ class CPUBound(Bound):
         """How many tasks each phase of each launch has; negative where one thread does them."""
         self._dims = np.array([dims.get(name, 0) for name in worklist.dims] or [0], np.int64)
         self.values = (ctypes.c_void_p * max(1, len(worklist.slots)))()
-        self.run = RunRecord(
-            ctypes.addressof(self.values),
-            self._dims.ctypes.data,
-            self._launches.ctypes.data,
-            self.tasks.ctypes.data,
-            scratch_bytes=self.scratch_bytes,
-            no_return=plan.no_return,
-        )
+        lists = (self._dims, self._launches, self.tasks)
+        given = ctypes.addressof(self.values), *(array.ctypes.data for array in lists)
+        limits = {"scratch_bytes": self.scratch_bytes, "no_return": plan.no_return}
+        self.run = RunRecord(*given, **limits)
         self.address = ctypes.addressof(self.run)
         self.arena: MemoryBlock | None = None
         """The arena for which the pointers are filled in."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import weakref
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Unpack
 
 from typing_extensions import override
@@ -12,8 +15,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
-from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler
-from luminal_lab.devices.cpu.library import ProgramLibrary
+from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun, Pointers
 from luminal_lab.devices.cpu.trial import SECONDS
@@ -47,6 +49,32 @@ class CPUSource(DeviceProgram[CPUPlan]):
     @override
     def started(self, plan: CPUPlan, given: RunData) -> CPURun:
         raise DeviceError("execute: there is no C compiler", hint="pip install ziglang")
+
+
+class ProgramLibrary:
+    """The functions of a program, and its pool of threads, which ends with it."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        library = load(path, *ENTRIES)
+        opens, self._execute, self._cancel, closes = (library[name] for name in ENTRIES)
+        opens.restype, opens.argtypes = ctypes.c_void_p, [ctypes.c_int]
+        self._execute.restype = ctypes.c_int64
+        self._execute.argtypes = [*[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2]
+        self._cancel.restype, self._cancel.argtypes = None, [ctypes.c_void_p]
+        closes.restype, closes.argtypes = None, [ctypes.c_void_p]
+        self._pool: int = opens(threads)
+        if not self._pool:
+            raise DeviceError("cpu: there is no memory for a pool of threads")
+        # At the end of the process the system ends the threads, one that runs a kernel too.
+        weakref.finalize(self, closes, self._pool).atexit = False
+
+    def execute(self, run: int, first: int, last: int) -> int:
+        """Run launches of a run, given by its address; return how many were done."""
+        return self._execute(self._pool, run, first, last)
+
+    def cancel(self) -> None:
+        """Have a run that is going on in another thread end soon."""
+        self._cancel(self._pool)
 
 
 class CPUProgram(CPUSource):
@@ -118,10 +146,8 @@ class CPUProgram(CPUSource):
         """Return how long the launches of a run take in a child process, once for each round."""
         build = self.builds
         if build is None:
-            raise DeviceError(
-                "cpu: there can be no child process here, in which kernels are timed",
-                hint="cx.time() times them in this process",
-            )
+            fault = "cpu: there can be no child process here, in which kernels are timed"
+            raise DeviceError(fault, hint="cx.time() times them in this process")
         plan = self.plan(self.ir.output_ids, (), (), environment.dims)
         given = plan, RunData(environment, {}), build, self.path, self.source
         with self._turn():

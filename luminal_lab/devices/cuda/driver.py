@@ -31,10 +31,8 @@ def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
     try:
         return importlib.import_module("cupy")
     except ImportError as error:
-        raise device_error(
-            f"cuda: CuPy, which runs kernels, is not installed ({error})",
-            hint=f'pip install "luminal-lab[cuda]"; {STILL}',
-        ) from error
+        fault = f"cuda: CuPy, which runs kernels, is not installed ({error})"
+        raise device_error(fault, hint=f'pip install "luminal-lab[cuda]"; {STILL}') from error
 
 
 def gpu_count() -> int:
@@ -108,13 +106,9 @@ class ManagedBlock(MemoryBlock):
 
     def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
         self.owner = owner
-        self.bytes = size
-        self.address = int(owner.ptr)
-        self.offset = 0
-        self.given = None
-        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(self.address)
+        seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(int(owner.ptr))
         seen.owner = owner  # whoever has an array of it keeps the memory
-        self.raw = np.frombuffer(seen, np.uint8)
+        self.lie_in(np.frombuffer(seen, np.uint8), size)
 
 
 @functools.lru_cache(maxsize=64)

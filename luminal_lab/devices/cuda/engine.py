@@ -21,17 +21,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.devices.build.located import device_error
-from luminal_lab.devices.cuda.driver import (
-    NO_MEMORY,
-    STILL,
-    DeviceMemory,
-    ManagedBlock,
-    gpu_count,
-    import_cupy,
-    load_module,
-    tensor_map,
-    version_text,
-)
+from luminal_lab.devices.cuda import driver
 from luminal_lab.devices.cuda.library import Products
 from luminal_lab.devices.gpu.engine import Argument, Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
@@ -75,10 +65,10 @@ class CuPyEngine(Engine):
         self, source: str, arch: str, kernels: Kernels, *, tf32: bool, cublas: bool
     ) -> None:
         admit(source)
-        if not gpu_count():
-            raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=STILL)
+        if not driver.gpu_count():
+            raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=driver.STILL)
         del kernels
-        self.cupy = import_cupy()
+        self.cupy = driver.import_cupy()
         cuda = self.cupy.cuda
         self.runtime = cuda.runtime
         self.errors: tuple[type[Exception], ...] = (
@@ -88,7 +78,7 @@ class CuPyEngine(Engine):
         self.lost: str = ""
         """The error that destroyed the context; no launch is possible after it."""
         self.arch = arch
-        self.driver = f"CUDA {version_text(self.runtime.driverGetVersion())}"
+        self.driver = f"CUDA {driver.version_text(self.runtime.driverGetVersion())}"
         """The newest CUDA that the driver knows."""
         with self._named("cuda: the GPU does not say what it is"):
             self.device = cuda.Device()
@@ -100,14 +90,14 @@ class CuPyEngine(Engine):
             self.stream = cuda.Stream(non_blocking=True)
             shares = self.runtime.cudaDevAttrConcurrentManagedAccess
             self.can_share = bool(self.runtime.deviceGetAttribute(shares, number))
-        self.module = load_module(number, capability, arch, source)
+        self.module = driver.load_module(number, capability, arch, source)
         self.functions: dict[str, Any] = {}
         given = self.device, self.stream, self._named
         self.products = Products(*given, tf32=tf32, is_asked=cublas)
         """What computes plain products."""
         self._graphs: dict[Hashable, list[_Graph]] = {}
         self._seen: dict[Hashable, tuple[PlacedLaunch, ...]] = {}
-        self._ahead: DeviceMemory | None = None
+        self._ahead: driver.DeviceMemory | None = None
         self._records = True
         self._open: list[str] = []
         """The kernels launched since the last wait."""
@@ -123,12 +113,12 @@ class CuPyEngine(Engine):
             yield
         except self.errors as error:
             status = int(getattr(error, "status", 0))
-            if status == NO_MEMORY:
+            if status == driver.NO_MEMORY:
                 raise MemoryError(str(error)) from error
             if status >= 700 and status not in KEPT:
                 self.lost = f"{subject}: {error}"
                 raise self._is_lost() from error
-            raise device_error(f"{subject}: {error}", hint=STILL) from error
+            raise device_error(f"{subject}: {error}", hint=driver.STILL) from error
         except self.cupy.cuda.memory.OutOfMemoryError as error:
             raise MemoryError(str(error)) from error
 
@@ -141,15 +131,15 @@ class CuPyEngine(Engine):
 
     # -- memory ------------------------------------------------------------------------------------
 
-    def reserve(self, size: int) -> DeviceMemory:
+    def reserve(self, size: int) -> driver.DeviceMemory:
         """Return memory of the GPU's."""
         with self._named("cuda: no memory could be had"):
-            return DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
+            return driver.DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
 
     def shared(self, size: int) -> MemoryBlock:
         """Return memory whose pages go where they are used."""
         with self._named("cuda: no shared memory could be had"):
-            return ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
+            return driver.ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
 
     def free_bytes(self) -> int | None:
         """Return how much memory the GPU has left."""
@@ -257,9 +247,9 @@ class CuPyEngine(Engine):
             name = launch.phase.function
             function = self.functions[name] = self.module.get_function(name)
             if launch.phase.shared > DECLARED:
-                driver = self.cupy.cuda.driver
-                most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                driver.funcSetAttribute(function.ptr, most, launch.phase.shared)
+                attributes = self.cupy.cuda.driver
+                most = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                attributes.funcSetAttribute(function.ptr, most, launch.phase.shared)
         sizes = (launch.blocks,), (launch.phase.threads,)
         given, shared = tuple(map(_passed, launch.arguments)), launch.phase.shared
         function(*sizes, given, shared_mem=shared, stream=self.stream)
@@ -329,7 +319,7 @@ class CuPyEngine(Engine):
 
 def _passed(argument: Argument) -> np.generic | Array:
     if isinstance(argument, Mapped):
-        return tensor_map(argument.location.address, argument.tile)
+        return driver.tensor_map(argument.location.address, argument.tile)
     return np.uint64(argument.address) if isinstance(argument, Location) else argument
 
 

@@ -15,8 +15,9 @@ import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -32,14 +33,11 @@ from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term
 from luminal_lab.kernels.kernel import Kernel
 
+ProductKey: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
+"""A kernel, and the sizes of its dims."""
 OUTSIDE: Final = 5e-6
 """The seconds that a launch takes more outside of a graph."""
-TYPES: Final[Mapping[DType, int]] = {
-    DType.float32: 0,
-    DType.float64: 1,
-    DType.float16: 2,
-    DType.bfloat16: 14,
-}
+TYPES: Final = {DType.float32: 0, DType.float64: 1, DType.float16: 2, DType.bfloat16: 14}
 """The numbers of cudaDataType_t."""
 COMPUTE_32F, COMPUTE_32F_TF32, COMPUTE_64F = 68, 77, 70
 """Of cublasComputeType_t: how products are added up."""
@@ -66,25 +64,23 @@ class MeasuredChoice(NamedTuple):
         return f"by {first}: {text}" if first else text
 
 
+@dataclass
 class Products:
     """What computes the plain products of a program."""
 
-    def __init__(
-        self,
-        device: Any,  # noqa: ANN401  # CuPy's
-        stream: Any,  # noqa: ANN401  # CuPy's
-        named: Callable[[str], AbstractContextManager[None]],
-        *,
-        tf32: bool,
-        is_asked: bool,
-    ) -> None:
-        self.device, self.stream, self.tf32, self.is_asked = device, stream, tf32, is_asked
-        self.named = named
-        """Makes of an error of CuPy's one of ours."""
-        self.choices: dict[tuple[str, tuple[tuple[str, int], ...]], MeasuredChoice] = {}
-        """What computes them, by kernels and sizes of dims."""
-        self.why_not = ""
-        """Why cuBLAS is no candidate, where it is none."""
+    device: Any
+    stream: Any
+    named: Callable[[str], AbstractContextManager[None]]
+    """Makes of an error of CuPy's one of ours."""
+    tf32: bool
+    is_asked: bool
+    """Whether cuBLAS may compute them."""
+    choices: dict[ProductKey, MeasuredChoice] = field(
+        default_factory=dict[ProductKey, MeasuredChoice]
+    )
+    """What computes them, by kernels and sizes of dims."""
+    why_not: str = ""
+    """Why cuBLAS is no candidate, where it is none."""
 
     @functools.cached_property
     def library(self) -> Any:  # noqa: ANN401  # CuPy's
@@ -276,9 +272,8 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     names = [buffer.name for buffer in definition.inputs]
     order = names.index(reads[0].buffer), names.index(reads[1].buffer)
     for (left, right), (first, second) in (((0, 1), order), ((1, 0), order[::-1])):
-        product = _product(
-            lies[left], lies[right], lies[2], sizes, fold.axis.name, (first, second, len(names))
-        )
+        arguments, both = (first, second, len(names)), (lies[left], lies[right], lies[2])
+        product = _product(both, sizes, fold.axis.name, arguments)
         if product is not None:
             return product._replace(factor_dtype=reads[0].dtype, result_dtype=line.type.dtype)
     return None
@@ -306,14 +301,10 @@ def _steps(
 
 
 def _product(
-    a: dict[str, int],
-    b: dict[str, int],
-    c: dict[str, int],
-    sizes: Mapping[str, int],
-    k: str,
-    places: tuple[int, int, int],
+    lies: Sequence[dict[str, int]], sizes: Mapping[str, int], k: str, arguments: tuple[int, ...]
 ) -> GemmCall | None:
-    """Return the product with `a` on the left, if all lies as cuBLAS can have it."""
+    """Return the product with the first on the left, if all lies as cuBLAS can have it."""
+    a, b, c = lies
     inner = [name for name in sizes if sizes[name] > 1 and name != k]
     if any(a[name] < 0 or b[name] < 0 for name in inner):
         return None
@@ -329,9 +320,9 @@ def _product(
     if n > 1 and c_n != 1:
         return None
     # As cuBLAS sees it, b's columns come first, and then a's rows.
-    left = _matrix(places[1], (n, b_n), (depth, b[k]), b_s)
-    right = _matrix(places[0], (depth, a[k]), (m, a_m), a_s)
-    result = _matrix(places[2], (n, 1), (m, c_m), c_s)
+    left = _matrix(arguments[1], (n, b_n), (depth, b[k]), b_s)
+    right = _matrix(arguments[0], (depth, a[k]), (m, a_m), a_s)
+    result = _matrix(arguments[2], (n, 1), (m, c_m), c_s)
     if left is None or right is None or result is None:
         return None
     return GemmCall(n, m, depth, many, left, right, result, DType.float32, DType.float32)

@@ -142,14 +142,10 @@ def _measured(count: int, compiler: Compiler | None, folder: str | Path | None) 
     with Load() as load:
         rates = _answers(questions, alone=probe is None)
     date = datetime.now(UTC).isoformat(timespec="seconds")
-    return PeakRates(
-        cpu_name(),
-        count,
-        tuple(replace(rate, busy=load.others, date=date) for rate in rates),
-        "estimated" if probe is None else "measured",
-        "NumPy, for there is no C compiler" if compiler is None else compiler.version,
-        date,
-    )
+    dated = tuple(replace(rate, busy=load.others, date=date) for rate in rates)
+    how = "estimated" if probe is None else "measured"
+    by = "NumPy, for there is no C compiler" if compiler is None else compiler.version
+    return PeakRates(cpu_name(), count, dated, how, by, date)
 
 
 def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
@@ -173,15 +169,12 @@ def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
                         often[key] *= 2
                 bar.reach(round(min(perf_counter() - start, BUDGET), 1))
             rounds += 1
-    return tuple(
-        replace(
-            rate,
-            best=max(measured),
-            samples=tuple(measured),
-            spread=round(1 - median(measured) / max(measured), 4),
-        )
-        for (rate, _), measured in zip(questions, samples, strict=True)
-    )
+    rates: list[Rate] = []
+    for (rate, _), measured in zip(questions, samples, strict=True):
+        best = max(measured)
+        spread = round(1 - median(measured) / best, 4)
+        rates.append(replace(rate, best=best, samples=tuple(measured), spread=spread))
+    return tuple(rates)
 
 
 def _through(

@@ -41,6 +41,8 @@ for _record in (Specification, PeakRates):  # `machines/` is below what tells of
 CPU_LAUNCH = 1e-6
 """The seconds that a launch takes at least on a CPU."""
 CPU_LAUNCH_SOURCE = "calling a function and waking a thread, in round numbers"
+SHOWN = "bandwidth, bytes/s", "memory, bytes", "cores", "shared memory of a block, bytes"
+"""The figures that a table shows beside rates, by their names."""
 THIS_CPU = ("cpu", "thiscpu")
 FORMS = frozenset(("nvidia", "apple", "geforce", "tesla", "sxm", "sxm4", "sxm5", "gpu"))
 """Words of a name that say nothing which the table does not."""
@@ -111,21 +113,14 @@ def this_cpu(rates: PeakRates | None = None) -> Specification:
     by = f"peak_rates{f', with {known.by}' if known.by else ''}"
     how: HowKnown = "measured" if known.how == "measured" else "assumed"
     dtypes = dict.fromkeys(rate.dtype for rate in known.rates if rate.what == "fma")
-    machine = this_machine()
-    return Specification(
-        known.device or cpu_name(),
-        "this machine" if rates is None else "a machine",
-        "c",
-        None,
-        tuple(ComputePeak(d, Figure(known.gflops(d) * 1e9, by, how)) for d in dtypes),
-        Figure(known.gbytes() * 1e9, f"{by}: reading memory", how),
-        None,
-        Figure(known.threads, "the threads that the rates are of", how),
-        None,
-        Figure(CPU_LAUNCH, CPU_LAUNCH_SOURCE, "assumed"),
-        cache=Figure(machine.l3, "what the system says of its last cache", "stated"),
-        rates=known,
-    )
+    peaks = tuple(ComputePeak(d, Figure(known.gflops(d) * 1e9, by, how)) for d in dtypes)
+    bandwidth = Figure(known.gbytes() * 1e9, f"{by}: reading memory", how)
+    threads = Figure(known.threads, "the threads that the rates are of", how)
+    launch = Figure(CPU_LAUNCH, CPU_LAUNCH_SOURCE, "assumed")
+    cache = Figure(this_machine().l3, "what the system says of its last cache", "stated")
+    name, maker = known.device or cpu_name(), "this machine" if rates is None else "a machine"
+    figures = peaks, bandwidth, None, threads, None, launch
+    return Specification(name, maker, "c", None, *figures, cache=cache, rates=known)
 
 
 def bare_name(name: str) -> str:
@@ -152,11 +147,7 @@ def _row(device: Specification) -> list[str]:
 
     tensor = device.peak("float16", is_tensor=True)
     cells = [device.name, rate(device.peak("float32")), rate(tensor), rate(device.peak("float64"))]
-    for label, figure in (
-        ("bandwidth, bytes/s", device.bandwidth),
-        ("memory, bytes", device.memory),
-        ("cores", device.cores),
-        ("shared, bytes", device.shared),
-    ):
+    for label in SHOWN:
+        figure = device.figures.get(label)
         cells.append("" if figure is None else f"{shown(label, figure)}{MARK[figure.how]}")
     return cells

@@ -151,13 +151,7 @@ class EmulatorEngine(Engine):
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         del key, careful
         calls = [
-            Call(
-                launch.phase.function,
-                launch.blocks,
-                launch.phase.threads,
-                [_given(argument) for argument in launch.arguments],
-                shared=launch.phase.shared,
-            )
+            Call.of(launch.phase, launch.blocks, [*map(_given, launch.arguments)])
             for launch in launches
         ]
         emulate(self.source, "cuda" if self.dialect.name == "cuda" else "metal", calls)

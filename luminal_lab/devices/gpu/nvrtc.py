@@ -160,10 +160,8 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
         status = _made_of(program, arch)
         if status == NO_MEMORY:
             lines = source.count("\n") + 1
-            raise device_error(
-                f"compile: out of memory: NVRTC had none left for {lines:,} lines of source",
-                hint=f"end what else takes memory; {WHAT_WORKS}",
-            )
+            fault = f"compile: out of memory: NVRTC had none left for {lines:,} lines of source"
+            raise device_error(fault, hint=f"end what else takes memory; {WHAT_WORKS}")
         lines = _text(_read("ProgramLog", program)).split("\n")
         # How long it took is another each time.
         log = "\n".join(line for line in lines if "Compile time" not in line)

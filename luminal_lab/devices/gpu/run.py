@@ -30,7 +30,7 @@ class GPURun(DeviceRun[GPUBound]):
 
     program: GPUProgram
     engine: Engine
-    places: dict[int, Location]
+    locations: dict[int, Location]
     """Where values are, by slot."""
     launched: Sequence[list[PlacedLaunch]]
 
@@ -39,7 +39,7 @@ class GPURun(DeviceRun[GPUBound]):
     @override
     def find_inputs(self, *, may_overwrite: bool) -> None:
         plan, program = self.plan, self.program
-        self.engine, self.places = program.engine, {}
+        self.engine, self.locations = program.engine, {}
         for node, slot in plan.inputs:
             array = self.environment.data(node)
             block = program.blocks.owner(array) if self.engine.can_share else None
@@ -47,7 +47,7 @@ class GPURun(DeviceRun[GPUBound]):
                 block = None
             if slot in self.bound.owned and not self.engine.can_share:
                 location = program.given(slot, self._bytes(slot), array, None)
-                self.places |= dict.fromkeys(plan.owned[slot], location)
+                self.locations |= dict.fromkeys(plan.owned[slot], location)
             elif slot in self.bound.owned:
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
@@ -59,16 +59,16 @@ class GPURun(DeviceRun[GPUBound]):
                 self.held.append(array)
             else:
                 version = self.environment.versions.get(node.id)
-                self.places[slot] = program.given(slot, self._bytes(slot), array, version)
+                self.locations[slot] = program.given(slot, self._bytes(slot), array, version)
         for node_id, slot in plan.known:
-            self.places[slot] = program.given(slot, self._bytes(slot), self.known[node_id], None)
+            self.locations[slot] = program.given(slot, self._bytes(slot), self.known[node_id], None)
 
     def _bytes(self, slot: int) -> int:
         return self.bound.memory.bytes[slot]
 
     def _lies(self, slot: int, block: MemoryBlock) -> None:
         self.blocks[slot] = block
-        self.places[slot] = Location(block, 0, self._bytes(slot))
+        self.locations[slot] = Location(block, 0, self._bytes(slot))
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
         """Return memory with a copy of a carried input, which may be written over."""
@@ -83,7 +83,7 @@ class GPURun(DeviceRun[GPUBound]):
         program, sized = self.program, self.bound
         arena = program.kept("arena", sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
-            self.places[slot] = Location(arena, offset, self._bytes(slot))
+            self.locations[slot] = Location(arena, offset, self._bytes(slot))
         for slots, size in sized.outputs:
             if program.lies_open(slots):
                 block = program.output(slots, size, self.held)
@@ -92,9 +92,9 @@ class GPURun(DeviceRun[GPUBound]):
                     self._lies(slot, block)
             else:
                 memory = program.kept(slots, size)
-                self.places |= dict.fromkeys(slots, Location(memory, 0, size))
+                self.locations |= dict.fromkeys(slots, Location(memory, 0, size))
         fault = program.fault(len(self.plan.works)) if sized.faults else None
-        self.launched = sized.launched(self.places, fault, self.environment.step)
+        self.launched = sized.launched(self.locations, fault, self.environment.step)
 
     # -- on the way --------------------------------------------------------------------------------
 
@@ -133,11 +133,11 @@ class GPURun(DeviceRun[GPUBound]):
 
     @override
     def put(self, slot: int, value: Array) -> None:
-        self.engine.upload(self.places[slot], value)
+        self.engine.upload(self.locations[slot], value)
 
     @override
     def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
-        location = self.places[slot]
+        location = self.locations[slot]
         if isinstance(location.memory, MemoryBlock):
             self.engine.wait()
             return location.memory.array(shape, dtype, location.offset)
@@ -148,7 +148,7 @@ class GPURun(DeviceRun[GPUBound]):
     @override
     def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
         array = self.program.fresh(id, shape, dtype)
-        self.engine.download(self.places[slot], array)
+        self.engine.download(self.locations[slot], array)
         return array
 
     # -- errors ------------------------------------------------------------------------------------

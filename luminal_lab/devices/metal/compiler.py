@@ -21,7 +21,7 @@ from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.engine import MetalEngine
-from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.gpu import apple
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
@@ -55,10 +55,7 @@ class MetalCompiler(GPUCompiler):
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
-        if chip is not None and not isinstance(chip, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-            raise ArgumentError(
-                f"metal: the chip is {chip!r}", hint='give its name, as in "m3-max"'
-            )
+        expect(chip, str | None, "metal: the chip is {}", 'give its name, as in "m3-max"')
         if chip is not None and (known := specification(chip)).dialect != "metal":
             raise ArgumentError(
                 f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",

@@ -17,7 +17,7 @@ from typing_extensions import override
 from luminal_lab.devices.build.located import device_error
 from luminal_lab.devices.gpu.engine import Engine, Location, Mapped, PlacedLaunch
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.kernels.kernel import Kernels
+from luminal_lab.kernels.kernel import Kernels, Phase
 from luminal_lab.trust import admit
 
 STILL: Final = "the source of kernels is there without it; emulate=True runs small sizes on the CPU"
@@ -35,10 +35,8 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     try:
         return importlib.import_module("Metal")
     except ImportError as error:
-        raise device_error(
-            f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})",
-            hint=f'pip install "luminal-lab[metal]"; {STILL}',
-        ) from error
+        fault = f"metal: PyObjC's Metal, which runs kernels, is not installed ({error})"
+        raise device_error(fault, hint=f'pip install "luminal-lab[metal]"; {STILL}') from error
 
 
 class MetalBlock(MemoryBlock):
@@ -54,11 +52,7 @@ class MetalBlock(MemoryBlock):
         )
         if self.buffer is None:
             raise MemoryError(f"{whole:,} bytes")
-        self.raw = np.frombuffer(pages, np.uint8)
-        self.bytes = size
-        self.offset = 0
-        self.address = int(self.raw.ctypes.data)
-        self.given = None
+        self.lie_in(np.frombuffer(pages, np.uint8), size)
 
 
 class MetalEngine(Engine):
@@ -83,24 +77,20 @@ class MetalEngine(Engine):
         self.states: dict[str, Any] = {}
         for kernel in kernels:
             for phase in kernel.phases:
-                self.states[phase.function] = self._state(
-                    library, kernel.name, phase.function, phase.threads
-                )
+                self.states[phase.function] = self._state(library, kernel.name, phase)
         self._open: list[tuple[Any, list[str]]] = []
 
-    def _state(self, library: Any, name: str, function: str, threads: int) -> Any:  # noqa: ANN401  # PyObjC's
-        compiled = library.newFunctionWithName_(function)
+    def _state(self, library: Any, name: str, phase: Phase) -> Any:  # noqa: ANN401  # PyObjC's
+        compiled = library.newFunctionWithName_(phase.function)
         state, error = self.device.newComputePipelineStateWithFunction_error_(compiled, None)
         if state is None:
-            raise device_error(
-                f"kernel {name}: Metal makes no pipeline of it: {_text(error)}",
-                hint="smaller tiles in its schedule need less shared memory",
-            )
+            fault = f"kernel {name}: Metal makes no pipeline of it: {_text(error)}"
+            raise device_error(fault, hint="smaller tiles in its schedule need less shared memory")
         most = int(state.maxTotalThreadsPerThreadgroup())
-        if threads > most:
+        if phase.threads > most:
             raise device_error(
-                f"kernel {name}: a block has {threads:,} threads, and with its registers this GPU "
-                f"runs {most:,}",
+                f"kernel {name}: a block has {phase.threads:,} threads, and with its registers "
+                f"this GPU runs {most:,}",
                 hint="bind shorter loops to threads in its schedule",
             )
         return state
@@ -165,12 +155,8 @@ class MetalEngine(Engine):
         """Launch each group as a command buffer, and return how long the GPU took for it."""
         committed = [self._commit(group) if group else None for group in groups]
         self.wait()
-        return [
-            0.0
-            if commands is None
-            else float(commands.GPUEndTime()) - float(commands.GPUStartTime())
-            for commands in committed
-        ]
+        spans = ((c.GPUStartTime(), c.GPUEndTime()) if c is not None else (0, 0) for c in committed)
+        return [float(end) - float(start) for start, end in spans]
 
 
 def _text(error: Any) -> str:  # noqa: ANN401  # PyObjC's

@@ -35,11 +35,14 @@ class MemoryBlock:
             available = available_memory()
             if available is not None and size > available:
                 raise MemoryError(f"{size:,} bytes, and {available:,} are there")
-        self.raw: npt.NDArray[np.uint8] = np.empty(size + ALIGNMENT, np.uint8)
-        begin: int = self.raw.ctypes.data
-        self.offset = -begin % ALIGNMENT
-        self.address = begin + self.offset
-        self.bytes = size
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+        begin: int = raw.ctypes.data
+        self.lie_in(raw, size, -begin % ALIGNMENT)
+
+    def lie_in(self, raw: npt.NDArray[np.uint8], size: int, offset: int = 0) -> None:
+        """Take some memory, from an offset on, for the bytes."""
+        self.raw, self.offset, self.bytes = raw, offset, size
+        self.address = int(raw.ctypes.data) + offset
         self.given: weakref.ref[Array] | None = None
         """The array that a run has returned of it."""
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, cast
 from typing_extensions import override
 
 from luminal_lab.devices.runtime.program import ProgramOptions
-from luminal_lab.errors import ArgumentError, TrustError, flag
+from luminal_lab.errors import TrustError, expect, flag
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
@@ -42,17 +42,13 @@ class DeviceCompiler(Pipeline):
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
         super().__init__([calls, *cleaned, Intrinsics(), *fusion(attention=True), DeadCode()])
-        if schedules is not None and not isinstance(schedules, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a text of a pipeline has their names alone
-            raise ArgumentError(
-                f"{self.name}: schedules is {schedules!r}, which says no schedule",
-                hint=f'give a dict, as in {{"softmax": "{self.example}"}}',
-            )
+        # A text of a pipeline has their names alone.
+        hint = f'give a dict, as in {{"softmax": "{self.example}"}}'
+        said = f"{self.name}: schedules is {{}}, which says no schedule"
+        expect(schedules, Mapping | None, said, hint)
         for name in schedules or ():
-            if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-                raise ArgumentError(
-                    f"{self.name}: schedules has one for {name!r}, which is no kernel's name",
-                    hint="cx.kernels has the names of kernels",
-                )
+            said = f"{self.name}: schedules has one for {{}}, which is no kernel's name"
+            expect(name, str, said, "cx.kernels has the names of kernels")
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         for name, value in {**options, "schedules": tuple(read)}.items():
             is_flag = isinstance(type(self).__dataclass_fields__[name].default, bool)
@@ -75,11 +71,8 @@ class DeviceCompiler(Pipeline):
 
     def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
         """Return what a program is given, whatever the device."""
-        return {
-            "reuse_outputs": self.reuse_outputs,
-            "specialise": specialise,
-            "schedules": dict(self.schedules),
-        }
+        reuse, schedules = self.reuse_outputs, dict(self.schedules)
+        return {"reuse_outputs": reuse, "specialise": specialise, "schedules": schedules}
 
     @override
     def __str__(self) -> str:

@@ -13,11 +13,10 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import Pick
 from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.run import DeviceRun, RunData
-from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Worklist
+from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Worklist, picks_of
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
@@ -106,15 +105,11 @@ class DeviceProgram(ABC, Generic[PlanT]):
         kernel, node = self.list.uses[number].kernel, work.node
         given = [(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
         results: list[tuple[str, TensorType, bool]] = []
-        picks = {
-            buffer.op.index: buffer.name
-            for buffer in self.ir.users(node)
-            if isinstance(buffer.op, Pick)
-        }
+        picks = picks_of(self.ir, node)
         for index, slot in enumerate(work.makes):
             name, type, _ = self.list.slots[slot]
             assert type is not None
-            results.append((picks.get(index, name), type, True))
+            results.append((picks[index].name if index in picks else name, type, True))
         buffers = tuple(Argument(*buffer) for buffer in (*given, *results))
         assert work.use is not None, "what has a kernel for sizes has a general one"
         return Launch(work.use, kernel, buffers, node.id, node.meta.scope)

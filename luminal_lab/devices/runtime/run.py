@@ -14,9 +14,10 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import Node
-from luminal_lab.core.ops import HostCall, Pick
+from luminal_lab.core.ops import HostCall
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import BoundT, LaunchSpan, NumpyType, RunPlan
+from luminal_lab.devices.runtime.worklist import picks_of
 from luminal_lab.errors import DeviceError, RangeError
 from luminal_lab.interrupts import opened
 
@@ -126,10 +127,9 @@ class DeviceRun(ABC, Generic[BoundT]):
         environment = self.environment._replace(probes={})
         picks = {0: node.id}
         if node.extra:
-            picks = {n.op.index: n.id for n in self.ir.users(node) if isinstance(n.op, Pick)}
-        values = opened(
-            lambda: interpret(self.ir, environment, wanted=list(picks.values()), known=known)
-        )
+            picks = {index: pick.id for index, pick in picks_of(self.ir, node).items()}
+        wanted = list(picks.values())
+        values = opened(lambda: interpret(self.ir, environment, wanted=wanted, known=known))
         shapes = {id: self.bound.shape_of(self.ir[id].type)[0] for id in picks.values()}
         return [
             (index, np.ascontiguousarray(values[id]).reshape(shapes[id]))
@@ -238,8 +238,8 @@ class DeviceRun(ABC, Generic[BoundT]):
         error = RangeError(f"{node}: an index is out of range")
         try:
             self.again(node)  # which says where, and what the index is
-        except RangeError as found:
-            error = found
+        except RangeError as told:
+            error = told
         if has_written:
             slots = self.plan.list.slots
             names = ", ".join(f"%{slots[slot].name}" for slot in self.plan.owned)

@@ -33,11 +33,7 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.progress import progress
 
 PASSING = (
-    ops.After,
-    ops.Contiguous,
-    ops.CustomGradient,
-    ops.GraphBreak,
-    ops.Reshape,
+    *(ops.After, ops.Contiguous, ops.CustomGradient, ops.GraphBreak, ops.Reshape),
     ops.StopGradient,
 )
 """Ops whose result has the bytes of their first source."""
@@ -230,8 +226,8 @@ class Worklist:
             self._new(Slot(f"{node.name}.{local.name}", None, local.bytes))
             for local in kernel.locals
         )
-        places = {name: position for position, name in enumerate(self.dims)}
-        dims = tuple(places[name] for name in kernel.dims)
+        order = {name: position for position, name in enumerate(self.dims)}
+        dims = tuple(order[name] for name in kernel.dims)
         return own, Use(
             kernel, (*reads, *own, *makes), dims, len(makes), tuple(map(str, node.types))
         )
@@ -319,3 +315,8 @@ def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node
     """Yield the nodes that the wanted ones are computed from, in order, but for what is known."""
     behind = ir.ancestors(wanted, set(known))
     return (node for node in ir if node.id in behind)
+
+
+def picks_of(ir: IR, node: Node) -> dict[int, Node]:
+    """Return the nodes that pick single results of a node, by the number of the result."""
+    return {user.op.index: user for user in ir.users(node) if isinstance(user.op, ops.Pick)}

@@ -9,7 +9,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment
-from luminal_lab.devices.cuda import engine as cuda_engine
+from luminal_lab.devices.cuda import driver as cuda_driver
 from luminal_lab.devices.gpu.engine import EmulatorEngine
 from luminal_lab.errors import (
     ArgumentError,
@@ -189,7 +189,7 @@ def test_no_gpu_is_said_by_execute_and_nothing_is_lost(monkeypatch):
     def no_count() -> int:
         return 0
 
-    monkeypatch.setattr(cuda_engine, "gpu_count", no_count)
+    monkeypatch.setattr(cuda_driver, "gpu_count", no_count)
     cx, x, y = written()
     cx.compile(ll.CUDACompiler(arch="sm_80"))
     error = error_of(cx.execute, DeviceError)
