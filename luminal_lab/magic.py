@@ -15,14 +15,19 @@ import contextlib
 import inspect
 import shlex
 import sys
+import unicodedata
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 from luminal_lab.core.origin import running_shell
 from luminal_lab.errors import ArgumentError, LabError
 from luminal_lab.tracing import Traced
 
+LONGEST = 60
+"""The most letters of an argument that an error shows."""
 USAGE = "%%lab [--static] [--save run.lab] [--as name]"
 
 
@@ -50,24 +55,31 @@ def options_of(line: str) -> _Options:
     _Options(static=True, save='my run.lab', name=None)
     """
     try:
-        words = shlex.split(line)
+        words = deque(shlex.split(line))
     except ValueError as error:
-        raise ArgumentError(f"%%lab: {line!r} has no end: {error}", hint=USAGE) from error
+        raise ArgumentError(f"%%lab: {_cut(line)} has no end: {error}", hint=USAGE) from error
     static, taken = False, dict[str, str]()
     while words:
-        word = words.pop(0)
+        word = words.popleft()
         if word == "--static":
             static = True
         elif word in ("--save", "--as"):
             if not words or words[0].startswith("--"):
                 raise ArgumentError(f"%%lab: {word} needs a name behind it", hint=USAGE)
-            taken[word] = words.pop(0)
+            taken[word] = words.popleft()
         else:
-            raise ArgumentError(f"%%lab: it has no option {word!r}", hint=USAGE)
+            raise ArgumentError(f"%%lab: it has no option {_cut(word)}", hint=USAGE)
     name = taken.get("--as")
-    if name is not None and not name.isidentifier():
-        raise ArgumentError(f"%%lab: {name!r} cannot be the name of a variable", hint=USAGE)
+    if name is not None and (not name.isidentifier() or iskeyword(name)):
+        raise ArgumentError(f"%%lab: {_cut(name)} cannot be the name of a variable", hint=USAGE)
+    # Python reads some letters of a name as others: ﬁ is fi.
+    name = None if name is None else unicodedata.normalize("NFKC", name)
     return _Options(static, taken.get("--save"), name)
+
+
+def _cut(text: str) -> str:
+    """Return what was typed as an error shows it: not all of a long line."""
+    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 def run_recorded(shell: Any, line: str, cell: str) -> None:  # noqa: ANN401  # an object of IPython's

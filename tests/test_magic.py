@@ -158,6 +158,8 @@ def test_the_extension_can_be_loaded_again(kernel: Notebook):
         ("--what", "%%lab: it has no option '--what'"),
         ("--save", "%%lab: --save needs a name behind it"),
         ("--as --static", "%%lab: --as needs a name behind it"),
+        ("--as class", "%%lab: 'class' cannot be the name of a variable"),
+        ("x" * 10**6, f"%%lab: it has no option '{'x' * 60}…'"),
         ("--as 3", "%%lab: '3' cannot be the name of a variable"),
         ("--save 'run", '%%lab: "--save \'run" has no end: No closing quotation'),
     ],
@@ -166,3 +168,7 @@ def test_options_that_are_none(line: str, message: str):
     error = error_of(lambda: options_of(line), ArgumentError)
     assert error.message == message
     assert error.hint == "%%lab [--static] [--save run.lab] [--as name]"
+
+
+def test_a_name_is_the_one_that_python_reads():
+    assert options_of("--as \ufb01t").name == "fit"

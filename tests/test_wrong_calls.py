@@ -319,3 +319,27 @@ def test_a_method_answers_a_wrong_call_in_our_words(
 def test_what_is_said_of_a_wrong_call(call: Callable[[], object], said: str):
     with pytest.raises(LabError, match=f"^{re.escape(said)}"):
         call()
+
+
+@ll.graph_pass
+def large(ir: ll.IR, edit: ll.Edit) -> None:
+    """Need more memory than there is."""
+    raise MemoryError
+
+
+def test_a_call_that_has_no_memory_left_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cx = ll.Graph("g")
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    cx.save(tmp_path / "run.lab")
+
+    def none_left(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("luminal_lab.io.opened.read_bytes", none_left)
+    for name, call in {
+        "compile": lambda: cx.compile(large),
+        "compile_ir": lambda: ll.compile_ir(cx.ir, large),
+        "open": lambda: ll.open(tmp_path / "run.lab"),
+    }.items():
+        with pytest.raises(ll.DeviceError, match=f"^{name}: out of memory: Python had none left"):
+            call()

@@ -250,6 +250,8 @@ class _Compiling:
                     f"its run returned {returned!r} instead of None",
                     hint="change the graph with edit.insert, replace and erase",
                 )
+        except MemoryError:  # which says nothing of the pass
+            raise
         except Exception as error:
             raise self._failed(pass_, error, edit) from error
         seconds = perf_counter() - start

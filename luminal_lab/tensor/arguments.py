@@ -32,7 +32,7 @@ import numpy as np
 
 from luminal_lab.core.op import Op
 from luminal_lab.core.origin import here, is_ours
-from luminal_lab.errors import ArgumentError, LabError, nearest
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +82,11 @@ def as_ours(
 
     Without `of_arguments`, only refusals by Python itself count as wrong arguments.
     """
+    if isinstance(error, MemoryError) and not of_arguments:  # what users call, no part of it
+        return DeviceError(
+            f"{name}: out of memory: {str(error) or 'Python had none left'}",
+            hint="try it on something smaller, or end what else holds memory",
+        )
     kept = isinstance(error, (LabError, Warning, *OTHERS))
     if kept or _is_of_the_user(error):
         return error
@@ -191,7 +196,7 @@ def told(
                 raise
             if isinstance(wrong, LabError):
                 wrong.where = wrong.where or str(here() or "") or None
-            raise wrong from None
+            raise wrong from error if isinstance(error, MemoryError) else None
 
     setattr(call, MARK, of_arguments)
     return call

@@ -368,7 +368,7 @@ class Store(Sources):
                 raise
         except MemoryError as error:  # for caches about values
             raise DeviceError(
-                f"execute: out of memory: {error or 'Python had none left'}",
+                f"execute: out of memory: {str(error) or 'Python had none left'}",
                 where=str(here() or "") or None,
                 hint="use smaller sizes, or keep and retrieve fewer values",
             ) from error
