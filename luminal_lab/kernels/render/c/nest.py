@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as Abstra
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TypeGuard
 
 from typing_extensions import override
 
@@ -156,17 +155,14 @@ def _written_out(loops: Iterable[Loop | None]) -> float:
 
 def _widened_always(term: Term) -> Iterator[Read]:
     """Yield what a term reads, whatever holds, of dtypes that are widened to float32."""
-    casts = [part.args[0] for part in walk_terms(term) if _is_widening(part)]
+    applied = [part for part in walk_terms(term) if isinstance(part, Apply)]
+    casts = [part.args[0] for part in applied if part.op == Cast(DType.float32)]
     reads = [part for part in walk_terms(term) if isinstance(part, Read)]
     for read in _read_always(term):
         if f"lab_widen_{read.dtype.short}" in known_in("c") and (
             read.dtype.is_half or reads.count(read) == casts.count(read)
         ):
             yield read
-
-
-def _is_widening(term: Term) -> TypeGuard[Apply]:
-    return isinstance(term, Apply) and term.op == Cast(DType.float32)
 
 
 def _adds_vectors(loop: Loop) -> bool:

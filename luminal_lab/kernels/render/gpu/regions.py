@@ -10,7 +10,6 @@ across l < 64:                  y[4*i + j] = …;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -171,10 +170,11 @@ class Regions:
         self.code.assign(f"{slots}[{self.dialect.thread}]", value.text, ops=value.ops)
         self.waits.wait_for(frozenset([Touch(slots, is_write=False)]))
         along_of, name = self.phase.places(region), self.code.fresh()
-        axes = {loop.name: along_of[loop.name].stride for loop in region.axes}
-        at = self.code.index(_sum_of({**axes, name: along.stride}))
+        at: Dim = Symbol(name, 0) * along.stride
+        for loop in region.axes:
+            at = at + Symbol(loop.name, 0) * along_of[loop.name].stride
         with self.code.repeat("int", name, along.size):
-            self.joined(update, near, f"{slots}[{at}]", ())
+            self.joined(update, near, f"{slots}[{self.code.index(at)}]", ())
 
     def joined(self, update: Set, near: DType, value: str, ops: tuple[str, ...]) -> None:
         """Write how a sum or maximum gets what the threads have."""
@@ -194,10 +194,3 @@ class Regions:
         self.bytes += 0 if name in self.exchanges else count * dtype.itemsize
         self.exchanges[name] = Declare(c_type(dtype), name, size=count, space="shared")
         return name
-
-
-def _sum_of(strides: Mapping[str, int]) -> Dim:
-    total: Dim = 0
-    for name, stride in strides.items():
-        total = total + Symbol(name, 0) * stride
-    return total
