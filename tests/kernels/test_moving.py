@@ -54,6 +54,14 @@ def test_nests_mean_what_the_ops_do(dialect, op, dtype, axis, whole, part, symbo
     np.testing.assert_array_equal(result.reshape(whole), made.eval(*arrays))
 
 
+@pytest.mark.parametrize(("size", "kind"), [(2**31 - 1, "lab_i64"), (2**30, "int")])
+def test_positions_fit_into_their_type_beyond_the_end_too(size, kind):
+    # The last block has threads whose positions are beyond the array.
+    types = [TensorType(DType.int8, (count,)) for count in (size, 5)]
+    source = moving_kernel(Update(0, 1), types, "put", CUDA).source
+    assert f"const {kind} b = blockIdx.x;" in source
+
+
 def scatter() -> str:
     x, index = TensorType(DType.float32, (4,)), TensorType(DType.int64, (2,))
     return str(moving_kernel(Scatter(0, "set"), (x, index, x.with_shape((2,))), "put").nest)

@@ -27,7 +27,8 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import Writer
 
-INT = (1 << 31) - 1
+INT = (1 << 31) - (1 << 20)
+"""The size up to which positions are an int: threads of the last block have some beyond it."""
 AHEAD = 16
 """The bytes that are copied as one while threads work."""
 
