@@ -151,7 +151,7 @@ class Kernel(Displayed):
         """What it calls its inputs and its outputs, in order; nothing where nobody said."""
         if self.definition is None:
             return self.given_names
-        return tuple(one.name for one in (*self.definition.inputs, *self.definition.outputs))
+        return tuple(buffer.name for buffer in (*self.definition.inputs, *self.definition.outputs))
 
     def flops(self, dims: Mapping[str, int] = NO_DIMS) -> int:
         """Return how many operations on numbers a launch takes."""
@@ -193,10 +193,10 @@ class Kernel(Displayed):
                 hint='give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names',
             )
         if choices is None:  # None is no schedule either, and is told so
-            made = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
+            kernel = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:
-            made = self.make(None, choices=choices)
-        return replace(made, compile=self.compile, emulator=self.emulator)
+            kernel = self.make(None, choices=choices)
+        return replace(kernel, compile=self.compile, emulator=self.emulator)
 
     @property
     def compiled(self) -> CompiledCUDA:
@@ -349,12 +349,12 @@ def function_name(name: str) -> str:
 
 def comment(text: str) -> str:
     """Return text as a comment in C."""
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
         more = " " * (len(line) - len(line.lstrip()) + 4)
         parts = wrap(line, 97, subsequent_indent=more, break_long_words=False) or [""]
-        found += [line] if len(line) <= 97 else parts
+        lines += [line] if len(line) <= 97 else parts
     # A backslash at the end of a line would make the next one part of the comment.
     # and a carriage return may be the end of one.
-    plain = (re.sub(r"[\\\s]+$", "", line) for line in found)
+    plain = (re.sub(r"[\\\s]+$", "", line) for line in lines)
     return "\n".join(f"// {line}".rstrip() for line in plain)

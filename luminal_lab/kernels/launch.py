@@ -164,23 +164,23 @@ class Launches(tuple[Launch, ...]):
         """
         rows = (
             (
-                *(one.number, one.kernel.name, one.name, one.scope),
-                tuple(buffer.name for buffer in one.buffers if not buffer.is_made),
-                one.makes,
-                "; ".join(f"{origin.file}:{origin.line}" for origin in one.origins),
+                *(launch.number, launch.kernel.name, launch.name, launch.scope),
+                tuple(buffer.name for buffer in launch.buffers if not buffer.is_made),
+                launch.makes,
+                "; ".join(f"{origin.file}:{origin.line}" for origin in launch.origins),
                 *(
                     (None, None)
-                    if any(name not in dims for name in one.kernel.dims)
-                    else (one.flops(dims), one.bytes(dims))
+                    if any(name not in dims for name in launch.kernel.dims)
+                    else (launch.flops(dims), launch.bytes(dims))
                 ),
             )
-            for one in self
+            for launch in self
         )
         return frame("launches", LAUNCHES, rows)
 
     @override
     def __str__(self) -> str:
-        return "\n".join(f"{one.number:>4}  {one}" for one in self) or "no launches"
+        return "\n".join(f"{launch.number:>4}  {launch}" for launch in self) or "no launches"
 
     _repr_mimebundle_ = as_text
 

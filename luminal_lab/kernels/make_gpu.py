@@ -37,17 +37,17 @@ def make_gpu_kernel(
     top = comment(str(definition))
     taken = Choices()
     if schedule is None:
-        made = chosen(partial(gpu_schedule, nest, gpu), choices, name)
-        nest, schedule, taken = made.nest, made.schedule, made.choices
-        top = f"{top}\n{comment(made.why)}" if made.why else top
+        plan = chosen(partial(gpu_schedule, nest, gpu), choices, name)
+        nest, schedule, taken = plan.nest, plan.schedule, plan.choices
+        top = f"{top}\n{comment(plan.why)}" if plan.why else top
     else:
         nest = applied(schedule, nest, name).end
-    found = render_gpu(
+    source = render_gpu(
         spelled(nest), function_name(name), tuple(definition.dims), gpu.dialect, compared
     )
-    check_threads(name, found, gpu)
-    check_shared(nest, name, found.shared, gpu)
-    check_tiles(name, found, gpu)
+    check_threads(name, source, gpu)
+    check_shared(nest, name, source.shared, gpu)
+    check_tiles(name, source, gpu)
     kernel = Kernel(
         name,
         definition,
@@ -64,12 +64,12 @@ def make_gpu_kernel(
         ),
         dialect=gpu.dialect.name,
     )
-    return found.put_into(kernel, top)
+    return source.put_into(kernel, top)
 
 
-def check_threads(name: str, found: Rendered, gpu: GPU) -> None:
+def check_threads(name: str, source: Rendered, gpu: GPU) -> None:
     """Refuse blocks of more threads than the GPU has for one."""
-    threads = max((phase.threads for phase in found.phases), default=1)
+    threads = max((phase.threads for phase in source.phases), default=1)
     if threads > gpu.threads:
         where = f"on {gpu.arch}" if gpu.arch else "on Apple's GPUs"
         raise ScheduleError(
@@ -79,12 +79,12 @@ def check_threads(name: str, found: Rendered, gpu: GPU) -> None:
         )
 
 
-def check_tiles(name: str, found: Rendered, gpu: GPU) -> None:
+def check_tiles(name: str, source: Rendered, gpu: GPU) -> None:
     """Refuse tiles that a block of the GPU has no room for."""
-    asked = max(phase.shared for phase in found.phases) if found.phases else 0
-    if found.shared + asked > gpu.shared:
+    asked = max(phase.shared for phase in source.phases) if source.phases else 0
+    if source.shared + asked > gpu.shared:
         raise ScheduleError(
-            f"kernel {name}: a block has {found.shared + asked:,} bytes of shared memory, "
+            f"kernel {name}: a block has {source.shared + asked:,} bytes of shared memory, "
             f"{asked:,} of them for tiles, and on {gpu.arch} it may have {gpu.shared:,}",
             hint="make the tiles smaller, or copy fewer iterations ahead",
         )
@@ -96,9 +96,9 @@ def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:
     if shared <= most:
         return
     sizes = {
-        one.name: size * one.type.dtype.itemsize
-        for one in nest.locals.values()
-        if one.space == "shared" and isinstance(size := size_of(one.type.shape), int)
+        local.name: size * local.type.dtype.itemsize
+        for local in nest.locals.values()
+        if local.space == "shared" and isinstance(size := size_of(local.type.shape), int)
     }
     largest = max(sizes, key=lambda array: sizes[array])
     told = f"on {gpu.arch} it may declare" if gpu.arch else "on Apple's GPUs it may have"

@@ -11,9 +11,9 @@ from luminal_lab.errors import ParseError, RangeError
 from luminal_lab.kernels import moving
 from luminal_lab.kernels.dialect import CUDA, METAL, C
 from luminal_lab.kernels.moving import moving_kernel
-from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.text import parse_nest
 from tests.expect import error_of
+from tests.kernels.evaluating import evaluate_nest
 
 DIALECTS = pytest.mark.parametrize("dialect", [C, CUDA, METAL], ids=lambda one: one.name)
 SHAPES = [(0, (3,), (2,)), (1, (5, 4, 3), (5, 2, 3)), (0, (6, 9), (5, 9)), (1, (7, 2), (7, 0))]
@@ -52,6 +52,14 @@ def test_nests_mean_what_the_ops_do(dialect, op, dtype, axis, whole, part, symbo
     given = {name: a.ravel() for (name, _), a in zip(nest.inputs, arrays, strict=True)}
     result = evaluate_nest(nest, given, {name: dims[name] for name in nest.dims})["y"]
     np.testing.assert_array_equal(result.reshape(whole), made.eval(*arrays))
+
+
+@pytest.mark.parametrize(("size", "kind"), [(2**31 - 1, "lab_i64"), (2**30, "int")])
+def test_positions_fit_into_their_type_beyond_the_end_too(size, kind):
+    # The last block has threads whose positions are beyond the array.
+    types = [TensorType(DType.int8, (count,)) for count in (size, 5)]
+    source = moving_kernel(Update(0, 1), types, "put", CUDA).source
+    assert f"const {kind} b = blockIdx.x;" in source
 
 
 def scatter() -> str:

@@ -6,7 +6,7 @@ all lines: in attention j is a key, and k a feature, wherever they stand. Names 
 are left out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import count
 
@@ -26,17 +26,12 @@ def fresh(letters: str, taken: set[str]) -> Iterator[str]:
         yield from (name for name in names if name not in taken)
 
 
-def canonical(
-    definition: Definition, *, buffers: bool = False, avoid: Iterable[str] = ()
-) -> Definition:
-    """Return the same definition with canonical names of axes; with `buffers`, of arrays too.
-
-    What is in `avoid` names no axis.
-    """
+def canonical(definition: Definition, *, buffers: bool = False) -> Definition:
+    """Return the same definition with canonical names of axes; with `buffers`, of arrays too."""
     if buffers:
         definition = renamed(definition, _plain_names(definition))
     names = [line.name for line in definition.lines]
-    taken = {*definition.dims, *definition.types, *avoid}
+    taken = {*definition.dims, *definition.types}
     folds = [part for line in definition.lines for part in walk(line.term)]
     if any(isinstance(part, Fold) and part.kind == "softmax" for part in folds):
         taken |= {*STATES}
@@ -146,4 +141,4 @@ def _named(
         inner = {**values, term.axis.name: axis}
         return term.over(axis, term.size, lambda body: _named(body, inner, letters, known))
 
-    return exchanged(term, fold, None, lambda dim: substitute(dim, values))
+    return exchanged(term, fold, lambda dim: substitute(dim, values))

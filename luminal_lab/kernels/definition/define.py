@@ -26,9 +26,8 @@ from luminal_lab.core.views import ComposedView, row_major
 from luminal_lab.errors import DefinitionError, GraphError
 from luminal_lab.kernels.definition.canonical import INPUTS, LOCALS, OUTPUTS, canonical, fresh
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
-from luminal_lab.kernels.definition.inline import used
 from luminal_lab.kernels.definition.locals import kept_nodes
-from luminal_lab.kernels.definition.substitution import counted, guarded, looked_up
+from luminal_lab.kernels.definition.substitution import counted, guarded, looked_up, used
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Draw,

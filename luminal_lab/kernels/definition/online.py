@@ -31,8 +31,13 @@ from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Recip, Where
 from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition, Output
-from luminal_lab.kernels.definition.inline import element, used
-from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
+from luminal_lab.kernels.definition.substitution import (
+    element,
+    exchanged,
+    rebuilt,
+    replaced,
+    used,
+)
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,

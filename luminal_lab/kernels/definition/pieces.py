@@ -67,7 +67,7 @@ def in_pieces(definition: Definition, most: int) -> Definition:
     seen = free(fold.score)
     rows = tuple(axis for axis in line.axes if axis.name in seen)
     sizes = dict(zip((axis.name for axis in line.axes), line.type.shape, strict=True))
-    alike = [axis for axis in rows if axis.name not in _keys(fold)]
+    alike = [axis for axis in rows if axis.name not in free(fold.body)]
     if prod(typical(sizes[axis.name]) for axis in rows) > most:
         return whole
     if prod(typical(sizes[axis.name]) for axis in alike) >= FEW or len(rows) in (0, len(line.axes)):
@@ -79,11 +79,6 @@ def _is_short(fold: Fold) -> bool:
     """Return whether a fold has too few keys for pieces, however large its dims become."""
     _, most = bounds(fold.size)
     return most is not None and most < 2 * PIECE
-
-
-def _keys(fold: Fold) -> set[str]:
-    """Return the axes that say which values are weighed."""
-    return set(free(fold.body))
 
 
 class _Pieces:

@@ -1,11 +1,12 @@
 """Substitute indices, sizes and buffers in terms; build the terms that indices alone decide."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from luminal_lab.core.dims import Dim, Symbol, both, known, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Cast
 from luminal_lab.core.printer import unique
+from luminal_lab.kernels.definition.definition import Output
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
@@ -18,6 +19,7 @@ from luminal_lab.kernels.definition.terms import (
     Term,
     axis_of,
     free,
+    read_by,
     walk,
 )
 
@@ -70,16 +72,15 @@ def _same(dim: Dim) -> Dim:
 def exchanged(
     term: Term,
     change: Callable[[Term], Term | None],
-    known_parts: dict[int, Term] | None = None,
     located: Callable[[Dim], Dim] = _same,
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
     """Return a term with other parts where `change` has any; axes of folds keep their names.
 
     Elsewhere it has other indices, and names of buffers. What it shares stays shared: written out,
-    it may be too long for any memory. `known_parts` has what became of parts, by their identity.
+    it may be too long for any memory.
     """
-    done = {} if known_parts is None else known_parts
+    done: dict[int, Term] = {}
 
     def part(inner: Term) -> Term:
         new = done.get(id(inner))
@@ -119,7 +120,26 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
             return term
         return term.over(axis, size, lambda body: replaced(body, inner, buffers))
 
-    return exchanged(term, fold, None, located, buffers)
+    return exchanged(term, fold, located, buffers)
+
+
+def element(output: Output, index: Shape) -> Term:
+    """Return the term of one element of an array."""
+    return replaced(
+        output.term,
+        {axis.name: position for axis, position in zip(output.axes, index, strict=True)},
+    )
+
+
+def used(outputs: Iterable[Output], locals_: Sequence[Output]) -> list[Output]:
+    """Return the locals that are read, in order."""
+    wanted = read_by(*(output.term for output in outputs))
+    reached: list[Output] = []
+    for local in reversed(locals_):
+        if local.name in wanted:
+            reached.append(local)
+            wanted |= read_by(local.term)
+    return reached[::-1]
 
 
 def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:

@@ -181,14 +181,12 @@ class _Limits:
 
     def why_not(self, node: Node, inner: Inner) -> str:
         """Return why a node is no member: a row would be read again after it left the cache."""
-        long: Dim = 1
-        for dim, is_inner in zip(node.shape, inner, strict=True):
-            long = long * (dim if is_inner else 1)
+        long = _row_size(node, inner)
         if isinstance(node.op, Reduce):
             again = self._after(node)
             if again is None:
                 return ""
-            long = self._length(again)
+            long = _row_size(again, self.region.members[again.id])
             node, after = again, node
         else:
             if typical(long) == 1:
@@ -227,21 +225,20 @@ class _Limits:
             return ""
         return f"there are {rows} rows, so that {node} would be computed by as many threads at most"
 
-    def _length(self, node: Node) -> Dim:
-        long: Dim = 1
-        for dim, is_inner in zip(node.shape, self.region.members[node.id], strict=True):
-            long = long * (dim if is_inner else 1)
-        return long
-
     def _after(self, node: Node) -> Node | None:
         """Return a member that reads whole rows and waits for a reduction."""
         bit = 1 << self.reading.order_of[node.id]
-        for id in self.region.members:
+        for id, inner in self.region.members.items():
             member = self.reading.ir[id]
-            whole = not isinstance(member.op, Reduce) and typical(self._length(member)) > 1
+            whole = not isinstance(member.op, Reduce) and typical(_row_size(member, inner)) > 1
             if whole and self.reading.depends(member, bit):
                 return member
         return None
+
+
+def _row_size(node: Node, inner: Inner) -> Dim:
+    """Return the elements of a row: the product of the dims that are inner."""
+    return size_of(tuple(dim for dim, is_in in zip(node.shape, inner, strict=True) if is_in))
 
 
 def _told(region: FusedRegion, rows: Dim | None) -> str:

@@ -38,8 +38,8 @@ class Arrays:
 
     def element(self, name: str, index: Iterable[Dim]) -> str:
         """Return an element of an array, as a value to compute with."""
-        place = self.place(name, index)
-        return place if self.is_wide(name) else self.code.widened(place, self.types[name].dtype)
+        element = self.place(name, index)
+        return element if self.is_wide(name) else self.code.widened(element, self.types[name].dtype)
 
     def bits(self, term: Term) -> str | None:
         """Return the 16 bits of a term that lie in memory, if there are such."""

@@ -322,15 +322,15 @@ def broken(line: str) -> list[str]:
         + lab_exp2_f32(first_value[i]) + 1.0f;
     """
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    found: list[str] = []
+    parts: list[str] = []
     while len(line) > LIMIT:
         cuts = list(_cuts(line, len(indent)))
         if not cuts:
             break
-        place = min(cuts)[-1]
-        found.append(line[:-place].rstrip())
-        line = indent + line[-place:].lstrip()
-    return [*found, line]
+        cut = min(cuts)[-1]
+        parts.append(line[:-cut].rstrip())
+        line = indent + line[-cut:].lstrip()
+    return [*parts, line]
 
 
 def _cuts(line: str, start: int) -> Iterator[tuple[int, int, int]]:
@@ -339,13 +339,13 @@ def _cuts(line: str, start: int) -> Iterator[tuple[int, int, int]]:
     An assignment, a comma and a semicolon end a line; other operators begin one.
     """
     depth = 0
-    for place, letter in enumerate(line[:LIMIT]):
+    for at, letter in enumerate(line[:LIMIT]):
         depth += (letter in "([{") - (letter in ")]}")
-        if letter != " " or place <= start:
+        if letter != " " or at <= start:
             continue
-        if line[place - 1] in "=,;" and line[place - 2] not in "<>=!":
-            yield depth, int(line[place - 1] == ","), len(line) - place
+        if line[at - 1] in "=,;" and line[at - 2] not in "<>=!":
+            yield depth, int(line[at - 1] == ","), len(line) - at
         else:
-            word = line[place + 1 :].partition(" ")[0]
+            word = line[at + 1 :].partition(" ")[0]
             if word in RANKS:
-                yield depth, RANKS[word], len(line) - place
+                yield depth, RANKS[word], len(line) - at

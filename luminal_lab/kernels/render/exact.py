@@ -35,24 +35,24 @@ def exact_names(nest: Nest, compared: AbstractSet[str] = frozenset()) -> Abstrac
 
     Of the results these are the ones that are compared by other kernels.
     """
-    sets = [one for one in nest.statements if isinstance(one, Set)]
+    sets = [update for update in nest.statements if isinstance(update, Set)]
     names = set(compared)
     todo = sets
     while todo:
         known = len(names)
-        for one in todo:
-            terms = exact_terms(one, names)
+        for update in todo:
+            terms = exact_terms(update, names)
             names |= {part.buffer for part in terms if isinstance(part, (Read, Lookup))}
         todo = sets if len(names) > known else []
     return names
 
 
-def exact_terms(one: Set, names: AbstractSet[str]) -> Terms:
+def exact_terms(update: Set, names: AbstractSet[str]) -> Terms:
     """Return what has to be exact of the term of a statement, if these arrays have to be."""
-    found: set[Term] = set()
-    for part in walk(one.term):
+    exact: set[Term] = set()
+    for part in walk(update.term):
         if jumps(part):
-            found.update(walk(*part.parts))
-    if one.how == "max=" or (one.how == "=" and one.name in names):
-        found.update(walk(one.term))
-    return found
+            exact.update(walk(*part.parts))
+    if update.how == "max=" or (update.how == "=" and update.name in names):
+        exact.update(walk(update.term))
+    return exact

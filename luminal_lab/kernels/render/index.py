@@ -39,7 +39,7 @@ def index_c(dim: Dim, least: int = LEAST, uses: set[str] | None = None) -> str:
     uses = set() if uses is None else uses
     # What counts most comes first: rows before columns.
     terms.sort(key=lambda term: (-len(term[1]) if term[1] else 1, -abs(term[0])))
-    first = next((place for place, (factor, _) in enumerate(terms) if factor > 0), 0)
+    first = next((at for at, (factor, _) in enumerate(terms) if factor > 0), 0)
     terms.insert(0, terms.pop(first))
     text, level = "", SUM
     for factor, parts in terms:

@@ -38,8 +38,8 @@ def c_name(name: str) -> str:
     ['n', 'int_', 'int__', 'dot1_h_n', 'h_n']
     """
     if "." in name:
-        places = [str(place) for place, letter in enumerate(name) if letter == "."]
-        return f"dot{'_'.join(places)}_{name.replace('.', '_')}"
+        dots = [str(at) for at, letter in enumerate(name) if letter == "."]
+        return f"dot{'_'.join(dots)}_{name.replace('.', '_')}"
     if re.match(r"dot\d", name):
         return f"dot0_{name}"
     if name in KEYWORDS or name in TAKEN or name.endswith("_") or RESERVED.fullmatch(name):

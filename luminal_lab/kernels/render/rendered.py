@@ -72,12 +72,12 @@ def rendered(nest: Nest, functions: Sequence[RenderedPhase]) -> Rendered:
 def function_names(name: str, phases: Sequence[object]) -> list[str]:
     """Return what the functions of a kernel's phases are called."""
     count = len(phases)
-    return [name] if count == 1 else [f"{name}__{place}" for place in range(count)]
+    return [name] if count == 1 else [f"{name}__{number}" for number in range(count)]
 
 
 def kept_in_memory(nest: Nest) -> list[str]:
     """Return the arrays between inputs and outputs that a kernel is given."""
-    return [one.name for one in nest.locals.values() if one.space == "memory"]
+    return [local.name for local in nest.locals.values() if local.space == "memory"]
 
 
 def buffers_of(nest: Nest) -> list[str]:

@@ -73,9 +73,9 @@ class Terms:
         """
         return self.worked_out(term, {}, self.uses(term, exact))
 
-    def added(self, one: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
+    def added(self, update: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
         """Return what a sum is with a product added that need not be rounded before; else None."""
-        product = fused(one, self.arrays.types[one.name].dtype)
+        product = fused(update, self.arrays.types[update.name].dtype)
         if product is None:
             return None
         return self.applied(product, {}, self.uses(product, exact), onto=old)
@@ -137,9 +137,9 @@ class Terms:
             case Lookup():
                 return self.looked_up(term, known, uses)
             case Count(at=at, dtype=dtype):
-                place = code.index(at)
-                text = code.cast(place, DType.int64, dtype)
-                return Text(text, LEAST if text == place else ATOM, ("iota",))
+                index_text = code.index(at)
+                text = code.cast(index_text, DType.int64, dtype)
+                return Text(text, LEAST if text == index_text else ATOM, ("iota",))
             case Draw(seed=seed, stream=stream, at=at):
                 keys = f"{seed & 0xFFFFFFFF}u", f"{key_word(seed, stream)}u"
                 text = code.call("lab_random", *keys, code.index(at), "lab_step")
@@ -213,7 +213,7 @@ class Terms:
         room = WIDTH - len(f"lab_cast_{term.dtype.short}_f32()") * as_bits
         while True:
             text = self.written(term, sign, values, onto, as_bits=as_bits)
-            longest = max(range(len(values)), key=lambda place: len(values[place].text))
+            longest = max(range(len(values)), key=lambda at: len(values[at].text))
             if len(text.text) <= room or values[longest].is_plain:
                 break
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
@@ -221,7 +221,7 @@ class Terms:
             values[longest] = self.named(values[longest], args[longest].dtype)
         # What the graph has is a product, whether a sum takes it as it is or not.
         own = Mul.name if isinstance(op, Mul) else op.name
-        ops = dict.fromkeys([*(one for value in values for one in value.ops), own])
+        ops = dict.fromkeys([*(name for value in values for name in value.ops), own])
         return text._replace(ops=tuple(ops))
 
     def rounded(self, term: Term, value: Text) -> Text:
@@ -250,15 +250,15 @@ class Terms:
         """Return how a sum or product of floats is written: a + b * -1 as a - b, to the bit."""
         left, right = args
         if isinstance(op, Mul):
-            for one, other in ((left, right), (right, left)):
+            for term, other in ((left, right), (right, left)):
                 if isinstance(other, Number) and other.value == -1:
-                    return "-", [one]
+                    return "-", [term]
             return "*", args
-        for one, other in ((left, right), (right, left)):
+        for term, other in ((left, right), (right, left)):
             once = isinstance(other, Number) or uses.get(other, 0) <= 1
             taken = _taken(other) if once else None
             if taken is not None:
-                return "-", [one, taken]
+                return "-", [term, taken]
         return "+", args
 
     def written(
@@ -300,11 +300,11 @@ class Terms:
                 return Text(op.c_form.format(*forms), LEAST)
 
 
-def fused(one: Set, dtype: DType) -> Apply | None:
+def fused(update: Set, dtype: DType) -> Apply | None:
     """Return the product that a statement adds to a sum, if it need not be rounded before."""
-    if one.how != "+=" or dtype not in (DType.float32, DType.float64):
+    if update.how != "+=" or dtype not in (DType.float32, DType.float64):
         return None
-    term = one.term
+    term = update.term
     return term if isinstance(term, Apply) and isinstance(term.op, FusedMul) else None
 
 

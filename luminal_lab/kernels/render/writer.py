@@ -47,35 +47,35 @@ class Writer:
 
     def statements(self, block: Block) -> None:
         """Write statements in order."""
-        for one in block:
-            self.statement(one)
+        for statement in block:
+            self.statement(statement)
 
-    def statement(self, one: Statement) -> None:
+    def statement(self, statement: Statement) -> None:
         """Write a statement."""
-        match one:
+        match statement:
             case Loop(position=position) if position:
-                self.at(one, position)
+                self.at(statement, position)
             case Loop():
-                self.loop(one)
+                self.loop(statement)
             case When(holds=holds, body=body):
                 with self.code.branch(self.code.condition(holds)):
                     self.statements(body)
             case Local():
-                self.local(one)
+                self.local(statement)
             case Set():
-                self.set(one)
+                self.set(statement)
             case Fetch():
-                self.fetch(one)
+                self.fetch(statement)
 
-    def at(self, one: Loop, position: Term) -> None:
+    def at(self, loop: Loop, position: Term) -> None:
         """Write what is done at a position that is a value, and note one that is none."""
-        code, name, size = self.code, c_name(one.name), self.code.index(one.size, SUM)
+        code, name, size = self.code, c_name(loop.name), self.code.index(loop.size, SUM)
         value = self.terms.text(position)
         code.constant("lab_i64", name, value.text, value.ops)
         with code.branch(f"{name} < 0 || {name} >= {size}"):
             code.assign("lab_wrong", "1")
         with code.branch(f"{name} >= 0 && {name} < {size}"):
-            self.statements(one.body)
+            self.statements(loop.body)
 
     def in_place(self, block: Block) -> None:
         """Write the end of a function that copies what it need not where the result lies there."""
@@ -87,35 +87,35 @@ class Writer:
         """Return the type of a loop's index."""
         raise NotImplementedError
 
-    def local(self, one: Local) -> None:
+    def local(self, local: Local) -> None:
         """Write the declaration of a local array."""
         raise NotImplementedError
 
-    def fetch(self, one: Fetch) -> None:
+    def fetch(self, fetch: Fetch) -> None:
         """Write what brings an element near, where that helps."""
 
-    def loop(self, one: Loop) -> None:
+    def loop(self, loop: Loop) -> None:
         """Write a loop."""
-        with self.head(one):
-            self.statements(one.body)
+        with self.head(loop):
+            self.statements(loop.body)
 
-    def head(self, one: Loop) -> AbstractContextManager[None]:
+    def head(self, loop: Loop) -> AbstractContextManager[None]:
         """Write the head of a loop; what is added next stands in it."""
-        size = self.code.index(one.size)
-        return self.code.repeat(self.counter(one), c_name(one.name), size, self.pragma(one))
+        size = self.code.index(loop.size)
+        return self.code.repeat(self.counter(loop), c_name(loop.name), size, self.pragma(loop))
 
-    def pragma(self, one: Loop) -> tuple[str, str] | None:
+    def pragma(self, loop: Loop) -> tuple[str, str] | None:
         """Return what the compiler is told of a loop: a word of the dialect's, and more."""
-        return ("unroll", str(one.size)) if one.kind == "unroll" else None
+        return ("unroll", str(loop.size)) if loop.kind == "unroll" else None
 
     def set(self, one: Set) -> None:
         """Write an assignment."""
         code, is_wide = self.code, self.arrays.is_wide(one.name)
         dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
         with code.branch("" if is_wide else self.first):
-            place, exact = self.arrays.place(one.name, one.index), exact_terms(one, self.exact)
-            if (fused := self.terms.added(one, place, exact)) is not None:
-                code.assign(place, fused.text, ops=(*fused.ops, *ops))
+            target, exact = self.arrays.place(one.name, one.index), exact_terms(one, self.exact)
+            if (fused := self.terms.added(one, target, exact)) is not None:
+                code.assign(target, fused.text, ops=(*fused.ops, *ops))
                 return
             if one.how == "=":
                 since = len(code.block)
@@ -123,25 +123,25 @@ class Writer:
                     value = self.terms.text(one.term, exact)
                 else:
                     value = self.terms.stored(one.term, dtype, exact)
-                type = code.undeclared(place, since) if is_wide else ""
+                type = code.undeclared(target, since) if is_wide else ""
                 if type:
-                    code.declare(type, place, value.text, value.ops)
+                    code.declare(type, target, value.text, value.ops)
                 else:
-                    code.assign(place, value.text, ops=value.ops)
+                    code.assign(target, value.text, ops=value.ops)
                 return
             value = self.terms.text(one.term, exact)
             if one.how == "+=" and dtype in IN_PLACE:
-                code.assign(place, value.text, "+=", (*value.ops, *ops))
+                code.assign(target, value.text, "+=", (*value.ops, *ops))
                 return
             joined = self.joined(one, dtype, value)
             text = joined if is_wide else code.stored(joined, dtype)
-            code.assign(place, text, ops=(*value.ops, *ops))
+            code.assign(target, text, ops=(*value.ops, *ops))
 
-    def joined(self, one: Set, dtype: DType, value: Text) -> str:
+    def joined(self, update: Set, dtype: DType, value: Text) -> str:
         """Return what is in a place and a value, added up or the larger of both."""
         near = DType.float32 if dtype.is_half else dtype
-        old = self.arrays.element(one.name, one.index)
-        if one.how == "+=" and near.is_float:
+        old = self.arrays.element(update.name, update.index)
+        if update.how == "+=" and near.is_float:
             return f"{old} + {value.at(PRODUCT)}"
-        which = "max" if one.how == "max=" else "add"
+        which = "max" if update.how == "max=" else "add"
         return self.code.call(f"lab_{which}_{near.short}", old, value.text)

@@ -37,19 +37,19 @@ class CArrays(Arrays):
     @cached_property
     def as_vectors(self) -> Mapping[str, int]:
         """The arrays in registers that vector loops use, with the width."""
-        found: dict[str, int] = {}
+        widths: dict[str, int] = {}
         for loop in self.nest.loops.values():
             if loop.kind == "vector" and isinstance(loop.size, int):
                 for name in arrays_in(loop.body):
                     local = self.nest.locals.get(name)
                     if local is None or local.space != "registers" or not local.type.shape:
                         continue
-                    if found.setdefault(name, loop.size) != loop.size:
+                    if widths.setdefault(name, loop.size) != loop.size:
                         raise ScheduleError(
                             f"vector {loop.name}: it has {loop.size} lanes, and {name} is in "
-                            f"vectors of {found[name]}"
+                            f"vectors of {widths[name]}"
                         )
-        return found
+        return widths
 
     def vector(self, dtype: DType, width: int) -> str:
         """Return the name of a vector type."""
@@ -92,13 +92,13 @@ class VectorWriter:
 
     def statements(self, block: Block, fetch: Callable[[Fetch], None]) -> None:
         """Write statements; an element that is fetched is that of the first lane."""
-        for one in block:
-            match one:
+        for statement in block:
+            match statement:
                 case Set():
-                    self.set(one)
+                    self.set(statement)
                 case Fetch(index=index):
-                    first = tuple(substitute(place, {self.axis.name: 0}) for place in index)
-                    fetch(replace(one, index=first))
+                    first = tuple(substitute(dim, {self.axis.name: 0}) for dim in index)
+                    fetch(replace(statement, index=first))
                 case _:
                     raise self.refuse("lanes can only be assigned and added to")
 
@@ -108,30 +108,30 @@ class VectorWriter:
             f"vector {self.axis}: {why}", hint="a simd loop leaves it to the compiler"
         )
 
-    def set(self, one: Set) -> None:
+    def set(self, update: Set) -> None:
         """Write an assignment to all lanes."""
-        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
-        place = self.lanes_at(one.name, one.index, write=True)
-        if place is None:
-            raise self.refuse(f"neighbours along it do not lie side by side in {one.name}")
-        if one.how == "max=":
-            raise self.refuse(f"the maximum in {one.name} has no form for vectors")
-        if dtype.is_half and not (one.how == "=" and isinstance(one.term, Read)):
-            raise self.refuse(f"{one.name} is {dtype.short}, and is computed in f32")
-        product = fused(one, dtype)
+        dtype, ops = self.types[update.name].dtype, FOLDED[update.how]
+        target = self.lanes_at(update.name, update.index, write=True)
+        if target is None:
+            raise self.refuse(f"neighbours along it do not lie side by side in {update.name}")
+        if update.how == "max=":
+            raise self.refuse(f"the maximum in {update.name} has no form for vectors")
+        if dtype.is_half and not (update.how == "=" and isinstance(update.term, Read)):
+            raise self.refuse(f"{update.name} is {dtype.short}, and is computed in f32")
+        product = fused(update, dtype)
         if product is not None:
             left, right = (self.lanes(arg) for arg in product.args)
             kind = self.arrays.vector(dtype, self.width)
-            text = self.code.call("LAB_FMA", kind, left.text, right.text, place)
-            self.code.assign(place, text, ops=(*left.ops, *right.ops, Mul.name, *ops))
+            text = self.code.call("LAB_FMA", kind, left.text, right.text, target)
+            self.code.assign(target, text, ops=(*left.ops, *right.ops, Mul.name, *ops))
             return
-        value = self.lanes(one.term)
+        value = self.lanes(update.term)
         text = value.text
-        if one.how == "=" and not self.varies(one.term):
+        if update.how == "=" and not self.varies(update.term):
             zeros = f"({self.arrays.vector(dtype, self.width)}){{0}}"
             # Less zeros, as -0.0 plus zero would be another.
-            text = zeros if one.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
-        self.code.assign(place, text, one.how, (*value.ops, *ops))
+            text = zeros if update.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
+        self.code.assign(target, text, update.how, (*value.ops, *ops))
 
     def varies(self, term: Term) -> bool:
         """Return whether a term is a vector, and not one value for all lanes."""
@@ -147,9 +147,9 @@ class VectorWriter:
             case Number(value=value, dtype=dtype):
                 return number_c(value, dtype, self.code.uses)
             case Read(buffer=buffer, index=index):
-                found = self.lanes_at(buffer, index)
-                if found is not None:
-                    return Text(found)
+                elements = self.lanes_at(buffer, index)
+                if elements is not None:
+                    return Text(elements)
             case Apply(op=Add() | Mul() as op, args=(a, b), dtype=dtype) if dtype in COMPUTED:
                 sign, level = ("+", SUM) if isinstance(op, Add) else ("*", PRODUCT)
                 left, right = self.lanes(a), self.lanes(b)
@@ -168,9 +168,9 @@ class VectorWriter:
         """Return the elements of an array along the axis of lanes, or one that all read."""
         if self.arrays.is_scalar(name):
             return None if write else c_name(name)
-        type, place = self.types[name], tuple(index)
-        stride = self.stride(name, place)
-        start = substitute(row_major(type.shape, place), {self.axis.name: 0})
+        type, dims = self.types[name], tuple(index)
+        stride = self.stride(name, dims)
+        start = substitute(row_major(type.shape, dims), {self.axis.name: 0})
         if stride == 0 and not write:
             one = f"{c_name(name)}[{self.code.index(start)}]"
             return one if name not in self.arrays.as_vectors and not type.dtype.is_half else None

@@ -25,7 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as Abstra
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import TypeGuard
 
 from typing_extensions import override
 
@@ -132,8 +131,8 @@ def _reads_where_it_holds(loop: Loop, loops: Mapping[str, Loop]) -> bool:
     """
     if not isinstance(loop.size, int) or loop.kind == "unroll":
         return False
-    for one in loop.body:
-        for part in walk_terms(one.term) if isinstance(one, Set) else ():
+    for statement in loop.body:
+        for part in walk_terms(statement.term) if isinstance(statement, Set) else ():
             if not isinstance(part, Guarded) or loop.axis not in (known := symbols(part.holds)):
                 continue
             if any(isinstance(inner, Read) for inner in walk_terms(part.term)):
@@ -156,26 +155,23 @@ def _written_out(loops: Iterable[Loop | None]) -> float:
 
 def _widened_always(term: Term) -> Iterator[Read]:
     """Yield what a term reads, whatever holds, of dtypes that are widened to float32."""
-    casts = [part.args[0] for part in walk_terms(term) if _is_widening(part)]
+    applied = [part for part in walk_terms(term) if isinstance(part, Apply)]
+    casts = [part.args[0] for part in applied if part.op == Cast(DType.float32)]
     reads = [part for part in walk_terms(term) if isinstance(part, Read)]
-    for place in _read_always(term):
-        if f"lab_widen_{place.dtype.short}" in known_in("c") and (
-            place.dtype.is_half or reads.count(place) == casts.count(place)
+    for read in _read_always(term):
+        if f"lab_widen_{read.dtype.short}" in known_in("c") and (
+            read.dtype.is_half or reads.count(read) == casts.count(read)
         ):
-            yield place
-
-
-def _is_widening(term: Term) -> TypeGuard[Apply]:
-    return isinstance(term, Apply) and term.op == Cast(DType.float32)
+            yield read
 
 
 def _adds_vectors(loop: Loop) -> bool:
     """Return whether each iteration adds to the same vectors."""
     inner = [*walk(loop.body)]
-    return any(isinstance(one, Loop) and one.kind == "vector" for one in inner) and all(
-        one.how == "+=" and all(loop.axis not in symbols(place) for place in one.index)
-        for one in inner
-        if isinstance(one, Set)
+    return any(isinstance(update, Loop) and update.kind == "vector" for update in inner) and all(
+        update.how == "+=" and all(loop.axis not in symbols(dim) for dim in update.index)
+        for update in inner
+        if isinstance(update, Set)
     )
 
 
@@ -191,15 +187,15 @@ class _Writer(Writer):
     def function(self, block: Block) -> None:
         """Write what stands between the braces of a phase's function."""
         code, used = self.code, arrays_in(block)
-        used |= {one.name for one in walk(block) if isinstance(one, Fetch)}
+        used |= {fetch.name for fetch in walk(block) if isinstance(fetch, Fetch)}
         set_here = {access.name for access in accesses(block) if access.how != "read"}
-        for place, buffer in enumerate(buffers_of(self.nest)):
+        for number, buffer in enumerate(buffers_of(self.nest)):
             if buffer in used:
                 const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
                 alone = buffer not in self.nest.alike
                 name = c_name(buffer)
-                code.raw(C.buffer(name, C_TYPES[type], place, const, is_alone=alone))
-        dims = {dim: partial("lab_dims[{}]".format, place) for place, dim in enumerate(self.dims)}
+                code.raw(C.buffer(name, C_TYPES[type], number, const, is_alone=alone))
+        dims = {dim: partial("lab_dims[{}]".format, number) for number, dim in enumerate(self.dims)}
         self.in_place(block)
         with code.constants("lab_i64", dims):
             self.body(block)
@@ -225,27 +221,27 @@ class _Writer(Writer):
         return "int" if isinstance(loop.size, int) and loop.kind == "unroll" else "lab_i64"
 
     @override
-    def pragma(self, one: Loop) -> tuple[str, str] | None:
-        return ("simd", self.reductions(one)) if one.kind == "simd" else super().pragma(one)
+    def pragma(self, loop: Loop) -> tuple[str, str] | None:
+        return ("simd", self.reductions(loop)) if loop.kind == "simd" else super().pragma(loop)
 
     @override
-    def loop(self, one: Loop) -> None:
-        if one.kind == "vector":
-            VectorWriter(self.arrays, one).statements(one.body, self.fetch)
+    def loop(self, loop: Loop) -> None:
+        if loop.kind == "vector":
+            VectorWriter(self.arrays, loop).statements(loop.body, self.fetch)
             return
         hidden = dict(self.arrays.hidden)
-        if _reads_where_it_holds(one, self.nest.loops):
+        if _reads_where_it_holds(loop, self.nest.loops):
             unknown = self.code.fresh()
             self.code.declare("lab_i64", unknown, "0")
             self.code.invoke("LAB_HIDE", unknown)
-            self.arrays.hidden[one.name] = one.axis + Symbol(unknown, 0, 1)
-        if one.kind == "simd":
-            self.widen(one)
-        with self.head(one):
-            if one.kind == "unroll" and _adds_vectors(one):
+            self.arrays.hidden[loop.name] = loop.axis + Symbol(unknown, 0, 1)
+        if loop.kind == "simd":
+            self.widen(loop)
+        with self.head(loop):
+            if loop.kind == "unroll" and _adds_vectors(loop):
                 self.code.raw(f"{self.code.use('LAB_STEP')};")
-            self.statements(one.body)
-            if one.kind == "simd":
+            self.statements(loop.body)
+            if loop.kind == "simd":
                 _note_once(self.code.block)
         self.arrays.floats, self.arrays.hidden = {}, hidden
 
@@ -257,22 +253,22 @@ class _Writer(Writer):
         """
         if not (isinstance(loop.size, int) and loop.size % 8 == 0 and loop.size <= MOST_WIDENED):
             return
-        added = [one for one in loop.body if isinstance(one, Set) and one.how == "+="]
+        added = [update for update in loop.body if isinstance(update, Set) and update.how == "+="]
         if len(added) < len(loop.body):
             return
         code, arrays = self.code, self.arrays
-        written = {one.name for one in added}
-        for one in added:
-            for place in _widened_always(one.term):
-                flat = row_major(self.types[place.buffer].shape, place.index)
+        written = {update.name for update in added}
+        for update in added:
+            for read in _widened_always(update.term):
+                flat = row_major(self.types[read.buffer].shape, read.index)
                 stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
-                known = place in arrays.floats or place.buffer in written
-                if stride == 1 and not known and not arrays.is_scalar(place.buffer):
+                known = read in arrays.floats or read.buffer in written
+                if stride == 1 and not known and not arrays.is_scalar(read.buffer):
                     name, start = code.fresh(), substitute(flat, {loop.name: 0})
-                    given = f"{c_name(place.buffer)} + {code.index(start, PRODUCT)}"
+                    given = f"{c_name(read.buffer)} + {code.index(start, PRODUCT)}"
                     code.array("float", name, loop.size, "aligned")
-                    code.invoke(f"lab_widen_{place.dtype.short}", name, given, loop.size)
-                    arrays.floats[place] = f"{name}[{c_name(loop.name)}]"
+                    code.invoke(f"lab_widen_{read.dtype.short}", name, given, loop.size)
+                    arrays.floats[read] = f"{name}[{c_name(loop.name)}]"
 
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
@@ -289,14 +285,14 @@ class _Writer(Writer):
         return "".join(f" {clause}" for clause in clauses)
 
     @override
-    def local(self, one: Local) -> None:
-        code, dtype, name = self.code, one.type.dtype, c_name(one.name)
-        size = size_of(one.type.shape)
-        if one.space == "registers" and one.name in self.arrays.as_vectors:
-            width = self.arrays.as_vectors[one.name]
+    def local(self, local: Local) -> None:
+        code, dtype, name = self.code, local.type.dtype, c_name(local.name)
+        size = size_of(local.type.shape)
+        if local.space == "registers" and local.name in self.arrays.as_vectors:
+            width = self.arrays.as_vectors[local.name]
             assert isinstance(size, int)
             code.array(self.arrays.vector(dtype, width), name, size // width)
-        elif not one.type.shape:
+        elif not local.type.shape:
             code.declare(c_type(dtype), name)
         elif isinstance(size, int) and size * dtype.itemsize <= STACK:
             code.array(C_TYPES[dtype], name, size, "aligned")
@@ -304,13 +300,13 @@ class _Writer(Writer):
             offset = "" if self.scratch == 0 else f" + {code.index(self.scratch)}"
             start = f"(lab_scratch{offset})" if offset else "lab_scratch"
             code.declare(f"{C_TYPES[dtype]} *restrict", name, f"(void *){start}")
-            self.scratch = self.scratch + (bytes_of(one.type) + 63) // 64 * 64
+            self.scratch = self.scratch + (bytes_of(local.type) + 63) // 64 * 64
 
     @override
-    def fetch(self, one: Fetch) -> None:
-        at = self.code.index(row_major(self.types[one.name].shape, one.index))
-        writes = int(any(output.name == one.name for output in self.nest.outputs))
-        self.code.invoke("LAB_FETCH", c_name(one.name), at, writes)
+    def fetch(self, fetch: Fetch) -> None:
+        at = self.code.index(row_major(self.types[fetch.name].shape, fetch.index))
+        writes = int(any(output.name == fetch.name for output in self.nest.outputs))
+        self.code.invoke("LAB_FETCH", c_name(fetch.name), at, writes)
 
 
 def _note_once(body: CBlock) -> None:

@@ -81,9 +81,9 @@ class _Use(NamedTuple):
 
     @classmethod
     def of(cls, block: Block) -> _Use:
-        found = [*accesses(block)]
-        names = {access.name for access in found}
-        return cls(names, {access.name for access in found if access.how != "read"})
+        uses = [*accesses(block)]
+        names = {access.name for access in uses}
+        return cls(names, {access.name for access in uses if access.how != "read"})
 
     def clashes(self, other: _Use) -> bool:
         """Return whether the order of the two matters."""
@@ -93,11 +93,11 @@ class _Use(NamedTuple):
 def _groups(body: Block) -> Iterator[list[int]]:
     """Yield the places of the statements of each phase, declarations apart."""
     waiting: dict[int, _Use] = {}
-    for at, one in enumerate(body):
-        if isinstance(one, Local):
+    for at, statement in enumerate(body):
+        if isinstance(statement, Local):
             continue
-        use = _Use.of((one,))
-        if not (isinstance(one, Loop) and one.kind == "parallel"):
+        use = _Use.of((statement,))
+        if not (isinstance(statement, Loop) and statement.kind == "parallel"):
             waiting[at] = use
             continue
         needed: list[int] = []

@@ -72,11 +72,11 @@ def _launches(uses: Sequence[Use]) -> str:
     lines = ["static const lab_launch lab_program[] = {"]
     for number, use in enumerate(uses):
         count = len(use.values) - use.made
-        given, made = use.values[:count], use.values[count:]
-        types = use.types or ("",) * len(made)
+        given, results_of = use.values[:count], use.values[count:]
+        types = use.types or ("",) * len(results_of)
         results = ", ".join(
             f"v{value}: {type}" if type else f"v{value}"
-            for value, type in zip(made, types, strict=True)
+            for value, type in zip(results_of, types, strict=True)
         )
         read = ", ".join(f"v{value}" for value in given)
         lines += [

@@ -63,19 +63,19 @@ class Arrivals:
 
 def arrivals(nest: Nest, body: Block) -> Mapping[str, Arrivals]:
     """Return the loops that copy ahead, by name: those before which nobody else does."""
-    return {one.loop: one for one in _arrivals(nest, body, body)}
+    return {arrival.loop: arrival for arrival in _arrivals(nest, body, body)}
 
 
 def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
-    for place, one in enumerate(block):
+    for at, one in enumerate(block):
         if not isinstance(one, (Loop, When)):
             continue
-        found = _ahead(nest, one) if isinstance(one, Loop) and one.kind == "for" else None
-        if found is not None and _is_alone(found, whole, block[: place + 1]):
-            before = [x for x in block[:place] if not isinstance(x, Local)]
+        ahead = _ahead(nest, one) if isinstance(one, Loop) and one.kind == "for" else None
+        if ahead is not None and _is_alone(ahead, whole, block[: at + 1]):
+            before = [x for x in block[:at] if not isinstance(x, Local)]
             yield Arrivals(
-                *found,
-                in_groups=bool(before) and _is_first(found, before[-1]),
+                *ahead,
+                in_groups=bool(before) and _is_first(ahead, before[-1]),
                 bulk=len(bulk_loops(one.body[:1])),
             )
         else:
@@ -87,9 +87,9 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     first = loop.body[0] if loop.body else None
     if not isinstance(first, When):
         return None
-    sets = [one for one in walk(first.body) if isinstance(one, Set)]
-    arrays = {one.name for one in sets}
-    counts = {_behind(one.index[0], loop.axis) for one in sets if one.index}
+    sets = [update for update in walk(first.body) if isinstance(update, Set)]
+    arrays = {update.name for update in sets}
+    counts = {_behind(update.index[0], loop.axis) for update in sets if update.index}
     sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
     spaces = {nest.locals[name].space if name in nest.locals else None for name in arrays}
     shared = spaces in ({"shared"}, {"tiles"})
@@ -98,40 +98,40 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     (count,) = counts
     if count is None or sizes != {count + 1}:
         return None
-    written = {one.name for one in walk(loop.body[1:]) if isinstance(one, Set)}
+    written = {update.name for update in walk(loop.body[1:]) if isinstance(update, Set)}
     copied = {use.name for use in accesses(first.body)}
     return None if written & copied else (loop.name, count, frozenset(arrays))
 
 
 def bulk_loops(block: Block) -> list[Loop]:
     """Return the outermost loops of bulk copies in a block."""
-    found: list[Loop] = []
-    for one in block:
-        if isinstance(one, Loop) and one.kind == "bulk":
-            found.append(one)
-        elif isinstance(one, (Loop, When)):
-            found += bulk_loops(one.body)
-    return found
+    loops: list[Loop] = []
+    for statement in block:
+        if isinstance(statement, Loop) and statement.kind == "bulk":
+            loops.append(statement)
+        elif isinstance(statement, (Loop, When)):
+            loops += bulk_loops(statement.body)
+    return loops
 
 
 def _behind(place: Dim, axis: Symbol) -> int | None:
     """Return how many iterations ahead a place is, of as many and one."""
     if not isinstance(place, Remainder):
         return None
-    at, places = place.arguments
+    at, slots = place.arguments
     count = at - axis
-    return count if isinstance(count, int) and places == count + 1 and count > 0 else None
+    return count if isinstance(count, int) and slots == count + 1 and count > 0 else None
 
 
-def _is_alone(found: tuple[str, int, frozenset[str]], whole: Block, upto: Block) -> bool:
+def _is_alone(ahead: tuple[str, int, frozenset[str]], whole: Block, upto: Block) -> bool:
     """Return whether nobody else uses the arrays but what stands before the loop in its block."""
-    mine = sum(use.name in found[2] for use in accesses(upto))
-    return mine == sum(use.name in found[2] for use in accesses(whole))
+    mine = sum(use.name in ahead[2] for use in accesses(upto))
+    return mine == sum(use.name in ahead[2] for use in accesses(whole))
 
 
-def _is_first(found: tuple[str, int, frozenset[str]], before: object) -> bool:
+def _is_first(ahead: tuple[str, int, frozenset[str]], before: object) -> bool:
     """Return whether a loop copies what the first iterations need, one of them in each of its."""
-    if not isinstance(before, Loop) or before.size != found[1]:
+    if not isinstance(before, Loop) or before.size != ahead[1]:
         return False
-    places = {one.index[0] for one in walk((before,)) if isinstance(one, Set)}
-    return before.kind == "for" and places == {before.axis}
+    slots = {update.index[0] for update in walk((before,)) if isinstance(update, Set)}
+    return before.kind == "for" and slots == {before.axis}

@@ -52,12 +52,12 @@ class ThreadArrays(Arrays):
             return (*shape[:-2], self.code.dialect.tile.own(rows, columns))
         return shape
 
-    def own_size(self, one: Local) -> int:
+    def own_size(self, local: Local) -> int:
         """Return how many elements of an array each thread has."""
-        size = size_of(self.own_shape(one.name))
+        size = size_of(self.own_shape(local.name))
         if not isinstance(size, int):
             why = f"has {size} elements in registers, which is not known before it runs"
-            raise misplaced(self.nest, one.name, why, "memory")
+            raise misplaced(self.nest, local.name, why, "memory")
         return size
 
     @override
@@ -80,9 +80,9 @@ class ThreadArrays(Arrays):
     def tile_at(self, name: str, index: Shape) -> str:
         """Return the first element that a lane has of a tile."""
         self.tile = 0
-        place = self.place(name, index)
+        first = self.place(name, index)
         self.tile = None
-        return place
+        return first
 
     def check_place(self, name: str) -> None:
         """Refuse what does not lie row by row."""

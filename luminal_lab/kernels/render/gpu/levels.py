@@ -16,10 +16,10 @@ from luminal_lab.kernels.definition.terms import Guarded, Term
 def levelled(term: Term, axis: Symbol, width: int) -> Term:
     """Return a term whose guards ask once for neighbours along an axis, where they can."""
 
-    def change(one: Term) -> Term | None:
-        if not isinstance(one, Guarded) or axis not in symbols(one.holds):
+    def change(guard: Term) -> Term | None:
+        if not isinstance(guard, Guarded) or axis not in symbols(guard.holds):
             return None
-        return replace(one, holds=level(one.holds, axis, width))
+        return replace(guard, holds=level(guard.holds, axis, width))
 
     return exchanged(term, change)
 
@@ -29,12 +29,12 @@ def level(holds: Dim, axis: Symbol, width: int) -> Dim:
     terms = terms_of(holds)
     if len(terms) != 1 or terms[0][1] != 1:
         return holds
-    found: Dim = 1
+    asked: Dim = 1
     for atom in terms[0][0]:
         part: Dim = atom
         if isinstance(atom, Negative) and axis in symbols(atom):
             first = substitute(atom.x, {axis.name: 0})
             if atom.x - first == axis and known((first % width) < 1) is True:
                 part = first < 0
-        found = both(found, part)
-    return found
+        asked = both(asked, part)
+    return asked

@@ -102,9 +102,9 @@ class ThreadRegion:
     @property
     def size(self) -> int:
         """How many threads it has work for."""
-        found = size_of(tuple(loop.size for loop in self.loops))
-        assert isinstance(found, int)
-        return found * self.lanes
+        threads = size_of(tuple(loop.size for loop in self.loops))
+        assert isinstance(threads, int)
+        return threads * self.lanes
 
 
 @dataclass
@@ -118,8 +118,8 @@ class NestLaunch:
     """The regions, by the identities of the loops that they begin with."""
 
     def __post_init__(self) -> None:
-        for one in self._starts(self.body):
-            self.regions[id(one)] = self._region(one)
+        for loop in self._starts(self.body):
+            self.regions[id(loop)] = self._region(loop)
 
     @property
     def tasks(self) -> Dim:
@@ -136,43 +136,43 @@ class NestLaunch:
     @cached_property
     def spread(self) -> Mapping[str, Mapping[int, Along]]:
         """For each array in registers which of its axes are threads, and where in their numbers."""
-        found: dict[str, dict[int, Along]] = {}
+        spread: dict[str, dict[int, Along]] = {}
         for region in self._linked():
-            places = self._places(region, found)
+            along_of = self._places(region, spread)
             for use, axes in self._own(region):
-                along = {place: places[axis.name] for place, axis in axes.items()}
-                known = found.setdefault(use.name, along)
-                if any(known[place] != along[place] for place in known.keys() & along.keys()):
+                along = {number: along_of[axis.name] for number, axis in axes.items()}
+                known = spread.setdefault(use.name, along)
+                if any(known[number] != along[number] for number in known.keys() & along.keys()):
                     raise self._elsewhere(use.name, region)
-                found[use.name] = {place: known[place] for place in known if place in along}
-        return found
+                spread[use.name] = {number: known[number] for number in known if number in along}
+        return spread
 
     def _linked(self) -> Iterator[ThreadRegion]:
         """Yield the regions, the largest first, and next those that share arrays with them."""
-        left = sorted(self.regions.values(), key=lambda one: -one.size)
-        used = [{use.name for use, axes in self._own(one) if axes} for one in left]
+        left = sorted(self.regions.values(), key=lambda region: -region.size)
+        used = [{use.name for use, axes in self._own(region) if axes} for region in left]
         known: set[str] = set()
         while left:
-            place = next((at for at, names in enumerate(used) if names & known), 0)
-            known |= used.pop(place)
-            yield left.pop(place)
+            nearest = next((at for at, names in enumerate(used) if names & known), 0)
+            known |= used.pop(nearest)
+            yield left.pop(nearest)
 
     def own(self, name: str, of: Shape) -> Shape:
         """Return what of an array's shape, or of a place in it, each thread has for itself."""
         spread = self.spread.get(name, {})
-        return tuple(one for place, one in enumerate(of) if place not in spread)
+        return tuple(dim for axis, dim in enumerate(of) if axis not in spread)
 
     @cached_property
     def tiles(self) -> frozenset[str]:
         """The arrays in registers whose last two axes are tiles, which a warp has together."""
-        found: set[str] = set()
-        for one in walk(self.body):
-            if isinstance(one, Loop) and one.kind == "tensor":
-                inside = private(one.body)
-                for use in accesses(one.body):
+        names: set[str] = set()
+        for loop in walk(self.body):
+            if isinstance(loop, Loop) and loop.kind == "tensor":
+                inside = private(loop.body)
+                for use in accesses(loop.body):
                     if self.is_kept(use.name) and use.name not in inside and use.index:
-                        found.add(use.name)
-        return frozenset(found)
+                        names.add(use.name)
+        return frozenset(names)
 
     def places(self, region: ThreadRegion) -> Mapping[str, Along]:
         """Return where each axis of a region is in the numbers of threads."""
@@ -189,10 +189,10 @@ class NestLaunch:
                 why = f"is in {local.space}, where one launch does not find what another left"
                 raise misplaced(self.nest, name, why, "memory")
         for region in self.regions.values():
-            for one in walk(region.body):
-                if isinstance(one, Local) and one.space != "registers":
-                    why = f"is in {one.space}, and each thread has it alone"
-                    raise misplaced(self.nest, one.name, why, "registers")
+            for statement in walk(region.body):
+                if isinstance(statement, Local) and statement.space != "registers":
+                    why = f"is in {statement.space}, and each thread has it alone"
+                    raise misplaced(self.nest, statement.name, why, "registers")
             for use, axes in self._own(region):
                 self._check_use(region, use, axes)
         self._check_outside(self.body)
@@ -201,18 +201,19 @@ class NestLaunch:
 
     def _starts(self, block: Block) -> Iterator[Loop]:
         """Yield the loops with which regions begin."""
-        for one in block:
-            if isinstance(one, Loop) and one.kind in ("thread", "across"):
-                yield one
-            elif isinstance(one, Loop):
-                if one.kind == "block":
+        for statement in block:
+            if isinstance(statement, Loop) and statement.kind in ("thread", "across"):
+                yield statement
+            elif isinstance(statement, Loop):
+                if statement.kind == "block":
                     raise ScheduleError(
-                        f"nest {self.nest.name}: {one.name} is a loop over blocks inside of others",
+                        f"nest {self.nest.name}: {statement.name} is a loop over blocks inside of "
+                        "others",
                         hint="blocks are the outermost loops",
                     )
-                yield from self._starts(one.body)
-            elif isinstance(one, When):
-                yield from self._starts(one.body)
+                yield from self._starts(statement.body)
+            elif isinstance(statement, When):
+                yield from self._starts(statement.body)
 
     def _region(self, first: Loop) -> ThreadRegion:
         axes: list[Loop] = []
@@ -226,11 +227,11 @@ class NestLaunch:
         fold = loop if loop.kind == "across" else None
         if fold is not None:
             body = fold.body
-        for one in walk(body):
-            if isinstance(one, Loop) and one.kind in ("block", "thread", "across"):
+        for statement in walk(body):
+            if isinstance(statement, Loop) and statement.kind in ("block", "thread", "across"):
                 raise ScheduleError(
-                    f"nest {self.nest.name}: {one.name} is a loop over {_MANY[one.kind]} inside of "
-                    "what each thread does",
+                    f"nest {self.nest.name}: {statement.name} is a loop over "
+                    f"{_MANY[statement.kind]} inside of what each thread does",
                     hint="threads' loops are right around each other",
                 )
         return ThreadRegion(tuple(axes), body, fold)
@@ -251,30 +252,30 @@ class NestLaunch:
         self, region: ThreadRegion, known: Mapping[str, Mapping[int, Along]]
     ) -> dict[str, Along]:
         """Give each axis its place: where arrays want it, or else the innermost that is free."""
-        found: dict[str, Along] = {}
+        along_of: dict[str, Along] = {}
         for use, axes in self._own(region):
             wanted = known.get(use.name, {})
             for axis, along in [(axes[at], wanted[at]) for at in axes if at in wanted]:
-                if found.setdefault(axis.name, along) != along or along.size != _size(axis):
+                if along_of.setdefault(axis.name, along) != along or along.size != _size(axis):
                     raise self._elsewhere(use.name, region)
         for loop in reversed(region.loops):
-            if loop.name not in found:
-                found[loop.name] = self._free(region, _size(loop), [*found.values()])
-        for one in found.values():
-            for other in found.values():
-                if one is not other and one.stride < other.end and other.stride < one.end:
+            if loop.name not in along_of:
+                along_of[loop.name] = self._free(region, _size(loop), [*along_of.values()])
+        for first in along_of.values():
+            for other in along_of.values():
+                if first is not other and first.stride < other.end and other.stride < first.end:
                     loops = ", ".join(loop.name for loop in region.loops)
                     raise ScheduleError(
                         f"nest {self.nest.name}: the arrays in registers that {loops} use are in "
                         "threads of different numbers",
                         hint="give the threads' loops of all regions the same sizes and order",
                     )
-        return found
+        return along_of
 
     def _free(self, region: ThreadRegion, size: int, taken: list[Along]) -> Along:
         """Return the innermost place for an axis that no other has."""
         start = region.lanes
-        for along in sorted(taken, key=lambda one: one.stride):
+        for along in sorted(taken, key=lambda other: other.stride):
             if start * size <= along.stride and along.stride % start == 0:
                 room = along.stride // start
                 return Along(size, start, room if room % size else 0)
@@ -291,8 +292,8 @@ class NestLaunch:
     def _check_use(self, region: ThreadRegion, use: Access, axes: Mapping[int, Loop]) -> None:
         """Refuse a use of registers of which a thread would need those of another."""
         assert use.index is not None
-        own = [axes[place] for place in self.spread[use.name]]
-        rest = {s for place in self.own(use.name, use.index) for s in symbols(place)}
+        own = [axes[at] for at in self.spread[use.name]]
+        rest = {s for at in self.own(use.name, use.index) for s in symbols(at)}
         why = "is in the registers of each thread, and"
         for loop in region.loops:
             if loop.axis in rest:
@@ -302,14 +303,14 @@ class NestLaunch:
 
     def _check_outside(self, block: Block) -> None:
         """Refuse what no thread alone can do where none is meant."""
-        for one in block:
-            if id(one) in self.regions:
+        for statement in block:
+            if id(statement) in self.regions:
                 continue
-            if isinstance(one, (Loop, When)) and self.has_regions(one.body):
-                self._check_outside(one.body)
+            if isinstance(statement, (Loop, When)) and self.has_regions(statement.body):
+                self._check_outside(statement.body)
                 continue
-            inside, kept, others = private((one,)), set[str](), set[str]()
-            for use in accesses((one,)):
+            inside, kept, others = private((statement,)), set[str](), set[str]()
+            for use in accesses((statement,)):
                 if self.spread.get(use.name):
                     why = "is in the registers of each thread, and used outside of their loops"
                     raise misplaced(self.nest, use.name, why)
@@ -324,7 +325,7 @@ class NestLaunch:
 
     def has_regions(self, block: Block) -> bool:
         """Return whether threads do something of their own in a block."""
-        return any(id(one) in self.regions for one in walk(block))
+        return any(id(s) in self.regions for s in walk(block))
 
 
 _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
@@ -339,11 +340,11 @@ def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> Schedul
 def _threads_of(region: ThreadRegion, use: Access) -> dict[int, Loop]:
     """Return the loops of threads that are places of a use, by which place they are."""
     by_axis = {loop.axis: loop for loop in region.loops}
-    found: dict[int, Loop] = {}
-    for place, at in enumerate(use.index or ()):
-        if isinstance(at, Symbol) and at in by_axis and by_axis[at] not in found.values():
-            found[place] = by_axis[at]
-    return found
+    loops: dict[int, Loop] = {}
+    for number, at in enumerate(use.index or ()):
+        if isinstance(at, Symbol) and at in by_axis and by_axis[at] not in loops.values():
+            loops[number] = by_axis[at]
+    return loops
 
 
 def _size(loop: Loop) -> int:
@@ -353,27 +354,27 @@ def _size(loop: Loop) -> int:
 
 def phases(nest: Nest) -> list[NestLaunch]:
     """Return the launches that a nest is, in order."""
-    found: list[NestLaunch] = []
+    launches: list[NestLaunch] = []
     waiting: list[Statement] = []
 
     def alone() -> None:
-        if any(not isinstance(one, Local) for one in waiting):
-            found.append(NestLaunch(nest, (), tuple(waiting)))
+        if any(not isinstance(statement, Local) for statement in waiting):
+            launches.append(NestLaunch(nest, (), tuple(waiting)))
             waiting.clear()
 
-    for one in nest.body:
-        if isinstance(one, Loop) and one.kind == "block":
-            if arrays_in(tuple(waiting)) & arrays_in((one,)):
+    for statement in nest.body:
+        if isinstance(statement, Loop) and statement.kind == "block":
+            if arrays_in(tuple(waiting)) & arrays_in((statement,)):
                 alone()
-            blocks = [one]
+            blocks = [statement]
             while (
                 len(blocks[-1].body) == 1
                 and isinstance(inner := blocks[-1].body[0], Loop)
                 and inner.kind == "block"
             ):
                 blocks.append(inner)
-            found.append(NestLaunch(nest, tuple(blocks), blocks[-1].body))
-        elif not (isinstance(one, Local) and one.space == "memory"):
-            waiting.append(one)
+            launches.append(NestLaunch(nest, tuple(blocks), blocks[-1].body))
+        elif not (isinstance(statement, Local) and statement.space == "memory"):
+            waiting.append(statement)
     alone()
-    return found
+    return launches

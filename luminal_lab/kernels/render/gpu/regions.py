@@ -10,7 +10,6 @@ across l < 64:                  y[4*i + j] = …;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -58,8 +57,8 @@ class Regions:
 
     def work(self, region: ThreadRegion) -> None:
         """Write what each thread does by itself."""
-        inside = {one.name for one in walk(region.body) if isinstance(one, Local)}
-        sets = {one.name for one in walk(region.body) if isinstance(one, Set)} - inside
+        inside = {update.name for update in walk(region.body) if isinstance(update, Local)}
+        sets = {update.name for update in walk(region.body) if isinstance(update, Set)} - inside
         kept = {name for name in sets if self.phase.is_kept(name)}
         guards = self.guards(region)
         if guards and not kept:
@@ -74,22 +73,22 @@ class Regions:
 
     def guards(self, region: ThreadRegion) -> list[str]:
         """Return what holds of the first threads that do the work of a region."""
-        found: list[str] = []
+        guards: list[str] = []
         above = self.phase.threads
-        for one in self.digits(region):
+        for along in self.digits(region):
             text = self.thread(above)
-            if one.end != above or one.room:
-                text = text if one.stride == 1 else f"{text} / {one.stride}"
-                found.append(f"{text} < {one.size}")
-            above = one.stride
+            if along.end != above or along.room:
+                text = text if along.stride == 1 else f"{text} / {along.stride}"
+                guards.append(f"{text} < {along.size}")
+            above = along.stride
         if above > region.lanes:
-            found.append(f"{self.thread(above)} == 0")
-        return found
+            guards.append(f"{self.thread(above)} == 0")
+        return guards
 
     def digits(self, region: ThreadRegion) -> list[Along]:
         """Return where the axes of a region are, the slowest first."""
-        found = [one for one in self.phase.places(region).values() if one.size > 1]
-        return sorted(found, key=lambda one: -one.stride)
+        digits = [along for along in self.phase.places(region).values() if along.size > 1]
+        return sorted(digits, key=lambda along: -along.stride)
 
     def thread(self, below: int) -> str:
         """Return the number of the thread among so many."""
@@ -100,17 +99,17 @@ class Regions:
         self, region: ThreadRegion, *, is_guarded: bool = False
     ) -> AbstractContextManager[None]:
         """Say which positions a thread has, as far as what is added meanwhile mentions them."""
-        places, digits = self.phase.places(region), self.digits(region)
+        along_of, digits = self.phase.places(region), self.digits(region)
 
         def position(loop: Loop) -> str:
-            one = places[loop.name]
-            if one.size == 1:
+            along = along_of[loop.name]
+            if along.size == 1:
                 return "0"
             text = self.dialect.thread
-            text = text if one.stride == 1 else f"{text} / {one.stride}"
-            is_last = one == digits[0] and (is_guarded or one.end == self.phase.threads)
-            text = text if is_last else f"{text} % {one.room or one.size}"
-            return f"{text} % {one.size}" if one.room and not is_guarded else text
+            text = text if along.stride == 1 else f"{text} / {along.stride}"
+            is_last = along == digits[0] and (is_guarded or along.end == self.phase.threads)
+            text = text if is_last else f"{text} % {along.room or along.size}"
+            return f"{text} % {along.size}" if along.room and not is_guarded else text
 
         positions = {loop.name: partial(position, loop) for loop in region.loops}
         return self.code.constants("int", positions)
@@ -119,74 +118,75 @@ class Regions:
 
     def exchange(self, region: ThreadRegion, fold: Loop) -> None:
         """Have threads add up what they have, so that each has the sum."""
-        one = region.body[0]
-        if len(region.body) != 1 or not isinstance(one, Set) or one.how == "=":
+        update = region.body[0]
+        if len(region.body) != 1 or not isinstance(update, Set) or update.how == "=":
             raise ScheduleError(
                 f"nest {self.phase.nest.name}: across {fold.name} does more than adding up",
                 hint="fission takes it apart",
             )
-        if not self.phase.is_kept(one.name):
+        if not self.phase.is_kept(update.name):
             raise ScheduleError(
-                f"nest {self.phase.nest.name}: across {fold.name} adds to {one.name}, which is "
+                f"nest {self.phase.nest.name}: across {fold.name} adds to {update.name}, which is "
                 "not in registers",
-                hint=f"stage {one.name} in a loop around it",
+                hint=f"stage {update.name} in a loop around it",
             )
-        dtype = self.arrays.types[one.name].dtype
+        dtype = self.arrays.types[update.name].dtype
         near = DType.float32 if dtype.is_half else dtype
         along = self.phase.places(region)[fold.name]
         is_wide = along.stride > 1 or WARP % along.size != 0
         is_alone = along.stride == 1 and all(loop.size == 1 for loop in region.axes)
         with self.positions(region):
             if along.size == 1:
-                self.writer.set(one)
+                self.writer.set(update)
             elif is_wide and not is_alone:
-                self.by_slots(region, one, along, near)
+                self.by_slots(region, update, along, near)
             else:
-                self.by_words(one, along, near, is_wide=is_wide)
+                self.by_words(update, along, near, is_wide=is_wide)
 
-    def by_words(self, one: Set, along: Along, near: DType, *, is_wide: bool) -> None:
+    def by_words(self, update: Set, along: Along, near: DType, *, is_wide: bool) -> None:
         """Have the threads of a warp, or of a block, hand each other what they have."""
-        which = "sum" if one.how == "+=" else "max"
-        value, threads = self.value_of(one), self.phase.threads
+        which = "sum" if update.how == "+=" else "max"
+        value, threads = self.value_of(update), self.phase.threads
         # Threads hand each other words: what is narrower travels as one.
         word = DType.int32 if near.itemsize < DType.int32.itemsize else near
         if not is_wide:
-            found = self.code.call(f"lab_warp_{which}_{word.short}", value.text, along.size)
+            exchanged = self.code.call(f"lab_warp_{which}_{word.short}", value.text, along.size)
         else:
             text = value.text
             if along.size < threads:
                 none = number_c(0 if which == "sum" else least(near), word, self.code.uses).text
                 text = f"{self.dialect.thread} < {along.size} ? {value.at(LESS)} : {none}"
             slots = self.slots("shared", word, max(1, threads // WARP))
-            found = self.code.call(f"lab_block_{which}_{word.short}", text, slots, threads)
-        self.joined(one, near, found, value.ops)
+            exchanged = self.code.call(f"lab_block_{which}_{word.short}", text, slots, threads)
+        self.joined(update, near, exchanged, value.ops)
         if is_wide and threads > WARP:
             self.waits.open = NONE  # all have waited in it
 
-    def by_slots(self, region: ThreadRegion, one: Set, along: Along, near: DType) -> None:
+    def by_slots(self, region: ThreadRegion, update: Set, along: Along, near: DType) -> None:
         """Let each thread of a group read what the others have left in shared memory."""
-        value = self.value_of(one)
+        value = self.value_of(update)
         slots = self.slots("slots", near, self.phase.threads)
         self.waits.wait_for(frozenset([Touch(slots, is_write=True)]))
         self.code.assign(f"{slots}[{self.dialect.thread}]", value.text, ops=value.ops)
         self.waits.wait_for(frozenset([Touch(slots, is_write=False)]))
-        places, name = self.phase.places(region), self.code.fresh()
-        axes = {loop.name: places[loop.name].stride for loop in region.axes}
-        at = self.code.index(_sum_of({**axes, name: along.stride}))
+        along_of, name = self.phase.places(region), self.code.fresh()
+        at: Dim = Symbol(name, 0) * along.stride
+        for loop in region.axes:
+            at = at + Symbol(loop.name, 0) * along_of[loop.name].stride
         with self.code.repeat("int", name, along.size):
-            self.joined(one, near, f"{slots}[{at}]", ())
+            self.joined(update, near, f"{slots}[{self.code.index(at)}]", ())
 
-    def joined(self, one: Set, near: DType, found: str, ops: tuple[str, ...]) -> None:
+    def joined(self, update: Set, near: DType, value: str, ops: tuple[str, ...]) -> None:
         """Write how a sum or maximum gets what the threads have."""
-        place, ops = self.arrays.place(one.name, one.index), (*ops, *FOLDED[one.how])
-        if one.how == "+=" and near.is_float:
-            self.code.assign(place, found, "+=", ops)
+        target, ops = self.arrays.place(update.name, update.index), (*ops, *FOLDED[update.how])
+        if update.how == "+=" and near.is_float:
+            self.code.assign(target, value, "+=", ops)
         else:
-            self.code.assign(place, self.writer.joined(one, near, Text(found)), ops=ops)
+            self.code.assign(target, self.writer.joined(update, near, Text(value)), ops=ops)
 
-    def value_of(self, one: Set) -> Text:
+    def value_of(self, update: Set) -> Text:
         """Return what a statement assigns; what decides where something jumps is rounded."""
-        return self.writer.terms.text(one.term, exact_terms(one, self.writer.exact))
+        return self.writer.terms.text(update.term, exact_terms(update, self.writer.exact))
 
     def slots(self, word: str, dtype: DType, count: int) -> str:
         """Return the shared memory through which threads exchange what they have."""
@@ -194,10 +194,3 @@ class Regions:
         self.bytes += 0 if name in self.exchanges else count * dtype.itemsize
         self.exchanges[name] = Declare(c_type(dtype), name, size=count, space="shared")
         return name
-
-
-def _sum_of(strides: Mapping[str, int]) -> Dim:
-    found: Dim = 0
-    for name, stride in strides.items():
-        found = found + Symbol(name, 0) * stride
-    return found

@@ -122,7 +122,7 @@ class Blocks:
         if dialect.copies_ahead:
             self.arrivals = arrivals(phase.nest, phase.body)
             self.waits.ahead = frozenset[str]().union(
-                *(one.arrays for one in self.arrivals.values())
+                *(arrival.arrays for arrival in self.arrivals.values())
             )
 
     # -- the function ------------------------------------------------------------------------------
@@ -131,10 +131,10 @@ class Blocks:
         """Return the function."""
         code, body = self.code, self.phase.body
         self.check(name)
-        declared = [one for one in walk(body) if isinstance(one, Local)]
-        for one in declared:
-            if one.space == "shared":
-                self.shared(one)
+        declared = [local for local in walk(body) if isinstance(local, Local)]
+        for local in declared:
+            if local.space == "shared":
+                self.shared(local)
         self.tiles(declared)
         inner: CBlock = []
         with code.inside(inner):
@@ -171,12 +171,12 @@ class Blocks:
     def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
         dialect, given = self.dialect, list[str]()
-        set_here = {one.name for one in walk(self.phase.body) if isinstance(one, Set)}
-        for place, buffer in enumerate(self.buffers):
+        set_here = {update.name for update in walk(self.phase.body) if isinstance(update, Set)}
+        for number, buffer in enumerate(self.buffers):
             const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
             alone = buffer not in self.nest.alike
             given.append(
-                dialect.buffer(c_name(buffer), C_TYPES[type], place, const, is_alone=alone)
+                dialect.buffer(c_name(buffer), C_TYPES[type], number, const, is_alone=alone)
             )
         numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
         given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
@@ -190,24 +190,24 @@ class Blocks:
         """Say which positions the block has."""
         below: Dim = 1
         texts: dict[str, str] = {}
-        for place, loop in reversed([*enumerate(loops)]):
+        for depth, loop in reversed([*enumerate(loops)]):
             text = self.dialect.block
             text = text if below == 1 else f"{text} / {self.code.index(below, ATOM)}"
-            if place:
+            if depth:
                 text = "0" if loop.size == 1 else f"{text} % {self.code.index(loop.size, ATOM)}"
             texts[c_name(loop.name)] = text
             below = below * loop.size
         for name, text in reversed(texts.items()):
             self.code.constant(self.threads.whole, name, text)
 
-    def shared(self, one: Local) -> None:
+    def shared(self, local: Local) -> None:
         """Write the declaration of an array that the threads of a block share."""
-        size = size_of(one.type.shape)
+        size = size_of(local.type.shape)
         if not isinstance(size, int):
             why = f"has {size} elements in shared memory, which is not known before it runs"
-            raise misplaced(self.nest, one.name, why, "memory")
-        self.bytes += size * one.type.dtype.itemsize
-        self.code.array(C_TYPES[one.type.dtype], c_name(one.name), size, "shared")
+            raise misplaced(self.nest, local.name, why, "memory")
+        self.bytes += size * local.type.dtype.itemsize
+        self.code.array(C_TYPES[local.type.dtype], c_name(local.name), size, "shared")
 
     def tiles(self, found: Sequence[Local]) -> None:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
@@ -233,14 +233,14 @@ class Blocks:
             at = f"({TILES} + {self.tiles_bytes})" if self.tiles_bytes else TILES
             self.code.declare(f"{kind} *const", c_name(one.name), f"({kind} *){at}")
             self.tiles_bytes += -(-size * one.type.dtype.itemsize // 1024) * 1024
-        places = sum(one.count + 1 for one in self.arrivals.values() if one.bulk)
+        slots = sum(one.count + 1 for one in self.arrivals.values() if one.bulk)
         at = f"(lab_u64 *)({TILES} + {self.tiles_bytes})"
         self.code.declare("lab_u64 *const", ARRIVED, at)
-        self.tiles_bytes += 8 * places
+        self.tiles_bytes += 8 * slots
 
     def barriers(self) -> None:
         """Have a thread make the barriers at which bulk copies arrive."""
-        bulk = [one for one in self.arrivals.values() if one.bulk]
+        bulk = [arrival for arrival in self.arrivals.values() if arrival.bulk]
         if not bulk:
             return
         inside = {loop.name for loop in _again(self.phase.body)}
@@ -250,22 +250,22 @@ class Blocks:
                 "copies are ahead of, or is run again",
                 hint="a nest like this has its copies in shared, by threads",
             )
-        (one,) = bulk
+        (arrival,) = bulk
         with self.code.branch(f"{self.dialect.thread} == 0"):
-            with self.code.repeat("int", "lab_i", one.count + 1):
-                self.code.invoke("lab_barrier_init", f"&{ARRIVED}[lab_i]", one.bulk)
+            with self.code.repeat("int", "lab_i", arrival.count + 1):
+                self.code.invoke("lab_barrier_init", f"&{ARRIVED}[lab_i]", arrival.bulk)
             self.code.invoke("lab_barrier_seen")
 
     # -- what blocks do ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
         """Write what all threads of a block go through."""
-        for one in block:
-            match one:
-                case Loop() if id(one) in self.phase.regions:
-                    self.regions.region(self.phase.regions[id(one)])
-                case Loop() if self.phase.has_regions(one.body):
-                    self.loop(one)
+        for statement in block:
+            match statement:
+                case Loop() if id(statement) in self.phase.regions:
+                    self.regions.region(self.phase.regions[id(statement)])
+                case Loop() if self.phase.has_regions(statement.body):
+                    self.loop(statement)
                 case When(holds=holds, body=body) if self.phase.has_regions(body):
                     self.waits.group()
                     self.wait_for_first(body)
@@ -276,18 +276,18 @@ class Blocks:
                 case Local(space="shared" | "tiles"):
                     pass
                 case Local():
-                    self.threads.local(one)
+                    self.threads.local(statement)
                 case _:
-                    self.alike(one)
+                    self.alike(statement)
 
-    def loop(self, one: Loop) -> None:
+    def loop(self, loop: Loop) -> None:
         """Write a loop that all threads go through."""
-        code, waits, body = self.code, self.waits, one.body
+        code, waits, body = self.code, self.waits, loop.body
         waits.group()
-        before, arriving = waits.open, self.arrivals.get(one.name)
+        before, arriving = waits.open, self.arrivals.get(loop.name)
         if arriving is None:
-            self.again(one)
-        with self.threads.head(one):
+            self.again(loop)
+        with self.threads.head(loop):
             if arriving is not None:
                 if not arriving.bulk:
                     code.invoke("lab_copy_wait", arriving.left)
@@ -296,34 +296,34 @@ class Blocks:
                 self.block(body[:1])
                 body = body[1:]
                 if arriving.bulk:
-                    places = arriving.count + 1
-                    at = f"&{ARRIVED}[{code.index(one.axis % places)}]"
-                    code.invoke("lab_barrier_wait", at, code.index(one.axis // places % 2))
+                    slots = arriving.count + 1
+                    at = f"&{ARRIVED}[{code.index(loop.axis % slots)}]"
+                    code.invoke("lab_barrier_wait", at, code.index(loop.axis // slots % 2))
                 else:
                     waits.begun = True  # a group each time, be it empty
                     waits.group()
             self.block(body)
             waits.group()
-        waits.open = no_turn(waits.open | before, one.name)
+        waits.open = no_turn(waits.open | before, loop.name)
 
     def wait_for_first(self, block: Block) -> None:
         """Have threads wait before they ask whether they do something, and not within it."""
-        first = next((one for one in block if not isinstance(one, Local)), None)
+        first = next((s for s in block if not isinstance(s, Local)), None)
         if first is not None and id(first) in self.phase.regions:
             region = self.phase.regions[id(first)]
-            found = touches(self.phase, region.body, region)
-            if meet(self.waits.open, found):
+            touched = touches(self.phase, region.body, region)
+            if meet(self.waits.open, touched):
                 before = self.waits.open
-                self.waits.wait_for(found)
+                self.waits.wait_for(touched)
                 self.waits.open &= before
 
-    def alike(self, one: Statement) -> None:
+    def alike(self, statement: Statement) -> None:
         """Write what needs no thread of its own: all do it, or the first if others see it."""
-        found = touches(self.phase, (one,))
-        self.waits.wait_for(found)
-        is_seen = self.phase.threads > 1 and any(touch.is_write for touch in found)
+        touched = touches(self.phase, (statement,))
+        self.waits.wait_for(touched)
+        is_seen = self.phase.threads > 1 and any(touch.is_write for touch in touched)
         with self.code.branch(f"{self.dialect.thread} == 0" if is_seen else ""):
-            self.threads.statement(one)
+            self.threads.statement(statement)
 
     def again(self, loop: Loop) -> None:
         """Take what is open behind a loop's body as open before it: it is run some times."""
@@ -349,8 +349,8 @@ def _by_threads(block: Block) -> Iterable[str]:
 
 def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:
     """Yield the loops that stand in others, and so are run some times."""
-    for one in block:
-        if isinstance(one, (Loop, When)):
-            if inside and isinstance(one, Loop):
-                yield one
-            yield from _again(one.body, inside=inside or isinstance(one, Loop))
+    for statement in block:
+        if isinstance(statement, (Loop, When)):
+            if inside and isinstance(statement, Loop):
+                yield statement
+            yield from _again(statement.body, inside=inside or isinstance(statement, Loop))

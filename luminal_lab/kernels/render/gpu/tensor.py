@@ -109,14 +109,14 @@ def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read
 
 
 def _warp_product(
-    nest: Nest, loops: list[Loop], tiles: Tiles, one: Set, factors: list[Read], word: str | None
+    nest: Nest, loops: list[Loop], tiles: Tiles, update: Set, factors: list[Read], word: str | None
 ) -> TileProduct:
     """Return the product of a warp."""
     (i, j, k), sizes = loops, tuple(loop.size for loop in loops)
     if word is None or sizes != (*tiles.sums, tiles.depth[word]):
         wanted = ", ".join(map(str, (*tiles.sums, tiles.depth.get(word or "", 0))))
         raise _refused(nest, i, f"has sizes {sizes}, and the units' are {wanted}")
-    left, right = (_operand(nest, one, (i, j, k)) for one in factors)
+    left, right = (_operand(nest, read, (i, j, k)) for read in factors)
     if left[1] == 0 and right[0] == 0:
         pass
     elif right[1] == 0 and left[0] == 0:
@@ -124,24 +124,24 @@ def _warp_product(
         left, right = right, left
     else:
         raise _refused(nest, i, "does not multiply rows with columns")
-    if one.index[-2:] != (i.axis, j.axis):
-        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    if update.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
     return TileProduct(
         word,
-        one.name,
-        one.index,
+        update.name,
+        update.index,
         _tile(nest, factors[0], (i, j, k), (left[0], left[2])),
         _tile(nest, factors[1], (i, j, k), (right[2], right[1])),
     )
 
 
 def _group_product(
-    nest: Nest, loops: tuple[Loop, Loop, Loop], one: Set, factors: list[Read], word: str
+    nest: Nest, loops: tuple[Loop, Loop, Loop], update: Set, factors: list[Read], word: str
 ) -> GroupProduct:
     """Return the product of four warps; columns may lie side by side, rows may not."""
     i, j, k = loops
-    if one.index[-2:] != (i.axis, j.axis):
-        raise _refused(nest, i, f"does not add to {one.name} at [.., {i.name}, {j.name}]")
+    if update.index[-2:] != (i.axis, j.axis):
+        raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
     if i.axis not in symbols(row_major(nest.types[factors[0].buffer].shape, factors[0].index)):
         factors.reverse()
     left, right = factors
@@ -160,8 +160,8 @@ def _group_product(
     return GroupProduct(
         word,
         j.size,
-        one.name,
-        one.index,
+        update.name,
+        update.index,
         (left.buffer, starts[0]),
         (right.buffer, starts[1]),
         leading,
@@ -172,7 +172,7 @@ def _tile_start(nest: Nest, read: Read, row: Loop, column: Loop) -> Dim | None:
     """Return where a tile starts whose rows and columns are those of two loops, if it is one."""
     shape, lies = nest.types[read.buffer].shape, tiled(nest, read.buffer)
     zero: dict[str, Dim] = {row.name: 0, column.name: 0}
-    first = tuple(substitute(place, zero) for place in read.index)
+    first = tuple(substitute(dim, zero) for dim in read.index)
     down = row_major(shape[1:-1], read.index[1:-1]) - row_major(shape[1:-1], first[1:-1])
     along = read.index[-1] - first[-1]
     if read.index[0] != first[0] or down != row.axis or along != column.axis:
@@ -188,24 +188,24 @@ def factors_of(term: Term) -> list[Read]:
     """Return the two elements that are multiplied, as they lie in memory."""
     if not (isinstance(term, Apply) and isinstance(term.op, Mul)):
         return []
-    found: list[Read] = []
+    factors: list[Read] = []
     for arg in term.args:
         inner = arg.args[0] if isinstance(arg, Apply) and isinstance(arg.op, Cast) else arg
         if isinstance(inner, Read):
-            found.append(inner)
-    return found
+            factors.append(inner)
+    return factors
 
 
 def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
     """Return how far apart neighbours along each axis are."""
     flat = row_major(nest.types[read.buffer].shape, read.index)
-    return [substitute(flat, {one.name: one.axis + 1}) - flat for one in loops]
+    return [substitute(flat, {loop.name: loop.axis + 1}) - flat for loop in loops]
 
 
 def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
     flat = row_major(nest.types[read.buffer].shape, read.index)
-    start = substitute(flat, {one.name: 0 for one in loops})
-    names = {one.name for one in loops}
+    start = substitute(flat, {loop.name: 0 for loop in loops})
+    names = {loop.name for loop in loops}
     if any(s.name in names for stride in strides for s in symbols(stride)):
         raise _refused(nest, loops[0], f"does not read {read.buffer} in equal steps")
     return Operand(read.buffer, start, strides)

@@ -27,7 +27,8 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import Writer
 
-INT = (1 << 31) - 1
+INT = (1 << 31) - (1 << 20)
+"""The size up to which positions are an int: threads of the last block have some beyond it."""
 AHEAD = 16
 """The bytes that are copied as one while threads work."""
 
@@ -51,22 +52,22 @@ class Threads(Writer):
         return "int" if isinstance(loop.size, int) else self.whole
 
     @override
-    def loop(self, one: Loop) -> None:
-        match one.kind:
+    def loop(self, loop: Loop) -> None:
+        match loop.kind:
             case "vector":
-                self.vectors.loop(one)
+                self.vectors.loop(loop)
             case "tensor":
-                self.warps.tensor(one)
+                self.warps.tensor(loop)
             case "bulk":
-                self.warps.bulk(one)
+                self.warps.bulk(loop)
             case _:
-                if not self.warps.grid(one):
-                    super().loop(one)
+                if not self.warps.grid(loop):
+                    super().loop(loop)
 
     @override
-    def local(self, one: Local) -> None:
-        kind, name, size = c_type(one.type.dtype), c_name(one.name), self.own_size(one)
-        if self.arrays.is_scalar(one.name):
+    def local(self, local: Local) -> None:
+        kind, name, size = c_type(local.type.dtype), c_name(local.name), self.own_size(local)
+        if self.arrays.is_scalar(local.name):
             self.code.declare(kind, name)
         else:
             self.code.array(kind, name, size)
@@ -98,8 +99,8 @@ class Vectors:
             self.writer.first = "" if stores else first
             for (array, index), (start, holds) in loads.items():
                 kind, vector = self.kind(array, width), code.fresh()
-                place = c_name(array), code.index(start)
-                load = code.call(f"LAB_LOAD{arrays.space(array)}", kind, *place)
+                where = c_name(array), code.index(start)
+                load = code.call(f"LAB_LOAD{arrays.space(array)}", kind, *where)
                 if holds != 1:
                     load = f"{code.condition(holds)} ? {load} : {kind}()"
                     arrays.zeroed[array, index] = holds
@@ -139,8 +140,8 @@ class Vectors:
         if to is None or of is None:
             return False
         count = "16" if holds == 1 else f"{self.code.condition(holds)} ? 16 : 0"
-        places = ((one.name, to), (read.buffer, of))
-        given = [f"&{c_name(name)}[{self.code.index(start)}]" for name, start in places]
+        starts = ((one.name, to), (read.buffer, of))
+        given = [f"&{c_name(name)}[{self.code.index(start)}]" for name, start in starts]
         with self.code.branch(self.writer.first):
             self.code.invoke("lab_copy_async_16", *given, count)
         self.waits.begun = True

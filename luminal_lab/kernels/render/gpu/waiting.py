@@ -79,14 +79,14 @@ NONE: Touches = frozenset()
 
 def meet(before: Touches, after: Touches) -> bool:
     """Return whether threads must wait between what was and what comes."""
-    return any(one.meets(other) for one in before for other in after)
+    return any(touch.meets(other) for touch in before for other in after)
 
 
-def next_turn(found: Touches, loop: str) -> Touches:
+def next_turn(touches_before: Touches, loop: str) -> Touches:
     """Return what is open as the next iteration of a loop sees it."""
     return frozenset(
-        replace(one, turn=one.turn.next) if one.turn and one.turn.loop == loop else one
-        for one in found
+        replace(touch, turn=touch.turn.next) if touch.turn and touch.turn.loop == loop else touch
+        for touch in touches_before
     )
 
 
@@ -103,22 +103,22 @@ def turn_of(phase: NestLaunch, use: Access, inside: set[str]) -> Turn | None:
         return None
     first, size = use.index[0], phase.nest.types[use.name].shape[0]
     wraps = isinstance(first, Remainder)
-    at, places = first.arguments if isinstance(first, Remainder) else (first, size)
+    at, slots = first.arguments if isinstance(first, Remainder) else (first, size)
     used = symbols(at)
-    if places != size or not isinstance(places, int) or len(used) != 1:
+    if slots != size or not isinstance(slots, int) or len(used) != 1:
         return None
     (symbol,) = used
     ahead = at - symbol
     if symbol.name in inside or symbol.name not in phase.nest.loops or not isinstance(ahead, int):
         return None
-    return Turn(symbol.name, ahead % places if wraps else ahead, places, wraps)
+    return Turn(symbol.name, ahead % slots if wraps else ahead, slots, wraps)
 
 
 def touches(
     phase: NestLaunch, block: Iterable[Statement], region: ThreadRegion | None = None
 ) -> Touches:
     """Return what a piece, or what each thread of a region, does to arrays that others see."""
-    found: set[Touch] = set()
+    touched: set[Touch] = set()
     block = tuple(block)
     inside, given = private(block), {buffer.name for buffer in phase.nest.inputs}
     own = axes_in(block) | {loop.name for loop in (region.loops if region else ())}
@@ -129,10 +129,10 @@ def touches(
             continue
         mine = None if region is None else _mine(phase, region, use)
         turn = turn_of(phase, use, own)
-        found.add(Touch(use.name, use.how != "read", mine, turn))
+        touched.add(Touch(use.name, use.how != "read", mine, turn))
         if use.how in ("+=", "max="):
-            found.add(Touch(use.name, False, mine, turn))
-    return frozenset(found)
+            touched.add(Touch(use.name, False, mine, turn))
+    return frozenset(touched)
 
 
 def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
@@ -141,11 +141,11 @@ def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
         return None
     fixed = {loop.name for loop in phase.blocks}
     own = axes_in(region.body)
-    places = phase.places(region)
+    along_of = phase.places(region)
     names: dict[str, Dim] = {}
-    for symbol in (symbol for place in use.index for symbol in symbols(place)):
-        if symbol.name in places:
-            along = places[symbol.name]
+    for symbol in (symbol for dim in use.index for symbol in symbols(dim)):
+        if symbol.name in along_of:
+            along = along_of[symbol.name]
             names[symbol.name] = Symbol(f"thread{along.stride}", 0, max(0, along.size - 1))
         elif symbol.name in own:
             names.setdefault(symbol.name, Symbol(f"turn{len(names)}", symbol.low, symbol.high))
@@ -154,7 +154,7 @@ def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
     for loop in region.loops:
         if loop.size != 1 and not apart(phase.nest, use, use, loop.axis, fixed):
             return None
-    return tuple(substitute(place, names) for place in use.index)
+    return tuple(substitute(dim, names) for dim in use.index)
 
 
 class Waits:
@@ -178,7 +178,7 @@ class Waits:
     def wait_for(self, comes: Touches) -> None:
         """Have threads wait for each other if what comes needs what others did."""
         if self.phase.threads > 1 and meet(self.open, comes):
-            if any(one.arrives for one in self.open):
+            if any(touch.arrives for touch in self.open):
                 self.group()
                 self.code.invoke("lab_copy_wait", 0)
             self.code.wait()

@@ -44,14 +44,14 @@ class Warps:
 
     def tensor(self, loop: Loop) -> None:
         """Write what the lanes of a warp do to a tile together."""
-        found = product_of(self.nest, loop, self.tiles)
-        if isinstance(found, TileProduct):
-            self.product(found)
+        product = product_of(self.nest, loop, self.tiles)
+        if isinstance(product, TileProduct):
+            self.product(product)
             return
-        if isinstance(found, GroupProduct):
-            self.group_product(found)
+        if isinstance(product, GroupProduct):
+            self.group_product(product)
             return
-        (row, column), sizes = found.axes, found.sizes
+        (row, column), sizes = product.axes, product.sizes
         of = "group" if self.tiles.is_group(*sizes) else "tile"
         name, own = self.code.fresh(), self.tiles.own(*sizes)
         self.arrays.tile = Symbol(name, 0, own - 1)
@@ -61,7 +61,7 @@ class Warps:
         }
         elements = self.code.repeat("int", name, own, ("unroll", str(own)))
         with elements, self.code.constants("int", places):
-            self.writer.statements(found.body)
+            self.writer.statements(product.body)
         self.arrays.tile = None
 
     def grid(self, outer: Loop) -> bool:
@@ -72,61 +72,61 @@ class Warps:
         inner = outer.body[0] if len(outer.body) == 1 else outer
         if not isinstance(inner, Loop) or {outer.kind, inner.kind} != {"unroll"}:
             return False
-        one = inner.body[0] if len(inner.body) == 1 else inner
-        if not isinstance(one, Loop) or one.kind != "tensor":
+        loop = inner.body[0] if len(inner.body) == 1 else inner
+        if not isinstance(loop, Loop) or loop.kind != "tensor":
             return False
-        found = product_of(self.nest, one, self.tiles)
-        if not isinstance(found, TileProduct):
+        product = product_of(self.nest, loop, self.tiles)
+        if not isinstance(product, TileProduct):
             return False
-        if inner.axis in symbols(found.left.start) or outer.axis in symbols(found.right.start):
+        if inner.axis in symbols(product.left.start) or outer.axis in symbols(product.right.start):
             return False
         code, head = self.code, self.writer.head
         left, right, name = code.fresh(), code.fresh(), c_name(inner.name)
-        code.array("lab_u32", f"{right}[{inner.size}]", self.tiles.right[found.word])
+        code.array("lab_u32", f"{right}[{inner.size}]", self.tiles.right[product.word])
         with head(inner):
-            self.load_right(found, f"{right}[{name}]")
+            self.load_right(product, f"{right}[{name}]")
         with head(outer):
-            code.array("lab_u32", left, self.tiles.left[found.word])
-            self.load_left(found, left)
+            code.array("lab_u32", left, self.tiles.left[product.word])
+            self.load_left(product, left)
             with head(inner):
-                self.multiply(found, left, f"{right}[{name}]")
+                self.multiply(product, left, f"{right}[{name}]")
         return True
 
-    def product(self, found: TileProduct) -> None:
+    def product(self, product: TileProduct) -> None:
         """Write a product of tiles, which is added to one."""
-        own, word = self.tiles, found.word
+        own, word = self.tiles, product.word
         left, right = self.code.fresh(), self.code.fresh()
         self.code.raw(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
-        self.load_left(found, left)
-        self.load_right(found, right)
-        self.multiply(found, left, right)
+        self.load_left(product, left)
+        self.load_right(product, right)
+        self.multiply(product, left, right)
 
-    def load_left(self, found: TileProduct, into: str) -> None:
+    def load_left(self, product: TileProduct, into: str) -> None:
         """Write how lanes get their parts of a tile's rows."""
-        of, (row, step) = found.left, found.left.strides
+        of, (row, step) = product.left, product.left.strides
         assert step == 1
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
-        self.code.invoke(f"lab_tile_a_{found.word}", into, at, self.code.index(row))
+        self.code.invoke(f"lab_tile_a_{product.word}", into, at, self.code.index(row))
 
-    def load_right(self, found: TileProduct, into: str) -> None:
+    def load_right(self, product: TileProduct, into: str) -> None:
         """Write how lanes get their parts of a tile's columns."""
-        of, (down, along) = found.right, found.right.strides
+        of, (down, along) = product.right, product.right.strides
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
         steps = self.code.index(down), self.code.index(along)
-        self.code.invoke(f"lab_tile_b_{found.word}", into, at, *steps)
+        self.code.invoke(f"lab_tile_b_{product.word}", into, at, *steps)
 
-    def multiply(self, found: TileProduct, left: str, right: str) -> None:
+    def multiply(self, product: TileProduct, left: str, right: str) -> None:
         """Write the product of what lanes have, which is added to a tile."""
-        place = f"&{self.arrays.tile_at(found.into, found.index)}"
-        self.code.invoke(f"lab_mma_{found.word}", place, left, right, ops=MULTIPLIED)
+        sums = f"&{self.arrays.tile_at(product.into, product.index)}"
+        self.code.invoke(f"lab_mma_{product.word}", sums, left, right, ops=MULTIPLIED)
 
     # -- four warps, and what is copied for them ---------------------------------------------------
 
     @contextmanager
     def multiplying(self, region: ThreadRegion) -> Generator[None]:
         """Have products of four warps that are begun meanwhile be done at the end."""
-        sets = [one for one in walk(region.body) if isinstance(one, Set)]
-        sums = [one for one in sets if one.how == "+=" and self.phase.is_kept(one.name)]
+        sets = [update for update in walk(region.body) if isinstance(update, Set)]
+        sums = [update for update in sets if update.how == "+=" and self.phase.is_kept(update.name)]
         groups = region.lanes == GROUP and bool(sums)
         if groups and len(sums) < len(sets):
             raise ScheduleError(
@@ -152,29 +152,29 @@ class Warps:
         for name, size in sums.items():
             self.code.invoke("lab_wgmma_keep", c_name(name), size)
 
-    def group_product(self, found: GroupProduct) -> None:
+    def group_product(self, product: GroupProduct) -> None:
         """Write a product of tiles in shared memory, which is added to that of four warps."""
-        place = f"&{self.arrays.tile_at(found.into, found.index)}"
+        sums = f"&{self.arrays.tile_at(product.into, product.index)}"
         matrices: list[str] = []
-        for (name, start), leading in ((found.left, 16), (found.right, found.leading or 16)):
+        for (name, start), leading in ((product.left, 16), (product.right, product.leading or 16)):
             at = f"{c_name(name)} + {self.code.index(start, PRODUCT)}"
             matrices.append(self.code.call("lab_wgmma_matrix", at, leading, 8 * SWIZZLED, 1))
-        call = f"lab_wgmma_{found.word}_n{found.columns}{'_rows' if found.leading else ''}"
-        self.code.invoke(call, place, *matrices, 1, ops=MULTIPLIED)
+        call = f"lab_wgmma_{product.word}_n{product.columns}{'_rows' if product.leading else ''}"
+        self.code.invoke(call, sums, *matrices, 1, ops=MULTIPLIED)
 
     def bulk(self, loop: Loop) -> None:
         """Write how a tile is copied; what it arrives at counts its bytes."""
-        found = bulk_copy(self.nest, loop)
-        lies = tiled(self.nest, found.into)
-        shape, dtype = self.types[found.into].shape, self.types[found.into].dtype
-        at = f"&{ARRIVED}[{self.code.index(found.index[0])}]"
+        copy = bulk_copy(self.nest, loop)
+        lies = tiled(self.nest, copy.into)
+        shape, dtype = self.types[copy.into].shape, self.types[copy.into].dtype
+        at = f"&{ARRIVED}[{self.code.index(copy.index[0])}]"
         self.code.invoke("lab_barrier_expect", at, lies.size * dtype.itemsize)
-        place = self.buffers.index(found.of)
-        tile_map = TileMap(found.of, place, dtype, found.width, found.height, lies.rows)
-        name = unique(f"lab_map_{c_name(found.of)}", {*self.maps.values()})
+        number = self.buffers.index(copy.of)
+        tile_map = TileMap(copy.of, number, dtype, copy.width, copy.height, lies.rows)
+        name = unique(f"lab_map_{c_name(copy.of)}", {*self.maps.values()})
         name = self.maps.setdefault(tile_map, name)
         for column in range(0, lies.columns, lies.piece):
-            to = self.code.index(lies.start((*found.index[:-1], column), shape))
-            places = self.code.index(found.x + column), self.code.index(found.y)
-            into = f"&{c_name(found.into)}[{to}]"
-            self.code.invoke("lab_bulk_tile", into, f"&{name}", *places, at)
+            to = self.code.index(lies.start((*copy.index[:-1], column), shape))
+            corner = self.code.index(copy.x + column), self.code.index(copy.y)
+            into = f"&{c_name(copy.into)}[{to}]"
+            self.code.invoke("lab_bulk_tile", into, f"&{name}", *corner, at)
