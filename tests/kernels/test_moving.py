@@ -11,9 +11,9 @@ from luminal_lab.errors import ParseError, RangeError
 from luminal_lab.kernels import moving
 from luminal_lab.kernels.dialect import CUDA, METAL, C
 from luminal_lab.kernels.moving import moving_kernel
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.text import parse_nest
 from tests.expect import error_of
-from tests.kernels.evaluating import evaluate_nest
 
 DIALECTS = pytest.mark.parametrize("dialect", [C, CUDA, METAL], ids=lambda one: one.name)
 SHAPES = [(0, (3,), (2,)), (1, (5, 4, 3), (5, 2, 3)), (0, (6, 9), (5, 9)), (1, (7, 2), (7, 0))]

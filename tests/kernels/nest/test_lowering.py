@@ -8,10 +8,10 @@ from luminal_lab.core.ir import IR
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from tests.core.graphs import DIMS, data_for
-from tests.kernels.evaluating import evaluate_nest
 from tests.kernels.judging import check_same, definable, interpreted, sums
 
 

@@ -13,11 +13,11 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.machines.machine import Machine
 from tests.conftest import Golden
-from tests.kernels.evaluating import evaluate_nest
 from tests.kernels.running import Running
 
 

@@ -16,12 +16,12 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import GPU, apple, gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from tests.conftest import Golden
-from tests.kernels.evaluating import evaluate_nest
 from tests.kernels.judging import check_same
 
 TEXTS = {

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.schedule import parse_schedule
-from tests.kernels.evaluating import evaluate_nest
 from tests.kernels.judging import check_same
 
 TURNED = """\

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.schedule import parse_schedule
-from tests.kernels.evaluating import evaluate_nest
 
 ROWS = """\
 nest rows(x: f32[n, 8]) -> (y: f32[n])

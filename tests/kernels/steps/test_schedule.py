@@ -11,6 +11,7 @@ from luminal_lab.errors import LabError, ParseError, ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.evaluate import evaluate as value_of
 from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
@@ -22,7 +23,6 @@ from luminal_lab.kernels.steps.step import STEPS, parse_step, with_body
 from luminal_lab.machines.machine import Machine
 from tests.conftest import Golden
 from tests.core.graphs import DIMS, data_for
-from tests.kernels.evaluating import evaluate_nest
 from tests.kernels.judging import check_same, definable, interpreted, sums
 
 MATMUL = """\

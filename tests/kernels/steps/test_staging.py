@@ -7,10 +7,10 @@ import pytest
 
 from luminal_lab.core.dims import evaluate
 from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.step import parse_step
-from tests.kernels.evaluating import evaluate_nest
 
 PRODUCT = """\
 nest f(a: f32[4, n], b: f32[n, 6]) -> (c: f32[4, 6])

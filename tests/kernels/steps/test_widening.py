@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import ScheduleError
+from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.steps.schedule import parse_schedule
-from tests.kernels.evaluating import evaluate_nest
 
 TILE = """\
 nest tile(x: f16[16, 32]) -> (y: f16[16, 32])
