@@ -433,7 +433,9 @@ def starters() -> Iterator[str]:
                     names = [f".{name}", f"{of.id}.{name}" if isinstance(of, ast.Name) else ""]
                 case ast.Call(func=ast.Name(id=name)):
                     names = [name, f".{name}"]
-                case ast.Constant(value=str(name)) if name.startswith("nvrtc"):
+                case ast.Constant(value=str(name)) if name[:5] == "nvrtc":
+                    names = [name]
+                case ast.Attribute(attr=name) if name[:5] == "nvrtc":
                     names = [name]
                 case _:
                     pass
