@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -103,9 +103,7 @@ def decoding(cx: Sheet) -> list[Tensor]:
     return [kept, (q @ keys.mT).softmax(-1) @ keys]
 
 
-MODELS: tuple[Callable[[Sheet], list[Tensor]], ...] = (
-    *(perceptron, attention, language, picture, halves, decoding),
-)
+MODELS = (perceptron, attention, language, picture, halves, decoding)
 
 
 def models() -> Iterator[Case]:

@@ -138,11 +138,15 @@ def _missing(why: str) -> DeviceError:
 
 def _call(function: str, *given: object) -> list[Any]:
     """Return what a function of NVRTC's gives; it must succeed."""
-    status, *results = getattr(_library(), function)(*given)
+    status, *results = _tried(function, *given)
     if int(status):
-        _, text = _library().nvrtcGetErrorString(status)
+        _, text = _tried("nvrtcGetErrorString", status)
         raise device_error(f"nvrtc: {function} failed: {text.decode()}", hint=WHAT_WORKS)
     return results
+
+
+def _tried(function: str, *given: object) -> Any:  # noqa: ANN401  # it has no types
+    return getattr(_library(), function)(*given)
 
 
 def _read(text_name: str, program: object) -> bytes:
@@ -174,7 +178,7 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
 def _made_of(program: object, arch: str) -> int:
     """Compile a program, and return NVRTC's status."""
     options = [option.encode() for option in (f"--gpu-architecture={arch}", *OPTIONS)]
-    (status,) = _library().nvrtcCompileProgram(program, len(options), options)
+    (status,) = _tried("nvrtcCompileProgram", program, len(options), options)
     return int(status)
 
 

@@ -228,9 +228,8 @@ class Worklist:
         )
         order = {name: position for position, name in enumerate(self.dims)}
         dims = tuple(order[name] for name in kernel.dims)
-        return own, Use(
-            kernel, (*reads, *own, *makes), dims, len(makes), tuple(map(str, node.types))
-        )
+        slots, types = (*reads, *own, *makes), tuple(map(str, node.types))
+        return own, Use(kernel, slots, dims, len(makes), types)
 
     def _slot(self, name: str, type: TensorType) -> int:
         return self._new(Slot(name, type, size_of(type.shape) * type.dtype.itemsize))
