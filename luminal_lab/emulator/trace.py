@@ -243,9 +243,17 @@ class Trace:
         phase; `phase`, `line` and `array` choose some of the maps. Colours are transactions of
         global memory and banks of shared memory, or what `by` says.
         """
-        which = {"launch": launch, "block": block, "phase": phase, "line": line}
-        shown = {"array": array, "warp": warp, "by": by, "theme": theme}
-        return DISPLAYS["accesses"](self, **which, **shown)
+        return DISPLAYS["accesses"](
+            self,
+            launch=launch,
+            block=block,
+            phase=phase,
+            line=line,
+            array=array,
+            warp=warp,
+            by=by,
+            theme=theme,
+        )
 
     def explore(self, *, launch: int = 0, block: int | None = None) -> Alive:
         """Return who touches what in one block as a picture that is alive, barrier by barrier."""
@@ -255,13 +263,19 @@ class Trace:
     def __str__(self) -> str:
         counts = ("line", "accesses", "bytes", "sectors", "best", "conflicts")
         header = [*((">", head) for head in counts), ("<", "access"), ("<", "source")]
-        rows: list[list[str]] = []
-        for row in self.traffic:
-            moved = (f"{row.sectors:,}", f"{row.best_sectors:,}", "")
-            if row.space == "shared":
-                moved = ("", "", f"{row.conflicts:,}")
-            did = f"{row.access} {row.array}", row.text[:60]
-            rows.append([str(row.line), f"{row.count:,}", f"{row.bytes:,}", *moved, *did])
+        rows = [
+            [
+                str(row.line),
+                f"{row.count:,}",
+                f"{row.bytes:,}",
+                f"{row.sectors:,}" if row.space == "global" else "",
+                f"{row.best_sectors:,}" if row.space == "global" else "",
+                f"{row.conflicts:,}" if row.space == "shared" else "",
+                f"{row.access} {row.array}",
+                row.text[:60],
+            ]
+            for row in self.traffic
+        ]
         lines = [self._title, *map(str, self.findings), *self.notes]
         return "\n".join([*lines, *aligned(header, rows)])
 
@@ -313,10 +327,21 @@ def launch_trace(
 
 def unset(launch: LaunchedGrid, name: str, array: Array, byte: int, line: int) -> Finding:
     """Return the finding that what a kernel makes depends on a local that nothing has set."""
-    element, text = array.dtype.itemsize, launch.library.source.text(line)
-    where = line, text, (), (), byte - byte % element, array.nbytes
+    element = array.dtype.itemsize
     return Finding(
-        "unset", launch.kernel, name, "global", *where, is_write=True, count=1, element=element
+        "unset",
+        launch.kernel,
+        name,
+        "global",
+        line,
+        launch.library.source.text(line),
+        (),
+        (),
+        byte - byte % element,
+        array.nbytes,
+        is_write=True,
+        count=1,
+        element=element,
     )
 
 
@@ -362,20 +387,29 @@ def _finding(
     elif region >= 0:
         name, array = arrays[region]
         element = array.dtype.itemsize
-    text, blocks, threads = launch.library.source.text, launch.blocks, launch.threads
     line, other_line = raw["line"], raw["other_line"]
-    who = unflat(raw["block"], blocks), unflat(raw["thread"], threads)
-    touched = raw["offset"], raw["length"], bool(raw["is_write"]), count
-    other_thread = unflat(raw["other_thread"], threads) if is_race or kind == "no lane" else ()
-    other = (None, "", (), other_thread)
-    if is_race:
-        other = other_line, text(other_line), unflat(raw["other_block"], blocks), other_thread
-    alignment = raw["bytes"] if kind == "misaligned" else 1
-    writes = raw["is_other_write"]  # 2 by a copy
-    space = "shared" if is_shared else "global"
-    where = line, text(line), *who, *touched
-    details = bool(writes), element, alignment, writes == 2
-    return Finding(kind, launch.kernel, name, space, *where, *other, *details)
+    return Finding(
+        kind,
+        launch.kernel,
+        name,
+        "shared" if is_shared else "global",
+        line,
+        launch.library.source.text(line),
+        unflat(raw["block"], launch.blocks),
+        unflat(raw["thread"], launch.threads),
+        raw["offset"],
+        raw["length"],
+        bool(raw["is_write"]),
+        count,
+        other_line if is_race else None,
+        launch.library.source.text(other_line) if is_race else "",
+        unflat(raw["other_block"], launch.blocks) if is_race else (),
+        unflat(raw["other_thread"], launch.threads) if is_race or kind == "no lane" else (),
+        bool(raw["is_other_write"]),
+        element,
+        raw["bytes"] if kind == "misaligned" else 1,
+        raw["is_other_write"] == 2,
+    )
 
 
 def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:

@@ -188,12 +188,20 @@ class _RowMaker:
         elif self.program is not None:
             kind = "host"
         name = kernel.name if kernel is not None else node.op.name if body is None else body.name
-        where = name, str(node), self.origins(node)
-        asked = work.flops, work.read, work.written, work.dtype.name.removesuffix("_"), limit
-        if samples is None:
-            least = limit.seconds if limit else 0.0
-            return Timing(name, kind, *where, (least,), *asked, "modelled")
-        return Timing(name, kind, *where, tuple(samples), *asked, "measured")
+        return Timing(
+            name,
+            kind,
+            name,
+            str(node),
+            self.origins(node),
+            (limit.seconds if limit else 0.0,) if samples is None else tuple(samples),
+            work.flops,
+            work.read,
+            work.written,
+            work.dtype.name.removesuffix("_"),
+            limit,
+            "modelled" if samples is None else "measured",
+        )
 
     def work(self, node: Node) -> Work:
         """Return what a node asks for; equal launches of one kernel ask for the same."""
