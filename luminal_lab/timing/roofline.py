@@ -120,9 +120,19 @@ def modelled(
         bound, figure = "compute", peak.flops
     if seconds == launch:
         bound, figure = "launch", specification.launch
-    ignores, limits = "; ".join([*ignored, OVERLAP, WAITING]), (compute, memory, launch)
-    asked = specification.name, flops, moved
-    return Modelled(seconds, bound, ignores, *asked, *limits, peak.name, figure)
+    return Modelled(
+        seconds,
+        bound,
+        ignores="; ".join([*ignored, OVERLAP, WAITING]),
+        device=specification.name,
+        flops=flops,
+        bytes=moved,
+        compute=compute,
+        memory=memory,
+        launch=launch,
+        unit=peak.name,
+        figure=figure,
+    )
 
 
 def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:
