@@ -1,6 +1,7 @@
 """What every test may ask for: golden files, torch as a witness, long sweeps and drawn shares."""
 
 import difflib
+import gc
 import importlib
 import os
 import random
@@ -57,6 +58,12 @@ def pytest_xdist_auto_num_workers() -> int:
     """Return one worker more than there are cores: tests of browsers and notebooks mostly wait."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     return (cores or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector away from the thousands of tests, which all live until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
