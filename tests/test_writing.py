@@ -145,7 +145,7 @@ OTHERS = {
     "course/kept.py ProgressFile._write": "a draft, which takes the name when it is whole",
     "devices/build/cache.py _put": "a draft, as above",
     "devices/build/cache.py write_whole": "a draft, as above",
-    "devices/build/toolchain.py _trial": "a source, in a temporary folder",
+    "devices/build/toolchain.py _try": "a source, in a temporary folder",
     "devices/build/toolchain.py build": "the same",
     "trust.py _written": "a draft, as above, which no other user can read",
     "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",

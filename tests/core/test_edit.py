@@ -278,7 +278,7 @@ def failing_edits(edit: Edit) -> dict[str, object]:
         'hint: convert it first, as in x.cast("float32")': lambda: edit.insert(
             Sin(), edit.insert(Cast(DType.int32), "x")
         ),
-        "g: there is no node %q": lambda: edit.insert(Sin(), "q"),
+        "g: there is no node %q\nhint: did you mean '%z'?": lambda: edit.insert(Sin(), "q"),
         "g: there is no node with the id 99": lambda: edit.replace(99, "x"),
         "'a b' cannot be the name of a node\nhint: a name is letters, digits, '_' and '.', and "
         "starts with a letter or '_'": lambda: edit.insert(Sin(), "x", name="a b"),
