@@ -57,11 +57,7 @@ EQUIVALENT = [
     Right(SAME, "comparison", r"v0 < v1 \? v1 : v0", program="whole_numbers"),
     Right("a maximum has no order", "buffers", "less_than_where_max", program="whole_numbers"),
     Right("a copy of no bytes copies nothing", "comparison", "lab_size > 0", "> → >="),
-    Right("a copy onto itself copies nothing", "unguarded", "lab_x != lab_y"),
     Right("buffers may be named in any order", "order", r"= lab_buffers\[\d\];$"),
-    Right(
-        "lab_j is 0 along the last axis", "stride", r"lab_inner \+ lab_j\]", "", "gather_scatter"
-    ),
     Right("index 0 is exchanged for 0", "comparison", r"< 0 \|\| .* \? 0 :", "< → <="),
     Right("whether a number is NaN: no square is below 0", "comparison|constant", r"-1\.0f < "),
     Right("a fault is any number but 0", "whole number", r"lab_fault = 1;", "1 → 2"),
@@ -75,17 +71,10 @@ EQUIVALENT = [
         "",
         "argmax",
     ),
-    Right(BITS, "unsigned", r"lab_i64 \*(restrict )?(O|lab_index|b) = lab_buffers"),
+    Right(BITS, "unsigned", r"lab_i64 \*(restrict )?(O|index|b) = lab_buffers"),
     Right(BITS, "unsigned", r"lab_i32 \*restrict (a|O) = lab_buffers", "", "casts|whole_numbers"),
     Right(FIRST, "one task", r"", program="convolution|update"),
-    Right(FIRST, "one task", r"lab_i = lab_task / lab_blocks", "", "gather_scatter"),
-    Right(FIRST, "arithmetic", r"lab_task \* 262144", program="gather_scatter|update"),
-    Right(
-        "there is one task here, which has all of it",
-        "operands|unguarded|removed|uninitialised|whole number",
-        r"lab_tasks = 1;|\(lab_outer \+ lab_tasks - 1\)|lab_last",
-        program="update",
-    ),
+    Right(FIRST, "one task|whole number", r"t = lab_task;|65536\*t \+ e", "", "gather_scatter"),
     Right(
         "a kernel may write what is its own, and reads it no more",
         "written input",
