@@ -36,7 +36,7 @@ input may be the same memory, and then nothing is copied from the one to the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -48,7 +48,7 @@ from luminal_lab.core.dims.expression import Extremum
 from luminal_lab.core.op import TensorType, mentioned
 from luminal_lab.core.printer import as_text
 from luminal_lab.kernels.definition.definition import Buffer, header_text
-from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.substitution import exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Lookup,
     Read,
@@ -273,6 +273,18 @@ def walk(block: Block) -> Iterator[Statement]:
             todo += reversed(statement.body)
 
 
+def paths(
+    block: Block, around: tuple[Loop, ...] = ()
+) -> Iterator[tuple[tuple[Loop, ...], Statement]]:
+    """Yield all statements, the outer before the inner, each with the loops around it."""
+    for statement in block:
+        yield around, statement
+        if isinstance(statement, Loop):
+            yield from paths(statement.body, (*around, statement))
+        elif isinstance(statement, When):
+            yield from paths(statement.body, around)
+
+
 def assignments(block: Block) -> Iterator[Set]:
     """Yield what is set in a block, in order; a loop `at` a value reads it, and sets no array."""
     for statement in walk(block):
@@ -344,6 +356,55 @@ def _with_body(statement: Statement, change: Callable[[Statement], Statement | B
         return statement
     body = mapped(statement.body, change)
     return statement if body is statement.body else replace(statement, body=body)
+
+
+def with_terms(block: Block, change: Callable[[Term], Term | None]) -> Block:
+    """Return a block with parts of its terms changed, where `change` returns others."""
+    return mapped(
+        block,
+        lambda statement: (
+            replace(statement, term=exchanged(statement.term, change))
+            if isinstance(statement, Set)
+            else statement
+        ),
+    )
+
+
+def moved(
+    block: Block, arrays: Collection[str], index: Callable[[Shape], Shape], into: str = ""
+) -> Block:
+    """Return a block that uses arrays at other indices, or another array at those."""
+
+    def read(term: Term) -> Term | None:
+        if isinstance(term, Read) and term.buffer in arrays:
+            return Read(into or term.buffer, index(term.index), term.dtype)
+        return None
+
+    def write(statement: Statement) -> Statement:
+        if isinstance(statement, Set) and statement.name in arrays:
+            name = into or statement.name
+            return replace(statement, name=name, index=index(statement.index))
+        return statement
+
+    return mapped(with_terms(block, read), write)
+
+
+def within_axis(block: Block, arrays: Collection[str], at: Dim) -> Block:
+    """Return a block that uses arrays at a position along a new first axis."""
+    return moved(block, arrays, lambda index: (at, *index))
+
+
+def declared(block: Block, name: str, declaration: Block) -> Block:
+    """Return a block with another declaration of a local array, or without one."""
+    return mapped(block, lambda s: declaration if isinstance(s, Local) and s.name == name else s)
+
+
+def nested(loops: Iterable[Loop], *body: Statement) -> Statement:
+    """Return statements within loops, the outermost first, in place of what these contain."""
+    for loop in reversed([*loops]):
+        body = (replace(loop, body=body),)
+    (statement,) = body
+    return statement
 
 
 def substituted(

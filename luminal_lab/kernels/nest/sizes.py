@@ -83,6 +83,11 @@ def perfect(loop: Loop) -> Iterator[Loop]:
         yield loop
 
 
+def slope(dim: Dim, axis: Symbol) -> Dim:
+    """Return how much a dim grows from one position along an axis to the next."""
+    return substitute(dim, {axis.name: axis + 1}) - dim
+
+
 def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     """Return the distance of neighbours along an axis that a term reads; None if it differs."""
     strides: set[Dim] = set()
@@ -90,9 +95,7 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
         if index is None:
             return None
         flat = row_major(nest.types[name].shape, index)
-        known = {s.name: s for s in symbols(flat)}
-        step = substitute(flat, {axis: known[axis] + 1}) - flat if axis in known else 0
-        strides.add(step)
+        strides |= {slope(flat, symbol) for symbol in symbols(flat) if symbol.name == axis}
     strides.discard(0)
     if not strides:
         return 0

@@ -10,6 +10,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, walk
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 
 LINE = 64
@@ -79,7 +80,7 @@ class FetchAhead(Step):
         flat = row_major(type.shape, access.index)
         (name, *others) = sorted(used)
         axis = inner[name].axis
-        count, step = extent(axis), substitute(flat, {name: axis + 1}) - flat
+        count, step = extent(axis), slope(flat, axis)
         if others or step != 1 or not isinstance(count, int):
             raise self.refuse(
                 f"what {loop.name} uses of {self.array} is not so many neighbours",
