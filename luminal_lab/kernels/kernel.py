@@ -165,6 +165,12 @@ class Kernel(Displayed):
             return evaluate(self.cost[1], dims)
         return bytes_moved(self.definition, dims)
 
+    def counts(self, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
+        """Return the operations and bytes of a launch; nothing where a size is open."""
+        if any(name not in dims for name in self.dims):
+            return None, None
+        return self.flops(dims), self.bytes(dims)
+
     @property
     def steps(self) -> Changes:
         """The nest before and after each step of the schedule."""
@@ -304,7 +310,7 @@ class Kernels(tuple[Kernel, ...]):
             (
                 *(one.name, one.dialect, len(one.phases)),
                 *(0 if one.schedule is None else len(one.schedule), len(one.source.splitlines())),
-                *_counts(one, dims),
+                *one.counts(dims),
                 None if one.definition is None else str(one.definition),
             )
             for one in self
@@ -325,13 +331,6 @@ class Kernels(tuple[Kernel, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} kernel{'s' * (len(self) != 1)}"
         return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
-
-
-def _counts(kernel: Kernel, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
-    """Return the operations and bytes of a launch; nothing where a size is open."""
-    if any(name not in dims for name in kernel.dims):
-        return None, None
-    return kernel.flops(dims), kernel.bytes(dims)
 
 
 @cache

@@ -184,6 +184,13 @@ class FusedRegion:
 
     # -- growing -----------------------------------------------------------------------------------
 
+    def grow_from(self, node: Node, inner: Inner) -> None:
+        """Take in a node, and all that is better computed with it."""
+        self.add(node, inner)
+        self.grow()
+        self.compute_together()
+        self.leave_cheap()
+
     def grow(self) -> None:
         """Take in the sources and users of members, as far as possible."""
         self._take_sources(list(self.members))

@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -121,6 +121,7 @@ class Fetch:
 
 Statement: TypeAlias = "Loop | When | Local | Set | Fetch"
 Block: TypeAlias = "tuple[Statement, ...]"
+S = TypeVar("S", bound="Loop | When | Local | Set | Fetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,10 @@ class Nest:
                     continue
             dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
         return {name: dims[name] for name in sorted(dims) if name not in axes}
+
+    def space_of(self, name: str) -> Space | None:
+        """Return where an array is that the nest makes itself; None for inputs and outputs."""
+        return self.locals[name].space if name in self.locals else None
 
     @property
     def alike(self) -> tuple[str, ...]:
@@ -273,6 +278,16 @@ def walk(block: Block) -> Iterator[Statement]:
             todo += reversed(statement.body)
 
 
+def every(block: Block, kind: type[S]) -> list[S]:
+    """Return all statements of a kind, the outer before the inner."""
+    return [statement for statement in walk(block) if isinstance(statement, kind)]
+
+
+def alone(block: Block, kind: type[S]) -> S | None:
+    """Return the only statement of a block, if it is of a kind."""
+    return block[0] if len(block) == 1 and isinstance(block[0], kind) else None
+
+
 def paths(
     block: Block, around: tuple[Loop, ...] = ()
 ) -> Iterator[tuple[tuple[Loop, ...], Statement]]:
@@ -337,7 +352,17 @@ def arrays_in(block: Block) -> set[str]:
 
 def axes_in(block: Block) -> set[str]:
     """Return the names of all loops in a block."""
-    return {loop.name for loop in walk(block) if isinstance(loop, Loop)}
+    return {loop.name for loop in every(block, Loop)}
+
+
+def private(block: Block) -> set[str]:
+    """Return the arrays declared in a block, which are new in each iteration."""
+    return {statement.name for statement in every(block, Local)}
+
+
+def arrays_written(block: Block) -> set[str]:
+    """Return the arrays that a block writes."""
+    return {statement.name for statement in every(block, Set)}
 
 
 def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:

@@ -13,7 +13,17 @@ from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    accesses,
+    alone,
+    every,
+    reads_of,
+)
 
 USUAL = 1024
 """The assumed value of a dim without a number."""
@@ -77,10 +87,10 @@ def _is_costly(term: Term) -> bool:
 
 def perfect(loop: Loop) -> Iterator[Loop]:
     """Yield loops that are nested without statements between them."""
-    yield loop
-    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
-        loop = loop.body[0]
-        yield loop
+    inner: Loop | None = loop
+    while inner is not None:
+        yield inner
+        inner = alone(inner.body, Loop)
 
 
 def slope(dim: Dim, axis: Symbol) -> Dim:
@@ -177,11 +187,7 @@ def bytes_of(local: Local) -> float:
 
 def bytes_in(body: Block, space: str) -> float:
     """Return the total bytes of the arrays in one memory space."""
-    arrays = [
-        statement
-        for statement in walk(body)
-        if isinstance(statement, Local) and statement.space == space
-    ]
+    arrays = [statement for statement in every(body, Local) if statement.space == space]
     return sum(map(bytes_of, arrays))
 
 

@@ -14,12 +14,12 @@ from luminal_lab.kernels.nest.nest import (
     Local,
     Loop,
     Nest,
-    Set,
     Statement,
     When,
     accesses,
+    arrays_written,
+    every,
     substituted,
-    walk,
     within_axis,
 )
 from luminal_lab.kernels.steps.step import Step, extent, part, replaced_loop
@@ -75,8 +75,7 @@ class Ahead(Step):
         """Return other axes for the loops of a block."""
         return {
             loop.name: self.named(nest, part(loop.name, "first"), extent(loop.axis))
-            for loop in walk(block)
-            if isinstance(loop, Loop)
+            for loop in every(block, Loop)
         }
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
@@ -130,8 +129,3 @@ def is_copy(statement: Statement, shared: set[str]) -> bool:
     """Return whether a statement writes shared arrays alone, and reads others alone."""
     read = {use.name for use in accesses((statement,)) if use.how == "read"}
     return arrays_written((statement,)) <= shared and read.isdisjoint(shared)
-
-
-def arrays_written(block: Block) -> set[str]:
-    """Return the arrays that a block writes."""
-    return {statement.name for statement in walk(block) if isinstance(statement, Set)}

@@ -24,10 +24,10 @@ from luminal_lab.kernels.nest.nest import (
     arrays_in,
     axes_in,
     declared,
+    every,
     moved,
     paths,
     reads_of,
-    walk,
 )
 from luminal_lab.kernels.steps.step import (
     ForEach,
@@ -77,7 +77,7 @@ class Pack(Step):
                 )
         outside = axes_around(nest, loop.name)
         known = {*outside, *(axis.name for axis in axes), *nest.dims}
-        statements = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
+        statements = every(loop.body, Set)
         # An array that the loop itself writes has other values before the loop.
         changing = {statement.name for statement in statements} - {self.array}
         terms = {

@@ -21,7 +21,9 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     Statement,
     When,
+    alone,
     mapped,
+    private,
 )
 from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.steps.kinds import independent
@@ -33,7 +35,6 @@ from luminal_lab.kernels.steps.step import (
     axes_around,
     extent,
     least_of,
-    private,
     replaced_loop,
     within,
 )
@@ -119,15 +120,10 @@ class Bind(ForEachLoop):
         """Refuse loops that are not the copy of a tile."""
         self.number(loop.size)
         inner = [*perfect(loop)]
-        statement = inner[-1].body[0] if len(inner[-1].body) == 1 else None
-        if (
-            not isinstance(statement, Set)
-            or statement.how != "="
-            or not isinstance(statement.term, Read)
-        ):
+        statement = alone(inner[-1].body, Set)
+        if statement is None or statement.how != "=" or not isinstance(statement.term, Read):
             raise self.refuse("it does more than copying elements of one array, as they are")
-        local = nest.locals.get(statement.name)
-        if local is None or local.space != "tiles":
+        if nest.space_of(statement.name) != "tiles":
             raise self.refuse(
                 f"it copies into {statement.name}, which is not in tiles",
                 "only locals that are placed in tiles are copied at one go",
@@ -140,15 +136,15 @@ class Bind(ForEachLoop):
 
     def is_sum(self, loop: Loop) -> bool:
         """Return whether a loop adds up products of one tile."""
-        statement = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(statement, Set) or statement.how != "+=":
+        statement = alone(loop.body, Set)
+        if statement is None or statement.how != "+=":
             return False
         return all(loop.axis not in symbols(dim) for dim in statement.index)
 
     def check_fold(self, loop: Loop) -> None:
         """Refuse a loop that does not add up one value of each thread."""
-        statement = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(statement, Set) or statement.how == "=":
+        statement = alone(loop.body, Set)
+        if statement is None or statement.how == "=":
             raise self.refuse(
                 f"{loop.name} does more than adding up what each thread has",
                 "partial makes a loop that does only that",
@@ -210,14 +206,13 @@ class Mask(ForEachLoop):
                 return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
             if statement.how == "+=" and statement.name in nest.locals:
                 return replace(statement, term=_product(statement.term, holds))
-            local = nest.locals.get(statement.name)
+            is_near = nest.space_of(statement.name) not in (None, "memory")
             access = Access(statement.name, statement.index, statement.how, statement)
             if (
-                local is not None
-                and local.space != "memory"
+                is_near
                 and statement.how == "="
                 and apart(nest, access, access, loop.axis, fixed)
-                and all(map(within, statement.index, local.type.shape))
+                and all(map(within, statement.index, nest.types[statement.name].shape))
             ):
                 return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
             return When(holds, (statement,))

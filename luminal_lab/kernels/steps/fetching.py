@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, walk
+from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, every
 from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 
@@ -68,11 +68,7 @@ class FetchAhead(Step):
         """Return an index in each cache line that one iteration of a loop uses."""
         if access.index is None:
             raise self.refuse(f"{self.array} is looked up there, at places that are values")
-        inner = {
-            inner_loop.name: inner_loop
-            for inner_loop in walk(loop.body)
-            if isinstance(inner_loop, Loop)
-        }
+        inner = {inner_loop.name: inner_loop for inner_loop in every(loop.body, Loop)}
         used = {s.name for dim in access.index for s in symbols(dim)} & inner.keys()
         if not used:
             return [access.index]

@@ -29,6 +29,7 @@ from luminal_lab.kernels.nest.nest import (
     Nest,
     Set,
     accesses,
+    private,
     walk,
     with_terms,
 )
@@ -42,7 +43,6 @@ from luminal_lab.kernels.steps.step import (
     extent,
     least_of,
     meetings,
-    private,
     within,
 )
 
@@ -277,8 +277,7 @@ def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
 
 def is_scalar(nest: Nest, access: Access) -> bool:
     """Return whether an access is of a C variable, which each lane can have a copy of."""
-    local = nest.locals.get(access.name)
-    return access.index == () and local is not None and local.space != "memory"
+    return access.index == () and nest.space_of(access.name) not in (None, "memory")
 
 
 def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Loop:

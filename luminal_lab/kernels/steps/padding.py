@@ -11,14 +11,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Symbol, both, substitute, symbols
 from luminal_lab.kernels.definition.substitution import guarded, replaced
 from luminal_lab.kernels.definition.terms import Read, Term, free, read_by, walk as walk_terms
-from luminal_lab.kernels.nest.nest import (
-    Loop,
-    Nest,
-    Set,
-    accesses,
-    axes_in,
-    walk,
-)
+from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, arrays_written, axes_in, every
 from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.arrays import copy_of, only, parts_of
 from luminal_lab.kernels.steps.step import (
@@ -74,8 +67,8 @@ class Pad(Step):
             values[span.pivot.name] = step * (axis - span.added) + span.pivot
 
         inside = set(axes)
-        changing = {statement.name for statement in walk(loop.body) if isinstance(statement, Set)}
-        sets = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
+        changing = arrays_written(loop.body)
+        sets = every(loop.body, Set)
 
         def fits(term: Term) -> bool:
             """Return whether a term depends on nothing inside but the index of the array."""

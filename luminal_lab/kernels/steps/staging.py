@@ -21,6 +21,7 @@ from luminal_lab.kernels.nest.nest import (
     axes_in,
     moved,
     nested,
+    private,
 )
 from luminal_lab.kernels.steps.step import (
     Step,
@@ -30,7 +31,6 @@ from luminal_lab.kernels.steps.step import (
     extent,
     is_small,
     part,
-    private,
     replaced_loop,
 )
 

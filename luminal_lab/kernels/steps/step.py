@@ -34,11 +34,13 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
+    alone,
     axes_in,
+    every,
     mapped,
     nested,
     paths,
-    walk,
+    private,
     with_terms,
 )
 from luminal_lab.kernels.nest.sizes import slope
@@ -157,8 +159,8 @@ class Step:
 
     def check_inner(self, loop: Loop, how: str) -> None:
         """Refuse a loop on which the sizes of others in it depend."""
-        for inner in walk(loop.body):
-            if isinstance(inner, Loop) and loop.axis in symbols(inner.size):
+        for inner in every(loop.body, Loop):
+            if loop.axis in symbols(inner.size):
                 raise self.refuse(
                     f"the size of {inner.name}, {inner.size}, depends on it",
                     f"{how} {inner.name} first: then its size is a number",
@@ -202,13 +204,14 @@ class Step:
 
     def inside(self, loop: Loop) -> Loop:
         """Return the only loop that a loop's body is, or say that there is more."""
-        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+        inner = alone(loop.body, Loop)
+        if inner is None:
             statements = ", ".join(_kind(statement) for statement in loop.body)
             raise self.refuse(
                 f"the body of {loop.name} is not one loop but {statements}",
                 f"fission {loop.name} takes it apart",
             )
-        return loop.body[0]
+        return inner
 
 
 @dataclass(frozen=True)
@@ -423,11 +426,6 @@ def axes_around(nest: Nest, name: str) -> set[str]:
 
 
 # -- which iterations meet -------------------------------------------------------------------------
-
-
-def private(block: Block) -> set[str]:
-    """Return the arrays declared in a block, which are new in each iteration."""
-    return {statement.name for statement in walk(block) if isinstance(statement, Local)}
 
 
 def meetings(first: Block, second: Block) -> Iterator[tuple[Access, Access]]:

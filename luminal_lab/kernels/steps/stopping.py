@@ -10,9 +10,9 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, bounds, maximum, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
 from luminal_lab.kernels.definition.terms import Apply, Count, Guarded, Number, Read, Term
-from luminal_lab.kernels.nest.nest import Block, Nest, Set, paths, walk
+from luminal_lab.kernels.nest.nest import Block, Nest, Set, every, paths, private, walk
 from luminal_lab.kernels.nest.sizes import slope
-from luminal_lab.kernels.steps.step import Step, axes_around, extent, private, replaced_loop
+from luminal_lab.kernels.steps.step import Step, axes_around, extent, replaced_loop
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,7 @@ class Stop(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        writes = [
-            statement
-            for statement in walk(loop.body)
-            if isinstance(statement, Set) and statement.name == self.scores
-        ]
+        writes = [statement for statement in every(loop.body, Set) if statement.name == self.scores]
         if self.scores not in private(loop.body) or not writes:
             raise self.refuse(f"{loop.name} makes no {self.scores} anew in each iteration")
         first = writes[0]

@@ -10,12 +10,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest.nest import (
-    Nest,
-    accesses,
-    declared,
-    moved,
-)
+from luminal_lab.kernels.nest.nest import Nest, accesses, declared, moved
 from luminal_lab.kernels.steps.step import Step, with_body
 
 

@@ -321,18 +321,24 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     header = header_of(op.header)
     dims = use_dims(op)
     tasks = tasks_of(op, dims)
-    use = use_of(op)
-    function = function_name(name)
-    source = _embedded(op, header, function, dims, list(use.dims))
+    function, given = function_name(name), [*use_of(op).dims]
+    source = _embedded(op, header, function, dims, given)
+    return embedded_kernel(op, name, source, Phase(function, tasks))
+
+
+def embedded_kernel(op: UserKernel, name: str, source: str, phase: Phase) -> Kernel:
+    """Return a user's kernel whose source is that of a program."""
+    header, use = header_of(op.header), use_of(op)
     return Kernel(
         name,
         None,
         source,
-        (Phase(function, tasks),),
+        (phase,),
         given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         cost=use.cost,
         uses=frozenset(functions_in(source)),
+        dialect=op.dialect,
     )
 
 

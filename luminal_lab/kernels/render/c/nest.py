@@ -52,7 +52,9 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     accesses,
     arrays_in,
+    every,
     looks_up,
+    private,
     walk,
 )
 from luminal_lab.kernels.prelude.prelude import known_in
@@ -273,9 +275,9 @@ class _Writer(Writer):
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
         clauses: dict[str, None] = {}
-        inner = {one.name for one in walk(loop.body) if isinstance(one, Local)}
-        for one in walk(loop.body):
-            if isinstance(one, Set) and one.how != "=" and not one.index and one.name not in inner:
+        inner = private(loop.body)
+        for one in every(loop.body, Set):
+            if one.how != "=" and not one.index and one.name not in inner:
                 dtype = self.types[one.name].dtype
                 which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
                 self.code.use(f"reduction({which})")

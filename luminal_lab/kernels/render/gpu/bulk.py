@@ -21,7 +21,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.nest.nest import Loop, Nest, Set
+from luminal_lab.kernels.nest.nest import Loop, Nest, Set, alone
 from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.tile_map import SWIZZLED
 
@@ -95,8 +95,8 @@ def tiled(nest: Nest, name: str) -> Tiled:
 def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     """Return the tile that loops copy, or say why they are none."""
     loops = [*perfect(top)]
-    one = loops[-1].body[0] if len(loops[-1].body) == 1 else None
-    if not isinstance(one, Set) or one.how != "=" or not isinstance(one.term, Read):
+    one = alone(loops[-1].body, Set)
+    if one is None or one.how != "=" or not isinstance(one.term, Read):
         raise ScheduleError(f"nest {nest.name}: bulk {top.name} does more than copying elements")
     shape, read = nest.types[one.name].shape, one.term
     lies = tiled(nest, one.name)

@@ -17,7 +17,7 @@ from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.lowering import least
-from luminal_lab.kernels.nest.nest import Local, Loop, Set, walk
+from luminal_lab.kernels.nest.nest import Loop, Set, alone, arrays_written, private
 from luminal_lab.kernels.render.code import Declare
 from luminal_lab.kernels.render.exact import exact_terms
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
@@ -57,8 +57,8 @@ class Regions:
 
     def work(self, region: ThreadRegion) -> None:
         """Write what each thread does by itself."""
-        inside = {update.name for update in walk(region.body) if isinstance(update, Local)}
-        sets = {update.name for update in walk(region.body) if isinstance(update, Set)} - inside
+        inside = private(region.body)
+        sets = arrays_written(region.body) - inside
         kept = {name for name in sets if self.phase.is_kept(name)}
         guards = self.guards(region)
         if guards and not kept:
@@ -118,8 +118,8 @@ class Regions:
 
     def exchange(self, region: ThreadRegion, fold: Loop) -> None:
         """Have threads add up what they have, so that each has the sum."""
-        update = region.body[0]
-        if len(region.body) != 1 or not isinstance(update, Set) or update.how == "=":
+        update = alone(region.body, Set)
+        if update is None or update.how == "=":
             raise ScheduleError(
                 f"nest {self.phase.nest.name}: across {fold.name} does more than adding up",
                 hint="fission takes it apart",

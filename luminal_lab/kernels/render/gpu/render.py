@@ -37,9 +37,10 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
+    arrays_written,
+    every,
     looks_up,
     terms_in,
-    walk,
 )
 from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.code import CBlock, Code
@@ -131,7 +132,7 @@ class Blocks:
         """Return the function."""
         code, body = self.code, self.phase.body
         self.check(name)
-        declared = [local for local in walk(body) if isinstance(local, Local)]
+        declared = every(body, Local)
         for local in declared:
             if local.space == "shared":
                 self.shared(local)
@@ -171,7 +172,7 @@ class Blocks:
     def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
         dialect, given = self.dialect, list[str]()
-        set_here = {update.name for update in walk(self.phase.body) if isinstance(update, Set)}
+        set_here = arrays_written(self.phase.body)
         for number, buffer in enumerate(self.buffers):
             const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
             alone = buffer not in self.nest.alike
@@ -213,7 +214,7 @@ class Blocks:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
         kept = [one for one in found if one.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
-        copied = {one.name for one in walk(tuple(bulk)) if isinstance(one, Set)}
+        copied = arrays_written(tuple(bulk))
         lost = [one.name for one in kept if one.name not in self.waits.ahead | copied]
         alone = [name for name in sorted(copied) if name not in self.waits.ahead]
         if lost or alone:

@@ -13,6 +13,7 @@ A tile of 64 rows is that of four warps, whose operands are in tiles (bulk.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
@@ -21,7 +22,8 @@ from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Read, Term
 from luminal_lab.kernels.dialect import Tiles
-from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set
+from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, alone
+from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.render.gpu.bulk import tiled
 from luminal_lab.kernels.tile_map import SWIZZLED
 
@@ -77,11 +79,7 @@ class GroupProduct:
 
 def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or what is done to each element."""
-    loops = [loop]
-    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
-        if inner.kind != "tensor":
-            break
-        loops.append(inner)
+    loops = [*takewhile(lambda inner: inner.kind == "tensor", perfect(loop))]
     sizes = tuple(one.size for one in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
     is_group = tiles.is_group(i.size, j.size)
@@ -99,8 +97,8 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProdu
 
 def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
     """Return what three loops add up, and the two elements that are multiplied."""
-    one = loops[-1].body[0]
-    if len(loops) != 3 or len(loops[-1].body) != 1 or not isinstance(one, Set) or one.how != "+=":
+    one = alone(loops[-1].body, Set)
+    if len(loops) != 3 or one is None or one.how != "+=":
         raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
     factors = factors_of(one.term)
     if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
@@ -146,8 +144,7 @@ def _group_product(
         factors.reverse()
     left, right = factors
     for read in factors:
-        local = nest.locals.get(read.buffer)
-        if local is None or local.space != "tiles":
+        if nest.space_of(read.buffer) != "tiles":
             raise _refused(nest, i, f"is of four warps, and {read.buffer} is not in tiles")
     starts = [_tile_start(nest, left, i, k), _tile_start(nest, right, j, k)]
     leading = 0

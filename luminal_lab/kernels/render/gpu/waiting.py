@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Remainder
-from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in
+from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in, private
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import NestLaunch, ThreadRegion
-from luminal_lab.kernels.steps.step import apart, private
+from luminal_lab.kernels.steps.step import apart
 
 Mine: TypeAlias = "Shape | None"
 """Where a thread has been, its axes by their places in its number; None: where others may be."""
@@ -123,9 +123,7 @@ def touches(
     inside, given = private(block), {buffer.name for buffer in phase.nest.inputs}
     own = axes_in(block) | {loop.name for loop in (region.loops if region else ())}
     for use in accesses(block):
-        local = phase.nest.locals.get(use.name)
-        kept = local is not None and local.space == "registers"
-        if use.name in inside or use.name in given or kept:
+        if use.name in inside or use.name in given or phase.is_kept(use.name):
             continue
         mine = None if region is None else _mine(phase, region, use)
         turn = turn_of(phase, use, own)
