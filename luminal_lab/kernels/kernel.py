@@ -22,10 +22,10 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
-    RangeError,
     ScheduleError,
     UnknownNameError,
     nearest,
+    position,
     whole_number,
 )
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
@@ -285,14 +285,9 @@ class Kernels(tuple[Kernel, ...]):
                 raise ArgumentError(
                     f"kernels: {which!r} names no kernel", hint="give its place, or its name"
                 )
-            if not -len(self) <= place < len(self):
-                raise RangeError(
-                    f"kernels: there is no kernel {place}; there are {len(self)}",
-                    hint=f"they count from 0: {', '.join(one.name for one in self)}"
-                    if self
-                    else NONE,
-                )
-            return super().__getitem__(place)
+            hint = f"they count from 0: {', '.join(one.name for one in self)}" if self else NONE
+            missing = "kernels: there is no kernel"
+            return super().__getitem__(position(place, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
         if which not in named:
             raise UnknownNameError(

@@ -46,6 +46,7 @@ from luminal_lab.kernels.user.kernel import (
     header_dims,
     header_in,
     header_of,
+    tasks_of,
     use_dims,
     use_of,
 )
@@ -144,16 +145,15 @@ def _check_threads(name: str, count: int) -> None:
 def launch_of(op: UserKernel, dims: Mapping[str, Dim]) -> tuple[Dim, int]:
     """Return how many blocks a kernel has in one use, and the threads of each."""
     header = header_of(op.header)
-    blocks, _, threads = op.tasks.partition(" of ")
-    known = header_dims(header)
-    count = substitute(parse_dim(threads, known), dims)
+    threads = op.tasks.partition(" of ")[2]
+    count = substitute(parse_dim(threads, header_dims(header)), dims)
     if not isinstance(count, int):
         raise DimError(
             f"kernel {header.name}: its threads are {threads}, which is {count} here: no number",
             hint="compile it for dims that are numbers, or give threads= a number",
         )
     _check_threads(header.name, count)
-    return substitute(parse_dim(blocks, known), dims), count
+    return tasks_of(op, dims), count
 
 
 # -- the function ----------------------------------------------------------------------------------

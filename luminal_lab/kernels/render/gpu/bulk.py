@@ -97,7 +97,7 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     loops = [*perfect(top)]
     one = alone(loops[-1].body, Set)
     if one is None or one.how != "=" or not isinstance(one.term, Read):
-        raise ScheduleError(f"nest {nest.name}: bulk {top.name} does more than copying elements")
+        raise nest.fault(f"bulk {top.name} does more than copying elements")
     shape, read = nest.types[one.name].shape, one.term
     lies = tiled(nest, one.name)
     zero: dict[str, Dim] = {loop.name: 0 for loop in loops}
@@ -138,4 +138,4 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
 
 
 def _refused(nest: Nest, name: str, why: str) -> ScheduleError:
-    return ScheduleError(f"nest {nest.name}: {name}, in tiles, {why}")
+    return nest.fault(f"{name}, in tiles, {why}")

@@ -207,10 +207,9 @@ class NestLaunch:
                 yield statement
             elif isinstance(statement, Loop):
                 if statement.kind == "block":
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: {statement.name} is a loop over blocks inside of "
-                        "others",
-                        hint="blocks are the outermost loops",
+                    raise self.nest.fault(
+                        f"{statement.name} is a loop over blocks inside of others",
+                        "blocks are the outermost loops",
                     )
                 yield from self._starts(statement.body)
             elif isinstance(statement, When):
@@ -224,10 +223,10 @@ class NestLaunch:
         body = (fold or axes[-1]).body
         for statement in every(body, Loop):
             if statement.kind in ("block", "thread", "across"):
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {statement.name} is a loop over "
+                raise self.nest.fault(
+                    f"{statement.name} is a loop over "
                     f"{_MANY[statement.kind]} inside of what each thread does",
-                    hint="threads' loops are right around each other",
+                    "threads' loops are right around each other",
                 )
         return ThreadRegion(tuple(axes), body, fold)
 
@@ -259,10 +258,10 @@ class NestLaunch:
             for other in along_of.values():
                 if first is not other and first.stride < other.end and other.stride < first.end:
                     loops = ", ".join(loop.name for loop in region.loops)
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: the arrays in registers that {loops} use are in "
+                    raise self.nest.fault(
+                        f"the arrays in registers that {loops} use are in "
                         "threads of different numbers",
-                        hint="give the threads' loops of all regions the same sizes and order",
+                        "give the threads' loops of all regions the same sizes and order",
                     )
         return along_of
 
@@ -311,10 +310,10 @@ class NestLaunch:
                 if use.how != "read" and use.name not in inside:
                     (kept if self.is_kept(use.name) else others).add(use.name)
             if kept and others:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: what is outside of threads sets {min(kept)} in "
+                raise self.nest.fault(
+                    f"what is outside of threads sets {min(kept)} in "
                     f"registers and {min(others)}, which is not, in one loop",
-                    hint="fission takes it apart",
+                    "fission takes it apart",
                 )
 
     def has_regions(self, block: Block) -> bool:
@@ -328,7 +327,7 @@ _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
 def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> ScheduleError:
     """Return the error about an array that is where threads cannot use it."""
     hint = f"place {name} in {space}"
-    return ScheduleError(f"nest {nest.name}: {name} {why}", hint=hint)
+    return nest.fault(f"{name} {why}", hint)
 
 
 def _threads_of(region: ThreadRegion, use: Access) -> dict[int, Loop]:

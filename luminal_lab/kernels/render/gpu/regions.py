@@ -15,7 +15,6 @@ from functools import partial
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.lowering import least
 from luminal_lab.kernels.nest.nest import Loop, Set, alone, arrays_written, private
 from luminal_lab.kernels.render.code import Declare
@@ -120,15 +119,13 @@ class Regions:
         """Have threads add up what they have, so that each has the sum."""
         update = alone(region.body, Set)
         if update is None or update.how == "=":
-            raise ScheduleError(
-                f"nest {self.phase.nest.name}: across {fold.name} does more than adding up",
-                hint="fission takes it apart",
+            raise self.phase.nest.fault(
+                f"across {fold.name} does more than adding up", "fission takes it apart"
             )
         if not self.phase.is_kept(update.name):
-            raise ScheduleError(
-                f"nest {self.phase.nest.name}: across {fold.name} adds to {update.name}, which is "
-                "not in registers",
-                hint=f"stage {update.name} in a loop around it",
+            raise self.phase.nest.fault(
+                f"across {fold.name} adds to {update.name}, which is not in registers",
+                f"stage {update.name} in a loop around it",
             )
         dtype = self.arrays.types[update.name].dtype
         near = DType.float32 if dtype.is_half else dtype

@@ -209,4 +209,4 @@ def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, D
 
 
 def _refused(nest: Nest, loop: Loop, why: str) -> ScheduleError:
-    return ScheduleError(f"nest {nest.name}: tensor {loop.name} {why}")
+    return nest.fault(f"tensor {loop.name} {why}")

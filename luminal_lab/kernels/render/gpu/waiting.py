@@ -82,18 +82,16 @@ def meet(before: Touches, after: Touches) -> bool:
     return any(touch.meets(other) for touch in before for other in after)
 
 
-def next_turn(touches_before: Touches, loop: str) -> Touches:
-    """Return what is open as the next iteration of a loop sees it."""
-    return frozenset(
-        replace(touch, turn=touch.turn.next) if touch.turn and touch.turn.loop == loop else touch
-        for touch in touches_before
-    )
+def turned(before: Touches, loop: str, *, is_last: bool = False) -> Touches:
+    """Return what is open as the next iteration of a loop sees it, or what comes behind the last.
 
-
-def no_turn(found: Touches, loop: str) -> Touches:
-    """Return what is open behind a loop, where nobody knows which iteration was the last."""
+    There nobody knows which iteration was the last.
+    """
     return frozenset(
-        replace(one, turn=None) if one.turn and one.turn.loop == loop else one for one in found
+        replace(touch, turn=None if is_last else touch.turn.next)
+        if touch.turn and touch.turn.loop == loop
+        else touch
+        for touch in before
     )
 
 

@@ -15,7 +15,6 @@ from functools import partial
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.nest import Loop, Set, every
 from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
@@ -128,10 +127,9 @@ class Warps:
         sums = [update for update in sets if update.how == "+=" and self.phase.is_kept(update.name)]
         groups = region.lanes == GROUP and bool(sums)
         if groups and len(sums) < len(sets):
-            raise ScheduleError(
-                f"nest {self.nest.name}: where four warps multiply, {sums[0].name} is not all that "
-                "is set",
-                hint="fission takes the rest apart",
+            raise self.nest.fault(
+                f"where four warps multiply, {sums[0].name} is not all that is set",
+                "fission takes the rest apart",
             )
         if not groups:
             yield
