@@ -47,6 +47,7 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Extremum
 from luminal_lab.core.op import TensorType, mentioned
 from luminal_lab.core.printer import as_text
+from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.substitution import exchanged, replaced
@@ -189,6 +190,10 @@ class Nest:
                     continue
             dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
         return {name: dims[name] for name in sorted(dims) if name not in axes}
+
+    def flat(self, name: str, index: Iterable[Dim]) -> Dim:
+        """Return where in an array an element is, row by row."""
+        return row_major(self.types[name].shape, tuple(index))
 
     def fault(self, what: str, hint: str | None = None) -> ScheduleError:
         """Return the error that says what is wrong with the nest."""

@@ -10,7 +10,6 @@ from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbo
 from luminal_lab.core.dims.expression import Atom, Division, Negative, terms_of
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
 from luminal_lab.kernels.nest.nest import (
@@ -104,7 +103,7 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     for name, index in reads_of(term):
         if index is None:
             return None
-        flat = row_major(nest.types[name].shape, index)
+        flat = nest.flat(name, index)
         strides |= {slope(flat, symbol) for symbol in symbols(flat) if symbol.name == axis}
     strides.discard(0)
     if not strides:
@@ -135,7 +134,7 @@ def divides(nest: Nest, axis: str) -> bool:
         ]
         if access.index is None:
             return True
-        dims.append(row_major(nest.types[access.name].shape, access.index))
+        dims.append(nest.flat(access.name, access.index))
         if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(dims)):
             return True
     return False

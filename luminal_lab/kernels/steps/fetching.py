@@ -8,7 +8,6 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, every
 from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
@@ -73,7 +72,7 @@ class FetchAhead(Step):
         if not used:
             return [access.index]
         type = nest.types[self.array]
-        flat = row_major(type.shape, access.index)
+        flat = nest.flat(self.array, access.index)
         (name, *others) = sorted(used)
         axis = inner[name].axis
         count, step = extent(axis), slope(flat, axis)

@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, symbols
 from luminal_lab.core.ops import Add, Mul
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.substitution import replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -246,7 +245,7 @@ class Simd(ForEachLoop):
 
 def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:
     """Return how far apart neighbours along an axis are in an array."""
-    return slope(row_major(nest.types[name].shape, index), axis)
+    return slope(nest.flat(name, index), axis)
 
 
 def independent(step: Step, nest: Nest, loop: Loop, *, in_lanes: bool = False) -> None:

@@ -32,7 +32,6 @@ from luminal_lab.core.dims import Dim, Symbol, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Guarded,
@@ -57,6 +56,7 @@ from luminal_lab.kernels.nest.nest import (
     private,
     walk,
 )
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.c.lanes import CArrays, VectorWriter
@@ -262,8 +262,8 @@ class _Writer(Writer):
         written = {update.name for update in added}
         for update in added:
             for read in _widened_always(update.term):
-                flat = row_major(self.types[read.buffer].shape, read.index)
-                stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
+                flat = self.nest.flat(read.buffer, read.index)
+                stride = slope(flat, loop.axis)
                 known = read in arrays.floats or read.buffer in written
                 if stride == 1 and not known and not arrays.is_scalar(read.buffer):
                     name, start = code.fresh(), substitute(flat, {loop.name: 0})
@@ -306,7 +306,7 @@ class _Writer(Writer):
 
     @override
     def fetch(self, fetch: Fetch) -> None:
-        at = self.code.index(row_major(self.types[fetch.name].shape, fetch.index))
+        at = self.code.index(self.nest.flat(fetch.name, fetch.index))
         writes = int(any(output.name == fetch.name for output in self.nest.outputs))
         self.code.invoke("LAB_FETCH", c_name(fetch.name), at, writes)
 

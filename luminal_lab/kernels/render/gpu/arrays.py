@@ -11,6 +11,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Local
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced
@@ -111,8 +112,8 @@ class ThreadArrays(Arrays):
         """Return where the neighbours along an axis begin in memory, if they are one vector."""
         if self.is_wide(name) or width * self.types[name].dtype.itemsize not in WIDTHS:
             return None
-        flat = row_major(self.types[name].shape, index)
+        flat = self.nest.flat(name, index)
         start = substitute(flat, {axis.name: 0})
-        if substitute(flat, {axis.name: axis + 1}) - flat != 1:
+        if slope(flat, axis) != 1:
             return None
         return start if known((start % width) < 1) is True else None

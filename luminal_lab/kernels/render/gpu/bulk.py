@@ -22,7 +22,7 @@ from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, alone
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.tile_map import SWIZZLED
 
 ARRIVED, TILES = "lab_arrived", "lab_tiles"
@@ -122,7 +122,7 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
         raise _refused(nest, one.name, f"is {nest.types[one.name].dtype}, and {read.buffer} not")
     flat, total = row_major(given.shape, read.index), size_of(given.shape)
     last = outer[-1]
-    width = substitute(flat, {last.name: last.axis + 1}) - flat
+    width = slope(flat, last.axis)
     # The axes of a row of the matrix, and those of its rows.
     cuts = [at for at in range(len(given.shape) + 1) if size_of(given.shape[at:]) == width]
     if not isinstance(width, int) or not isinstance(total, int) or not cuts or width % 8:

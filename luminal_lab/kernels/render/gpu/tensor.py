@@ -23,7 +23,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Read, Term
 from luminal_lab.kernels.dialect import Tiles
 from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, alone
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.render.gpu.bulk import tiled
 from luminal_lab.kernels.tile_map import SWIZZLED
 
@@ -140,7 +140,7 @@ def _group_product(
     i, j, k = loops
     if update.index[-2:] != (i.axis, j.axis):
         raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
-    if i.axis not in symbols(row_major(nest.types[factors[0].buffer].shape, factors[0].index)):
+    if i.axis not in symbols(nest.flat(factors[0].buffer, factors[0].index)):
         factors.reverse()
     left, right = factors
     for read in factors:
@@ -195,12 +195,12 @@ def factors_of(term: Term) -> list[Read]:
 
 def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
     """Return how far apart neighbours along each axis are."""
-    flat = row_major(nest.types[read.buffer].shape, read.index)
-    return [substitute(flat, {loop.name: loop.axis + 1}) - flat for loop in loops]
+    flat = nest.flat(read.buffer, read.index)
+    return [slope(flat, loop.axis) for loop in loops]
 
 
 def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
-    flat = row_major(nest.types[read.buffer].shape, read.index)
+    flat = nest.flat(read.buffer, read.index)
     start = substitute(flat, {loop.name: 0 for loop in loops})
     names = {loop.name for loop in loops}
     if any(s.name in names for stride in strides for s in symbols(stride)):
