@@ -22,10 +22,10 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
-    RangeError,
     ScheduleError,
     UnknownNameError,
     nearest,
+    position,
     whole_number,
 )
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
@@ -165,6 +165,12 @@ class Kernel(Displayed):
             return evaluate(self.cost[1], dims)
         return bytes_moved(self.definition, dims)
 
+    def counts(self, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
+        """Return the operations and bytes of a launch; nothing where a size is open."""
+        if any(name not in dims for name in self.dims):
+            return None, None
+        return self.flops(dims), self.bytes(dims)
+
     @property
     def steps(self) -> Changes:
         """The nest before and after each step of the schedule."""
@@ -279,14 +285,9 @@ class Kernels(tuple[Kernel, ...]):
                 raise ArgumentError(
                     f"kernels: {which!r} names no kernel", hint="give its place, or its name"
                 )
-            if not -len(self) <= place < len(self):
-                raise RangeError(
-                    f"kernels: there is no kernel {place}; there are {len(self)}",
-                    hint=f"they count from 0: {', '.join(one.name for one in self)}"
-                    if self
-                    else NONE,
-                )
-            return super().__getitem__(place)
+            hint = f"they count from 0: {', '.join(one.name for one in self)}" if self else NONE
+            missing = "kernels: there is no kernel"
+            return super().__getitem__(position(place, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
         if which not in named:
             raise UnknownNameError(
@@ -304,7 +305,7 @@ class Kernels(tuple[Kernel, ...]):
             (
                 *(one.name, one.dialect, len(one.phases)),
                 *(0 if one.schedule is None else len(one.schedule), len(one.source.splitlines())),
-                *_counts(one, dims),
+                *one.counts(dims),
                 None if one.definition is None else str(one.definition),
             )
             for one in self
@@ -325,13 +326,6 @@ class Kernels(tuple[Kernel, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} kernel{'s' * (len(self) != 1)}"
         return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
-
-
-def _counts(kernel: Kernel, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
-    """Return the operations and bytes of a launch; nothing where a size is open."""
-    if any(name not in dims for name in kernel.dims):
-        return None, None
-    return kernel.flops(dims), kernel.bytes(dims)
 
 
 @cache

@@ -168,11 +168,7 @@ class Launches(tuple[Launch, ...]):
                 tuple(buffer.name for buffer in launch.buffers if not buffer.is_made),
                 launch.makes,
                 "; ".join(f"{origin.file}:{origin.line}" for origin in launch.origins),
-                *(
-                    (None, None)
-                    if any(name not in dims for name in launch.kernel.dims)
-                    else (launch.flops(dims), launch.bytes(dims))
-                ),
+                *launch.kernel.counts(dims),
             )
             for launch in self
         )

@@ -59,10 +59,7 @@ class _Sites:
     """Where each node is computed, and how often: a site is a line, and the path to it."""
 
     def __init__(
-        self,
-        ir: IR,
-        reached: Sequence[Node],
-        read_by: Callable[[IR, Node], tuple[Node, ...]],
+        self, ir: IR, reached: Sequence[Node], read_by: Callable[[IR, Node], tuple[Node, ...]]
     ) -> None:
         self.ir = ir
         self.reached = reached

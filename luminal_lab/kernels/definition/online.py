@@ -26,18 +26,11 @@ from math import e, log2
 import numpy as np
 
 from luminal_lab.core.dims import Dim, Symbol, bounds
-from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Recip, Where
+from luminal_lab.core.ops import Add, Exp2, Mul, Recip, Where
 from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition, Output
-from luminal_lab.kernels.definition.substitution import (
-    element,
-    exchanged,
-    rebuilt,
-    replaced,
-    used,
-)
+from luminal_lab.kernels.definition.substitution import element, exchanged, rebuilt, replaced, used
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
@@ -47,7 +40,9 @@ from luminal_lab.kernels.definition.terms import (
     Read,
     States,
     Term,
+    choice,
     free,
+    positive,
     read_by,
     softmaxes,
     walk,
@@ -171,7 +166,7 @@ def _mean(fold: Fold, locals_: Mapping[str, Output]) -> Fold | None:
             if not (isinstance(share, Apply) and isinstance(share.op, Recip)):
                 continue
             total = _expanded(share.args[0], locals_, within)
-            total, seen = _guarded(total, _positive)
+            total, seen = _guarded(total, positive)
             same = _expanded(weight, locals_, within)
             if seen is empty and _is_fold(total, "sum", fold, same):
                 rest = [
@@ -259,16 +254,7 @@ def _guarded(term: Term, base: Callable[[Term], Term]) -> tuple[Term, bool]:
 def _finite(top: Term) -> Term:
     """Return a maximum, or 0 where it is not finite."""
     nought = Apply(Mul(), (top, Number(0, top.dtype)), top.dtype)
-    return _choice(nought, Number(1, top.dtype), top, Number(0, top.dtype))
-
-
-def _positive(total: Term) -> Term:
-    """Return a sum, or 1 where it is 0."""
-    return _choice(Number(0, total.dtype), total, total, Number(1, total.dtype))
-
-
-def _choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
-    return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
+    return choice(nought, Number(1, top.dtype), top, Number(0, top.dtype))
 
 
 def _is_fold(term: Term, kind: str, fold: Fold, body: Term) -> bool:

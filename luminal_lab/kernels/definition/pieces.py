@@ -22,7 +22,7 @@ from math import prod
 from luminal_lab.core.dims import Dim, Symbol, bounds
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import LessThan, Recip, Where
+from luminal_lab.core.ops import Recip
 from luminal_lab.core.ops.intrinsic import Maximum
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.canonical import canonical
@@ -39,7 +39,9 @@ from luminal_lab.kernels.definition.terms import (
     Read,
     Term,
     axis_of,
+    choice,
     free,
+    positive,
     power,
     product,
     softmaxes,
@@ -139,12 +141,8 @@ class _Pieces:
         exists = position < fold.size
         score, value = (guarded(exists, replaced(term, values)) for term in (fold.score, fold.body))
         if exists != 1:
-            seen = Apply(
-                LessThan(),
-                (Count(position, DType.int64), Count(fold.size, DType.int64)),
-                DType.bool_,
-            )
-            score = Apply(Where(), (seen, score, Number(float("-inf"), dtype)), dtype)
+            at_key, keys = Count(position, DType.int64), Count(fold.size, DType.int64)
+            score = choice(at_key, keys, score, Number(float("-inf"), dtype))
         lowest = Number(LOWEST[dtype], dtype)
         at, each = (*rows, self.piece), (*rows, self.piece, self.key)
         t = self.line_of("t", each, score)
@@ -159,9 +157,7 @@ class _Pieces:
         whole: Term = self.line_of(
             "whole", rows, self.over("sum", self.piece, product(total, c, fused=fold.fused))
         )
-        if fold.empty:
-            is_positive = Apply(LessThan(), (Number(0, dtype), whole), DType.bool_)
-            whole = Apply(Where(), (is_positive, whole, Number(1, dtype)), dtype)
+        whole = positive(whole) if fold.empty else whole
         added = self.over("sum", self.piece, product(a, c, fused=fold.fused))
         mean = product(added, Apply(Recip(), (whole,), dtype))
         term = exchanged(self.line.term, lambda part: mean if part == fold else None)

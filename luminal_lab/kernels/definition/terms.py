@@ -260,8 +260,7 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     """
     dtype = value.dtype
     top, total, acc = (FoldState(name, dtype) for name in STATES)
-    zero, unit = Number(0, dtype), Number(1, dtype)
-    lowest = Number(LOWEST[dtype], dtype)
+    zero, lowest = Number(0, dtype), Number(LOWEST[dtype], dtype)
 
     def applied(op: Elementwise, *args: Term) -> Term:
         return Apply(op, args, dtype)
@@ -270,16 +269,23 @@ def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool 
     scale, weight = power(top, largest, factor), power(score, largest, factor)
     weights = applied(Add(), product(total, scale), weight)
     values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
-    if empty:
-        is_positive = Apply(LessThan(), (zero, total), DType.bool_)
-        total = applied(Where(), is_positive, total, unit)
-    result = product(acc, applied(Recip(), total))
+    result = product(acc, applied(Recip(), positive(total) if empty else total))
     return States((lowest, zero, zero), (largest, weights, values), result)
 
 
 def product(a: Term, b: Term, *, fused: bool = False) -> Term:
     """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
     return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
+
+
+def choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
+    """Return one term where a < b, and else another."""
+    return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
+
+
+def positive(total: Term) -> Term:
+    """Return a sum, or 1 where it is 0."""
+    return choice(Number(0, total.dtype), total, total, Number(1, total.dtype))
 
 
 def power(of: Term, above: Term, factor: float) -> Term:

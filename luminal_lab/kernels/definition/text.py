@@ -367,13 +367,7 @@ class DefinitionReader(TypeReader):
         if name.text not in self.types:
             hint = nearest(name.text, self.types)
             self.fail(name, f"there is no buffer {name.text!r} before this line", hint)
-        type = self.types[name.text]
-        if len(positions) != len(type.shape):
-            message = (
-                f"{name.text} is {type}, so that it is read at {len(type.shape)} places, and not "
-                f"at {len(positions)}"
-            )
-            self.fail(name, message)
+        type = self.check_places(name, len(positions), "read")
         values = [axis for axis, at in enumerate(positions) if isinstance(at, Term)]
         index = tuple([0 if isinstance(at, Term) else at for at in positions])
         if not values:
@@ -386,6 +380,14 @@ class DefinitionReader(TypeReader):
             self.fail(pieces[axis], f"a place is a whole number, and not a {position.dtype}")
         lookup = Lookup(name.text, index, axis, position, type.shape[axis], type.dtype)
         return self.noted(lookup, name)
+
+    def check_places(self, name: Piece, count: int, what: str) -> TensorType:
+        """Return the type of an array, which has an index of so many positions."""
+        type = self.types[name.text]
+        if count != len(type.shape):
+            message = f"{name.text} is {type}, so that it is {what} at {len(type.shape)} places"
+            self.fail(name, f"{message}, and not at {count}")
+        return type
 
     def counted(self, name: Piece, index: list[Dim | Term]) -> Term:
         """Return an index as a value, of the dtype that stands before the brackets."""

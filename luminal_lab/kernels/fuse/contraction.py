@@ -115,9 +115,8 @@ def _is_alone(reading: GraphReading, node: Node) -> bool:
 
 def _summed_below(edge: Edge, axes: set[int]) -> set[int] | None:
     """Return which axes of a source are summed, given the summed axes that its user sees."""
-    shapes = [edge.source.shape, *(view.shape for view in edge.via)]
     summed: set[int] | None = axes
-    for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+    for view, old, new in reversed(edge.steps):
         summed = None if summed is None else _axes_below(view.op, old, new, summed)
     return summed
 
@@ -147,8 +146,7 @@ def _operand(reading: GraphReading, edge: Edge, axes: set[int]) -> tuple[bool, b
     """Return whether an operand is read for many results, and whether it varies along the sum."""
     repeated = False
     while True:
-        shapes = [edge.source.shape, *(view.shape for view in edge.via)]
-        for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+        for view, old, new in reversed(edge.steps):
             is_again, axes = _seen_by_operand(view.op, old, new, axes)
             repeated |= is_again
         source = edge.source

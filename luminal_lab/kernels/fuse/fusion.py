@@ -23,6 +23,7 @@ Why nodes are one kernel, and why one is kept apart, is in the firings and refus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,8 +61,27 @@ class ForgetGradients(Pass):
                 edit.replace(node, node.sources[0], rule="no-gradient-is-asked")
 
 
+class Fuse(Pass):
+    """Make kernels of some nodes, each with others around it."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        reading = GraphReading(ir)
+        nodes = (node for node in self.first(reading) if reading.is_open(node))
+        plans = [self.planned(reading, node) for node in nodes]
+        write(edit, reading, [planned for planned in plans if planned is not None])
+
+    def first(self, reading: GraphReading) -> Sequence[Node]:
+        """Return the nodes to begin with, those that are read later first."""
+        return reading.open()[::-1]
+
+    def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
+        """Return the kernel around a node, if there is one."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class FuseContractions(Pass):
+class FuseContractions(Fuse):
     """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
 
     name: ClassVar[str] = "fuse-contractions"
@@ -69,56 +89,43 @@ class FuseContractions(Pass):
     """Whether an attention is one kernel, which takes a schedule that knows how."""
 
     @override
-    def run(self, ir: IR, edit: Edit) -> None:
-        reading = GraphReading(ir)
-        plans: list[PlannedKernel] = []
-        for node in reversed(reading.open()):
-            if reading.is_open(node):
-                region = attention(reading, node) if self.attention else None
-                rule = "contraction" if region is None else "attention"
-                region = region or contraction(reading, node)
-                if region is not None:
-                    plans.append(plan(region.region, rule, region.because))
-        write(edit, reading, plans)
+    def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
+        region = attention(reading, node) if self.attention else None
+        rule = "contraction" if region is None else "attention"
+        region = region or contraction(reading, node)
+        return region and plan(region.region, rule, region.because)
 
 
 @dataclass(frozen=True)
-class FuseRows(Pass):
+class FuseRows(Fuse):
     """Make kernels of reductions, with all nodes that make a row from the same row."""
 
     name: ClassVar[str] = "fuse-rows"
 
     @override
-    def run(self, ir: IR, edit: Edit) -> None:
-        reading = GraphReading(ir)
-        plans: list[PlannedKernel] = []
-        reductions = [node for node in reversed(reading.open()) if isinstance(node.op, Reduce)]
-        for node in sorted(reductions, key=lambda node: _is_late(reading, node)):
-            if reading.is_open(node):
-                region = _rows(reading, node)
-                plans.append(plan(region, "rows", _told(region, size_of(node.shape))))
-        write(edit, reading, plans)
+    def first(self, reading: GraphReading) -> Sequence[Node]:
+        reductions = [node for node in super().first(reading) if isinstance(node.op, Reduce)]
+        return sorted(reductions, key=lambda node: _is_late(reading, node))
+
+    @override
+    def planned(self, reading: GraphReading, node: Node) -> PlannedKernel:
+        region = _rows(reading, node)
+        return plan(region, "rows", _told(region, size_of(node.shape)))
 
 
 @dataclass(frozen=True)
-class FuseElementwise(Pass):
+class FuseElementwise(Fuse):
     """Make kernels of the rest: elementwise ops, lookups and views that must be in memory."""
 
     name: ClassVar[str] = "fuse-elementwise"
 
     @override
-    def run(self, ir: IR, edit: Edit) -> None:
-        reading = GraphReading(ir)
-        plans: list[PlannedKernel] = []
-        for node in reversed(reading.open()):
-            if reading.is_open(node) and node.id in reading.stored:
-                region = FusedRegion(reading, _no_reduction)
-                region.add(node, (False,) * len(node.shape))
-                region.grow()
-                region.compute_together()
-                region.leave_cheap()
-                plans.append(plan(region, "elementwise", _told(region, None)))
-        write(edit, reading, plans)
+    def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
+        if node.id not in reading.stored:
+            return None
+        region = FusedRegion(reading, _no_reduction)
+        region.grow_from(node, (False,) * len(node.shape))
+        return plan(region, "elementwise", _told(region, None))
 
 
 def fusion(*, attention: bool = False) -> tuple[Pass, ...]:
@@ -145,10 +152,7 @@ def _rows(reading: GraphReading, node: Node) -> FusedRegion:
     assert isinstance(node.op, Reduce)
     limits = _Limits(reading)
     region = limits.region = FusedRegion(reading, limits.why_not)
-    region.add(node, tuple(axis == node.op.axis for axis in range(len(node.shape))))
-    region.grow()
-    region.compute_together()
-    region.leave_cheap()
+    region.grow_from(node, tuple(axis == node.op.axis for axis in range(len(node.shape))))
     return region
 
 

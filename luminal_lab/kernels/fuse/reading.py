@@ -57,11 +57,16 @@ class Edge(NamedTuple):
         return self.via[-1].shape if self.via else self.source.shape
 
     @property
+    def steps(self) -> list[tuple[Node, Shape, Shape]]:
+        """The views, each with the shape before and after it."""
+        shapes = [self.source.shape, *(view.shape for view in self.via)]
+        return list(zip(self.via, shapes, shapes[1:], strict=False))
+
+    @property
     def repeats(self) -> Dim:
         """How often the views on the way repeat an element."""
         times: Dim = 1
-        before = self.source.shape
-        for view in self.via:
+        for view, before, _ in self.steps:
             if isinstance(view.op, (Expand, Window)):
                 pairs = zip(before, view.shape, strict=False)
                 for old, new in pairs if isinstance(view.op, Expand) else ():
@@ -69,7 +74,6 @@ class Edge(NamedTuple):
                 if isinstance(view.op, Window):
                     again = view.op.size if view.op.stride < typical(view.op.size) else 1
                     times = times * again
-            before = view.shape
         return times
 
 

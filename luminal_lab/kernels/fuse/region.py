@@ -184,6 +184,13 @@ class FusedRegion:
 
     # -- growing -----------------------------------------------------------------------------------
 
+    def grow_from(self, node: Node, inner: Inner) -> None:
+        """Take in a node, and all that is better computed with it."""
+        self.add(node, inner)
+        self.grow()
+        self.compute_together()
+        self.leave_cheap()
+
     def grow(self) -> None:
         """Take in the sources and users of members, as far as possible."""
         self._take_sources(list(self.members))
@@ -250,18 +257,15 @@ class FusedRegion:
     def along(self, edge: Edge) -> Inner | None:
         """Return which axes are inner in a user's view of a member."""
         inner: Inner | None = self.members[edge.source.id]
-        shape = edge.source.shape
-        for view in edge.via:
+        for view, old, new in edge.steps:
             if inner is not None:
-                inner = seen(view.op, shape, view.shape, inner)
-            shape = view.shape
+                inner = seen(view.op, old, new, inner)
         return inner
 
     def back(self, edge: Edge, inner: Inner) -> Inner | None:
         """Return which axes of a source are inner, given those that its user reads."""
-        shapes = [edge.source.shape, *(view.shape for view in edge.via)]
         inner_below: Inner | None = inner
-        for view, old, new in reversed(list(zip(edge.via, shapes, shapes[1:], strict=False))):
+        for view, old, new in reversed(edge.steps):
             if inner_below is not None:
                 inner_below = read(view.op, old, new, inner_below)
         return inner_below

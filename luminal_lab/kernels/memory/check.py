@@ -105,6 +105,11 @@ class _Replay:
         """Return what a place holds at a step."""
         return self.name([id for since, id in self.history[place] if since <= step][-1])
 
+    def content(self, place: int | None) -> str:
+        """Return what a place holds now."""
+        holder = None if place is None else self.holder.get(place)
+        return "nothing" if holder is None else self.name(holder)
+
     def _begin(self) -> None:
         for index, place in enumerate(self.plan.places):
             for id in place.values:
@@ -128,9 +133,8 @@ class _Replay:
         reads, writes = self.plan.program.steps[step]
         for id in reads:
             place = self.where.get(self.root[id])
-            holder = None if place is None else self.holder.get(place)
-            if place is None or holder != self.root[id]:
-                content = "nothing" if holder is None else self.name(holder)
+            if place is None or self.holder.get(place) != self.root[id]:
+                content = self.content(place)
                 raise _fault(f"step {step} reads {self.name(id)}, and its place holds {content}")
             self.needed[place] = (self.needed.get(place, (step, step))[0], step)
         filled: dict[int, int] = {}
@@ -162,8 +166,7 @@ class _Replay:
             kept = value.kind in ("output", "constant")
             kept |= value.kind == "input" and id not in program.donated.values()
             if kept and (place is None or self.holder.get(place) != root):
-                holder = None if place is None else self.holder.get(place)
-                content = "nothing" if holder is None else self.name(holder)
+                content = self.content(place)
                 raise _fault(f"{value} is needed after the run, and its place holds {content}")
         for carry in self.plan.carries:
             same = self.where[self.root[carry.output]] == self.where[carry.input]

@@ -119,19 +119,10 @@ class _Lowering:
         self.rows = {}
         self.asked = dict(zip(softmaxes(term), softmaxes(self.written[line.name]), strict=False))
         along = _values(term, [axis for axis, _ in loops])
-        if along:
-            level = len(loops) - len(along)
-            inner = loops[level:]
-            for fold in softmaxes(term):
-                self.rows[fold] = self.softmax(fold, level, inner)
-            write = Set(line.name, index, self.term(term))
-            for axis, size in reversed(inner):
-                self.add(write)
-                write = Loop(axis, size, tuple(self.levels.pop().statements))
-            loops = loops[:level]
-        else:
-            write = Set(line.name, index, self.term(term))
-        self.add(write)
+        level = len(loops) - len(along)
+        for fold in softmaxes(term) if along else ():
+            self.rows[fold] = self.softmax(fold, level, loops[level:])
+        self.add(Set(line.name, index, self.term(term)))
         for axis, size in reversed(loops):
             block = self.levels.pop().statements
             self.add(Loop(axis, size, tuple(block)))

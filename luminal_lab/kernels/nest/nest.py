@@ -36,10 +36,10 @@ input may be the same memory, and then nothing is copied from the one to the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -47,8 +47,10 @@ from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Extremum
 from luminal_lab.core.op import TensorType, mentioned
 from luminal_lab.core.printer import as_text
+from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Buffer, header_text
-from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.substitution import exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Lookup,
     Read,
@@ -121,6 +123,7 @@ class Fetch:
 
 Statement: TypeAlias = "Loop | When | Local | Set | Fetch"
 Block: TypeAlias = "tuple[Statement, ...]"
+S = TypeVar("S", bound="Loop | When | Local | Set | Fetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +190,18 @@ class Nest:
                     continue
             dims |= {symbol.name: symbol for dim in shape for symbol in symbols(dim)}
         return {name: dims[name] for name in sorted(dims) if name not in axes}
+
+    def flat(self, name: str, index: Iterable[Dim]) -> Dim:
+        """Return where in an array an element is, row by row."""
+        return row_major(self.types[name].shape, tuple(index))
+
+    def fault(self, what: str, hint: str | None = None) -> ScheduleError:
+        """Return the error that says what is wrong with the nest."""
+        return ScheduleError(f"nest {self.name}: {what}", hint=hint)
+
+    def space_of(self, name: str) -> Space | None:
+        """Return where an array is that the nest makes itself; None for inputs and outputs."""
+        return self.locals[name].space if name in self.locals else None
 
     @property
     def alike(self) -> tuple[str, ...]:
@@ -273,6 +288,28 @@ def walk(block: Block) -> Iterator[Statement]:
             todo += reversed(statement.body)
 
 
+def every(block: Block, kind: type[S]) -> list[S]:
+    """Return all statements of a kind, the outer before the inner."""
+    return [statement for statement in walk(block) if isinstance(statement, kind)]
+
+
+def alone(block: Block, kind: type[S]) -> S | None:
+    """Return the only statement of a block, if it is of a kind."""
+    return block[0] if len(block) == 1 and isinstance(block[0], kind) else None
+
+
+def paths(
+    block: Block, around: tuple[Loop, ...] = ()
+) -> Iterator[tuple[tuple[Loop, ...], Statement]]:
+    """Yield all statements, the outer before the inner, each with the loops around it."""
+    for statement in block:
+        yield around, statement
+        if isinstance(statement, Loop):
+            yield from paths(statement.body, (*around, statement))
+        elif isinstance(statement, When):
+            yield from paths(statement.body, around)
+
+
 def assignments(block: Block) -> Iterator[Set]:
     """Yield what is set in a block, in order; a loop `at` a value reads it, and sets no array."""
     for statement in walk(block):
@@ -325,7 +362,17 @@ def arrays_in(block: Block) -> set[str]:
 
 def axes_in(block: Block) -> set[str]:
     """Return the names of all loops in a block."""
-    return {loop.name for loop in walk(block) if isinstance(loop, Loop)}
+    return {loop.name for loop in every(block, Loop)}
+
+
+def private(block: Block) -> set[str]:
+    """Return the arrays declared in a block, which are new in each iteration."""
+    return {statement.name for statement in every(block, Local)}
+
+
+def arrays_written(block: Block) -> set[str]:
+    """Return the arrays that a block writes."""
+    return {statement.name for statement in every(block, Set)}
 
 
 def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:
@@ -344,6 +391,55 @@ def _with_body(statement: Statement, change: Callable[[Statement], Statement | B
         return statement
     body = mapped(statement.body, change)
     return statement if body is statement.body else replace(statement, body=body)
+
+
+def with_terms(block: Block, change: Callable[[Term], Term | None]) -> Block:
+    """Return a block with parts of its terms changed, where `change` returns others."""
+    return mapped(
+        block,
+        lambda statement: (
+            replace(statement, term=exchanged(statement.term, change))
+            if isinstance(statement, Set)
+            else statement
+        ),
+    )
+
+
+def moved(
+    block: Block, arrays: Collection[str], index: Callable[[Shape], Shape], into: str = ""
+) -> Block:
+    """Return a block that uses arrays at other indices, or another array at those."""
+
+    def read(term: Term) -> Term | None:
+        if isinstance(term, Read) and term.buffer in arrays:
+            return Read(into or term.buffer, index(term.index), term.dtype)
+        return None
+
+    def write(statement: Statement) -> Statement:
+        if isinstance(statement, Set) and statement.name in arrays:
+            name = into or statement.name
+            return replace(statement, name=name, index=index(statement.index))
+        return statement
+
+    return mapped(with_terms(block, read), write)
+
+
+def within_axis(block: Block, arrays: Collection[str], at: Dim) -> Block:
+    """Return a block that uses arrays at a position along a new first axis."""
+    return moved(block, arrays, lambda index: (at, *index))
+
+
+def declared(block: Block, name: str, declaration: Block) -> Block:
+    """Return a block with another declaration of a local array, or without one."""
+    return mapped(block, lambda s: declaration if isinstance(s, Local) and s.name == name else s)
+
+
+def nested(loops: Iterable[Loop], *body: Statement) -> Statement:
+    """Return statements within loops, the outermost first, in place of what these contain."""
+    for loop in reversed([*loops]):
+        body = (replace(loop, body=body),)
+    (statement,) = body
+    return statement
 
 
 def substituted(

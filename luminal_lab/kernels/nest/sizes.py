@@ -10,10 +10,19 @@ from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbo
 from luminal_lab.core.dims.expression import Atom, Division, Negative, terms_of
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    accesses,
+    alone,
+    every,
+    reads_of,
+)
 
 USUAL = 1024
 """The assumed value of a dim without a number."""
@@ -77,10 +86,15 @@ def _is_costly(term: Term) -> bool:
 
 def perfect(loop: Loop) -> Iterator[Loop]:
     """Yield loops that are nested without statements between them."""
-    yield loop
-    while len(loop.body) == 1 and isinstance(loop.body[0], Loop):
-        loop = loop.body[0]
-        yield loop
+    inner: Loop | None = loop
+    while inner is not None:
+        yield inner
+        inner = alone(inner.body, Loop)
+
+
+def slope(dim: Dim, axis: Symbol) -> Dim:
+    """Return how much a dim grows from one position along an axis to the next."""
+    return substitute(dim, {axis.name: axis + 1}) - dim
 
 
 def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
@@ -89,10 +103,8 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     for name, index in reads_of(term):
         if index is None:
             return None
-        flat = row_major(nest.types[name].shape, index)
-        known = {s.name: s for s in symbols(flat)}
-        step = substitute(flat, {axis: known[axis] + 1}) - flat if axis in known else 0
-        strides.add(step)
+        flat = nest.flat(name, index)
+        strides |= {slope(flat, symbol) for symbol in symbols(flat) if symbol.name == axis}
     strides.discard(0)
     if not strides:
         return 0
@@ -122,7 +134,7 @@ def divides(nest: Nest, axis: str) -> bool:
         ]
         if access.index is None:
             return True
-        dims.append(row_major(nest.types[access.name].shape, access.index))
+        dims.append(nest.flat(access.name, access.index))
         if any(isinstance(atom, Division) and axis in names_in(atom) for atom in atoms(dims)):
             return True
     return False
@@ -174,11 +186,7 @@ def bytes_of(local: Local) -> float:
 
 def bytes_in(body: Block, space: str) -> float:
     """Return the total bytes of the arrays in one memory space."""
-    arrays = [
-        statement
-        for statement in walk(body)
-        if isinstance(statement, Local) and statement.space == space
-    ]
+    arrays = [statement for statement in every(body, Local) if statement.space == space]
     return sum(map(bytes_of, arrays))
 
 

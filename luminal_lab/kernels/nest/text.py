@@ -222,13 +222,7 @@ class NestReader(DefinitionReader):
         index: list[Dim] = []
         if self.accept("["):
             index += [self.dim(self.until_mark("[,]")) for _ in self.until("]")]
-        type = self.types[name.text]
-        if len(index) != len(type.shape):
-            message = (
-                f"{name.text} is {type}, so that it is {what} at {len(type.shape)} places, and "
-                f"not at {len(index)}"
-            )
-            self.fail(name, message)
+        self.check_places(name, len(index), what)
         return tuple(index)
 
     def fetch(self) -> Fetch:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.render.code import Code
@@ -33,7 +32,7 @@ class Arrays:
         """Return an element of an array as C writes it."""
         if self.is_scalar(name):
             return c_name(name)
-        flat = row_major(self.types[name].shape, tuple(index))
+        flat = self.nest.flat(name, index)
         return f"{c_name(name)}[{self.code.index(flat)}]"
 
     def element(self, name: str, index: Iterable[Dim]) -> str:

@@ -9,20 +9,18 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, known
 from luminal_lab.core.op import TensorType
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
     Loop,
     Nest,
-    Set,
     Statement,
     When,
     accesses,
-    mapped,
+    arrays_written,
+    every,
     substituted,
-    walk,
+    within_axis,
 )
 from luminal_lab.kernels.steps.step import Step, extent, part, replaced_loop
 
@@ -59,12 +57,12 @@ class Ahead(Step):
         slots = self.count + 1
         first = self.named(nest, part(loop.name, "first"), self.count)
         before = substituted(copies, {loop.name: first, **self.new_axes(copies, nest)})
-        before = staged(before, arrays, first)
+        before = within_axis(before, arrays, first)
         if known(first < loop.size) is not True:
             before = (When(first < loop.size, before),)
         later = loop.axis + self.count
-        ahead = staged(substituted(copies, {loop.name: later}), arrays, later % slots)
-        body = (When(later < loop.size, ahead), *staged(rest, arrays, loop.axis % slots))
+        ahead = within_axis(substituted(copies, {loop.name: later}), arrays, later % slots)
+        body = (When(later < loop.size, ahead), *within_axis(rest, arrays, loop.axis % slots))
         moved = [
             replace(local, type=TensorType(local.type.dtype, (slots, *local.type.shape)))
             for local in loop.body
@@ -77,8 +75,7 @@ class Ahead(Step):
         """Return other axes for the loops of a block."""
         return {
             loop.name: self.named(nest, part(loop.name, "first"), extent(loop.axis))
-            for loop in walk(block)
-            if isinstance(loop, Loop)
+            for loop in every(block, Loop)
         }
 
     def parts(self, loop: Loop) -> tuple[Block, Block]:
@@ -132,25 +129,3 @@ def is_copy(statement: Statement, shared: set[str]) -> bool:
     """Return whether a statement writes shared arrays alone, and reads others alone."""
     read = {use.name for use in accesses((statement,)) if use.how == "read"}
     return arrays_written((statement,)) <= shared and read.isdisjoint(shared)
-
-
-def arrays_written(block: Block) -> set[str]:
-    """Return the arrays that a block writes."""
-    return {statement.name for statement in walk(block) if isinstance(statement, Set)}
-
-
-def staged(block: Block, arrays: set[str], slot: Dim) -> Block:
-    """Return a block that uses arrays at a slot, which is their new first axis."""
-
-    def read(term: Term) -> Term | None:
-        if isinstance(term, Read) and term.buffer in arrays:
-            return Read(term.buffer, (slot, *term.index), term.dtype)
-        return None
-
-    def change(statement: Statement) -> Statement:
-        if not isinstance(statement, Set):
-            return statement
-        index = (slot, *statement.index) if statement.name in arrays else statement.index
-        return replace(statement, index=index, term=exchanged(statement.term, read))
-
-    return mapped(block, change)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast, get_args
+from typing import ClassVar, TypeVar, cast, get_args
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
+from luminal_lab.kernels.definition.substitution import guarded, replaced
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term, free, read_by
 from luminal_lab.kernels.nest.nest import (
     Access,
@@ -20,26 +20,31 @@ from luminal_lab.kernels.nest.nest import (
     Nest,
     Set,
     Space,
-    Statement,
-    When,
     accesses,
     arrays_in,
     axes_in,
-    mapped,
+    declared,
+    every,
+    moved,
+    paths,
     reads_of,
-    walk,
 )
 from luminal_lab.kernels.steps.step import (
     ForEach,
     Step,
     around,
+    axes_around,
     copied,
     extent,
     least_of,
+    over,
     replaced_loop,
     with_body,
+    with_copy,
     within,
 )
+
+T = TypeVar("T", bound=Term)
 
 
 @dataclass(frozen=True)
@@ -63,17 +68,16 @@ class Pack(Step):
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
         axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
-        if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
+        self.check_free(nest, self.into)
         for axis in axes:
             if axis.name not in {loop.name, *axes_in(loop.body)}:
                 raise self.refuse(
                     f"{axis.name} is not in {loop.name}",
                     f"those in it are {', '.join([loop.name, *sorted(axes_in(loop.body))])}",
                 )
-        outside = {outer.name for outer in around(nest, loop.name)}
+        outside = axes_around(nest, loop.name)
         known = {*outside, *(axis.name for axis in axes), *nest.dims}
-        statements = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
+        statements = every(loop.body, Set)
         # An array that the loop itself writes has other values before the loop.
         changing = {statement.name for statement in statements} - {self.array}
         terms = {
@@ -89,53 +93,35 @@ class Pack(Step):
                 f"{loop.name} does not read {self.array}",
                 f"it reads {', '.join(sorted(arrays_in(loop.body))) or 'nothing'}",
             )
-        if len(terms) > 1:
-            shown = " and ".join(sorted(map(str, terms))[:2])
-            raise self.refuse(
-                f"{loop.name} reads it as {shown}: one copy cannot be both",
-                "pack it before a loop inside, in which it is read in one way",
-            )
-        (term,) = terms
+        hint = "pack it before a loop inside, in which it is read in one way"
+        term = only(self, loop, terms, hint)
         if any(access.how != "read" and access.name == self.array for access in accesses((loop,))):
             raise self.refuse(
                 f"{loop.name} writes {self.array} too",
                 "pack before a loop that only reads it; fission can make one",
             )
-        replacement = (
-            *self.copy(nest, axes, term, top=not outside),
-            self.reading(loop, term, axes),
-        )
-        return replaced_loop(nest, loop.name, replacement)
+        names = copied([axis.name for axis in axes], self.into)
+        new = [
+            self.named(nest, name, extent(axis.axis))
+            for axis, name in zip(axes, names, strict=True)
+        ]
+        values: dict[str, Dim] = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+        value = replaced(term, values)
+        if not self.reaches(nest, value):
+            for axis, own in zip(axes, new, strict=True):
+                for most in least_of(substitute(axis.size, values)):
+                    value = guarded(own < most, value)
+        copy = Read(self.into, tuple(axis.axis for axis in axes), term.dtype)
+        block = copy_of(self.into, new, value, top=not outside)
+        return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
 
     def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
         """Yield the largest parts of a term that read the array and depend on nothing but these."""
-        if self.array in read_by(term):
-            if free(term).keys() <= known and read_by(term).isdisjoint(changing):
-                yield term
-            else:
-                for part in term.parts:
-                    yield from self.read(part, known, changing)
+        return parts_of(term, self.array, lambda part: self.fits(part, known, changing))
 
-    def copy(self, nest: Nest, axes: list[Loop], term: Term, *, top: bool) -> Block:
-        """Return the local, and the loops that fill it."""
-        shape = tuple(extent(axis.axis) for axis in axes)
-        type = TensorType(term.dtype, shape)
-        space: Space = "memory" if top else "scratch"
-        new = copied([axis.name for axis in axes], self.into)
-        names = {
-            axis.name: self.named(nest, name, extent(axis.axis))
-            for axis, name in zip(axes, new, strict=True)
-        }
-        values: dict[str, Dim] = dict(names)
-        value = replaced(term, values)
-        if not self.reaches(nest, value):
-            for axis in axes:
-                for most in least_of(substitute(axis.size, values)):
-                    value = guarded(names[axis.name] < most, value)
-        body: Statement = Set(self.into, tuple(names[axis.name] for axis in axes), value)
-        for axis in reversed(axes):
-            body = Loop(names[axis.name], extent(axis.axis), (body,))
-        return Local(self.into, type, space), body
+    def fits(self, term: Term, known: set[str], changing: set[str]) -> bool:
+        """Return whether a term that reads the array can be copied: it depends on nothing else."""
+        return free(term).keys() <= known and read_by(term).isdisjoint(changing)
 
     def reaches(self, nest: Nest, term: Term) -> bool:
         """Return whether all that a term reads is there, beyond the ends of loops too."""
@@ -146,22 +132,6 @@ class Pack(Step):
             )
             for name, index in reads_of(term)
         )
-
-    def reading(self, loop: Loop, term: Term, axes: list[Loop]) -> Loop:
-        """Return the loop with the copy read in place of the array."""
-        index: Shape = tuple(axis.axis for axis in axes)
-        copy = Read(self.into, index, term.dtype)
-
-        def change(statement: Statement) -> Statement:
-            if not isinstance(statement, Set):
-                return statement
-            return replace(
-                statement, term=exchanged(statement.term, lambda x: copy if x == term else None)
-            )
-
-        (changed,) = mapped((loop,), change)
-        assert isinstance(changed, Loop)
-        return changed
 
 
 @dataclass(frozen=True)
@@ -174,13 +144,11 @@ class Copy(Pack):
     form: ClassVar[str] = "copy {array} before {loop} over {axes} as {into}"
 
     @override
-    def read(self, term: Term, known: set[str], changing: set[str]) -> Iterator[Term]:
+    def fits(self, term: Term, known: set[str], changing: set[str]) -> bool:
+        # A guard that skips it where it does not exist comes with it.
         inner = term.term if isinstance(term, Guarded) else term
-        if isinstance(inner, Read) and inner.buffer == self.array and free(term).keys() <= known:
-            yield term  # with the guard that skips it where it does not exist
-        else:
-            for part in term.parts:
-                yield from self.read(part, known, changing)
+        is_read = isinstance(inner, Read) and inner.buffer == self.array
+        return is_read and free(term).keys() <= known
 
 
 @dataclass(frozen=True)
@@ -218,33 +186,14 @@ class Shrink(ForEach):
 
         type = TensorType(local.type.dtype, tuple(shape[axis] for axis in kept))
         space: Space = "registers" if size_of(type.shape) == 1 else "scratch"
-        changed = self.exchanged(nest, local.name, bases, kept)
-        loop = changed.loops[path[-1].name]
-        body = (Local(local.name, type, space), *loop.body)
-        return replaced_loop(changed, loop.name, replace(loop, body=body))
-
-    def exchanged(self, nest: Nest, array: str, bases: list[Dim], kept: list[int]) -> Nest:
-        """Return the nest with the local reduced to one iteration's part of it."""
 
         def index(old: Shape) -> Shape:
             return tuple(old[axis] - bases[axis] for axis in kept)
 
-        def term(read: Term) -> Term | None:
-            if isinstance(read, Read) and read.buffer == array:
-                return Read(array, index(read.index), read.dtype)
-            return None
-
-        def change(statement: Statement) -> Statement | Block:
-            match statement:
-                case Local(name=name) if name == array:
-                    return ()
-                case Set():
-                    at = index(statement.index) if statement.name == array else statement.index
-                    return replace(statement, index=at, term=exchanged(statement.term, term))
-                case _:
-                    return statement
-
-        return with_body(nest, mapped(nest.body, change))
+        changed = with_body(nest, moved(declared(nest.body, local.name, ()), {local.name}, index))
+        loop = changed.loops[path[-1].name]
+        body = (Local(local.name, type, space), *loop.body)
+        return replaced_loop(changed, loop.name, replace(loop, body=body))
 
     def length(self, uses: list[Access], axis: int, base: Dim, size: Dim) -> Dim:
         """Return how many positions one iteration uses."""
@@ -252,9 +201,9 @@ class Shrink(ForEach):
         for use in uses:
             assert use.index is not None
             rest = use.index[axis] - base
-            high = rest if isinstance(rest, int) else None
-            if high is None:
-                high = _most(rest)
+            high = bounds(rest)[1]
+            if high is None and isinstance(rest, Symbol):
+                high = rest.high
             if high is None:
                 return size
             if known(most < high) is not False:
@@ -281,9 +230,8 @@ class Place(ForEach):
         local = self.find_local(nest, *self.arrays)
         if self.space not in get_args(Space):
             raise self.refuse(f"a space is one of {', '.join(get_args(Space))}")
-        size = size_of(local.type.shape)
-        if self.space == "registers" and not isinstance(size, int):
-            raise self.refuse(f"its size, {size}, is not known before it runs")
+        if self.space == "registers":
+            self.number(size_of(local.type.shape))
         path = around_local(nest, local.name)
         if self.space == "memory" and path:
             raise self.refuse("it is made anew in each iteration, and memory is there once")
@@ -294,12 +242,8 @@ class Place(ForEach):
             ):
                 raise self.refuse(f"the lanes of {loop.name} add it up, each for itself")
 
-        def change(statement: Statement) -> Statement:
-            if isinstance(statement, Local) and statement.name == local.name:
-                return replace(statement, space=cast(Space, self.space))
-            return statement
-
-        return with_body(nest, mapped(nest.body, change))
+        placed = replace(local, space=cast(Space, self.space))
+        return with_body(nest, declared(nest.body, local.name, (placed,)))
 
 
 # -- pieces ----------------------------------------------------------------------------------------
@@ -308,41 +252,45 @@ class Place(ForEach):
 def around_local(nest: Nest, name: str) -> list[Loop]:
     """Return the loops around the declaration of a local."""
 
-    def search(block: Block, path: list[Loop]) -> list[Loop] | None:
-        for statement in block:
-            if isinstance(statement, Local) and statement.name == name:
-                return path
-            if isinstance(statement, Loop):
-                path_inside = search(statement.body, [*path, statement])
-                if path_inside is not None:
-                    return path_inside
-            elif isinstance(statement, When):
-                path_inside = search(statement.body, path)
-                if path_inside is not None:
-                    return path_inside
-        return None
+    return around(nest, name)
 
-    return search(nest.body, []) or []
+
+def parts_of(term: Term, array: str, fits: Callable[[Term], bool]) -> Iterator[Term]:
+    """Yield the largest parts of a term that read an array and are fit for a copy."""
+    if array in read_by(term):
+        if fits(term):
+            yield term
+        else:
+            for part in term.parts:
+                yield from parts_of(part, array, fits)
+
+
+def only(step: Step, loop: Loop, terms: Collection[T], hint: str | None = None) -> T:
+    """Return the one way in which a loop reads an array, or refuse several."""
+    if len(terms) != 1:
+        shown = " and ".join(sorted(map(str, terms))[:2])
+        raise step.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both", hint)
+    (term,) = terms
+    return term
+
+
+def copy_of(into: str, axes: Sequence[Symbol], value: Term, *, top: bool) -> Block:
+    """Return a local, and the loops that fill it."""
+    type = TensorType(value.dtype, tuple(map(extent, axes)))
+    space: Space = "memory" if top else "scratch"
+    return Local(into, type, space), over(axes, Set(into, tuple(axes), value))
 
 
 def _common(nest: Nest, name: str) -> list[Loop]:
     """Return the loops that are around all uses of an array."""
-    paths: list[list[Loop]] = []
-
-    def search(block: Block, path: list[Loop]) -> None:
-        for statement in block:
-            if isinstance(statement, Set) and (
-                statement.name == name or name in read_by(statement.term)
-            ):
-                paths.append(path)
-            elif isinstance(statement, Loop):
-                search(statement.body, [*path, statement])
-            elif isinstance(statement, When):
-                search(statement.body, path)
-
-    search(nest.body, [])
+    around_uses = [
+        path
+        for path, statement in paths(nest.body)
+        if isinstance(statement, Set)
+        and (statement.name == name or name in read_by(statement.term))
+    ]
     common: list[Loop] = []
-    for level in zip(*paths, strict=False):
+    for level in zip(*around_uses, strict=False):
         if any(loop.name != level[0].name for loop in level):
             break
         common.append(level[0])
@@ -356,13 +304,3 @@ def _outer(use: Access, axis: int, bound: set[str]) -> Dim:
     inner = {s.name: 0 for s in symbols(index) if s.name not in bound and s.high is not None}
     rest = substitute(index, dict(inner))
     return rest if any(s.name in bound for s in symbols(rest)) else 0
-
-
-def _most(dim: Dim) -> Dim | None:
-    """Return the largest value of an index."""
-    _, high = bounds(dim)
-    if high is not None:
-        return high
-    if isinstance(dim, Symbol):
-        return dim.high
-    return None

@@ -21,19 +21,20 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     Statement,
     When,
+    alone,
     mapped,
-    walk,
+    private,
 )
 from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.steps.kinds import independent
 from luminal_lab.kernels.steps.step import (
-    ForEach,
+    ForEachLoop,
     Step,
     apart,
     around,
+    axes_around,
     extent,
     least_of,
-    private,
     replaced_loop,
     within,
 )
@@ -44,7 +45,7 @@ MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
-class Bind(ForEach):
+class Bind(ForEachLoop):
     """Let blocks or threads run the iterations of a loop, or threads add up their values.
 
     for i: y[i] = …             →   bind i to block       →   block i: y[i] = …
@@ -55,12 +56,10 @@ class Bind(ForEach):
     """
 
     form: ClassVar[str] = "bind {loops} to {where}"
-    loops: tuple[str, ...]
     where: str
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
         if self.where not in get_args(Where):
             raise self.refuse(f"a loop is bound to one of {', '.join(get_args(Where))}")
         where = cast(Where, self.where)
@@ -77,7 +76,7 @@ class Bind(ForEach):
             self.check_fold(loop)
         elif where != "tensor" or not self.is_sum(loop):
             independent(self, nest, loop)
-        return replaced_loop(nest, loop.name, replace(loop, kind=where))
+        return replace(loop, kind=where)
 
     def check_block(self, loop: Loop, outer: list[Loop]) -> None:
         """Refuse a loop that is not among the outermost loops."""
@@ -92,12 +91,8 @@ class Bind(ForEach):
 
     def check_threads(self, loop: Loop, outer: list[Loop]) -> None:
         """Refuse a loop that no whole number of threads can run."""
-        if not isinstance(loop.size, int):
-            raise self.refuse(
-                f"its size, {loop.size}, is not known before it runs",
-                f"split {loop.name} by a number of threads, and guard what is inside",
-            )
-        if loop.size > MOST_THREADS:
+        hint = f"split {loop.name} by a number of threads, and guard what is inside"
+        if self.number(loop.size, hint) > MOST_THREADS:
             raise self.refuse(
                 f"its size is {loop.size}, and a block has at most {MOST_THREADS} threads",
                 f"split {loop.name} by fewer",
@@ -114,8 +109,7 @@ class Bind(ForEach):
 
     def check_tensor(self, loop: Loop, outer: list[Loop]) -> None:
         """Refuse a loop that no warp runs."""
-        if not isinstance(loop.size, int):
-            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+        self.number(loop.size)
         if not any(outer_loop.kind == "thread" for outer_loop in outer):
             raise self.refuse(
                 "it is inside no loop over threads, which would say how many warps there are",
@@ -124,18 +118,12 @@ class Bind(ForEach):
 
     def check_bulk(self, nest: Nest, loop: Loop, outer: list[Loop]) -> None:
         """Refuse loops that are not the copy of a tile."""
-        if not isinstance(loop.size, int):
-            raise self.refuse(f"its size, {loop.size}, is not known before it runs")
+        self.number(loop.size)
         inner = [*perfect(loop)]
-        statement = inner[-1].body[0] if len(inner[-1].body) == 1 else None
-        if (
-            not isinstance(statement, Set)
-            or statement.how != "="
-            or not isinstance(statement.term, Read)
-        ):
+        statement = alone(inner[-1].body, Set)
+        if statement is None or statement.how != "=" or not isinstance(statement.term, Read):
             raise self.refuse("it does more than copying elements of one array, as they are")
-        local = nest.locals.get(statement.name)
-        if local is None or local.space != "tiles":
+        if nest.space_of(statement.name) != "tiles":
             raise self.refuse(
                 f"it copies into {statement.name}, which is not in tiles",
                 "only locals that are placed in tiles are copied at one go",
@@ -148,15 +136,15 @@ class Bind(ForEach):
 
     def is_sum(self, loop: Loop) -> bool:
         """Return whether a loop adds up products of one tile."""
-        statement = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(statement, Set) or statement.how != "+=":
+        statement = alone(loop.body, Set)
+        if statement is None or statement.how != "+=":
             return False
         return all(loop.axis not in symbols(dim) for dim in statement.index)
 
     def check_fold(self, loop: Loop) -> None:
         """Refuse a loop that does not add up one value of each thread."""
-        statement = loop.body[0] if len(loop.body) == 1 else None
-        if not isinstance(statement, Set) or statement.how == "=":
+        statement = alone(loop.body, Set)
+        if statement is None or statement.how == "=":
             raise self.refuse(
                 f"{loop.name} does more than adding up what each thread has",
                 "partial makes a loop that does only that",
@@ -179,13 +167,8 @@ class Guard(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        full = extent(loop.axis)
-        if loop.size == full:
-            raise self.refuse(f"its size is {full} always")
-        sizes = [size for size in least_of(loop.size) if size != full]
-        holds = reduce(both, [loop.axis < size for size in sizes])
-        body = self.within(loop, holds, loop.axis)
-        return replaced_loop(nest, loop.name, replace(loop, size=full, body=body))
+        body = self.within(loop, bound_of(self, loop), loop.axis)
+        return replaced_loop(nest, loop.name, replace(loop, size=extent(loop.axis), body=body))
 
     def within(self, loop: Loop, holds: Dim, axis: Symbol) -> Block:
         """Return a loop's body with a condition around that of the inner one."""
@@ -198,7 +181,7 @@ class Guard(Step):
 
 
 @dataclass(frozen=True)
-class Mask(ForEach):
+class Mask(ForEachLoop):
     """Run a loop to the end of its block; beyond it, reads give 0 and nothing is written.
 
     for i.own < min(128, n - 128*i.block): t[i.own] += x[128*i.block + i.own];   y[…] = …
@@ -208,22 +191,12 @@ class Mask(ForEach):
     """
 
     form: ClassVar[str] = "mask {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
-        full = extent(loop.axis)
-        if loop.size == full:
-            raise self.refuse(f"its size is {full} always")
-        for inner in walk(loop.body):
-            if isinstance(inner, Loop) and loop.axis in symbols(inner.size):
-                raise self.refuse(
-                    f"the size of {inner.name}, {inner.size}, depends on it",
-                    f"mask {inner.name} first: then its size is a number",
-                )
-        holds = reduce(both, [loop.axis < size for size in least_of(loop.size) if size != full])
-        fixed = {outer.name for outer in around(nest, loop.name)}
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
+        holds = bound_of(self, loop)
+        self.check_inner(loop, "mask")
+        fixed = axes_around(nest, loop.name)
         inside = private(loop.body)
 
         def change(statement: Statement) -> Statement | Block:
@@ -233,20 +206,19 @@ class Mask(ForEach):
                 return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
             if statement.how == "+=" and statement.name in nest.locals:
                 return replace(statement, term=_product(statement.term, holds))
-            local = nest.locals.get(statement.name)
+            is_near = nest.space_of(statement.name) not in (None, "memory")
             access = Access(statement.name, statement.index, statement.how, statement)
             if (
-                local is not None
-                and local.space != "memory"
+                is_near
                 and statement.how == "="
                 and apart(nest, access, access, loop.axis, fixed)
-                and all(map(within, statement.index, local.type.shape))
+                and all(map(within, statement.index, nest.types[statement.name].shape))
             ):
                 return replace(statement, term=self.masked(nest, statement.term, loop.axis, holds))
             return When(holds, (statement,))
 
         body = mapped(loop.body, change)
-        return replaced_loop(nest, loop.name, replace(loop, size=full, body=body))
+        return replace(loop, size=extent(loop.axis), body=body)
 
     def masked(self, nest: Nest, term: Term, axis: Symbol, holds: Dim) -> Term:
         """Return a term that reads nothing beyond the end."""
@@ -264,6 +236,14 @@ class Mask(ForEach):
             return rebuilt(term_part, lambda dim: dim, part)
 
         return part(term)
+
+
+def bound_of(step: Step, loop: Loop) -> Dim:
+    """Return the condition that an iteration is within a loop's size, which may end a block."""
+    full = extent(loop.axis)
+    if loop.size == full:
+        raise step.refuse(f"its size is {full} always")
+    return reduce(both, [loop.axis < size for size in least_of(loop.size) if size != full])
 
 
 def _product(term: Term, holds: Dim) -> Term:

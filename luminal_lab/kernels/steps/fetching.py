@@ -8,8 +8,8 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
-from luminal_lab.core.views import row_major
-from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, walk
+from luminal_lab.kernels.nest.nest import Access, Fetch, Loop, Nest, accesses, every
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
 
 LINE = 64
@@ -67,19 +67,15 @@ class FetchAhead(Step):
         """Return an index in each cache line that one iteration of a loop uses."""
         if access.index is None:
             raise self.refuse(f"{self.array} is looked up there, at places that are values")
-        inner = {
-            inner_loop.name: inner_loop
-            for inner_loop in walk(loop.body)
-            if isinstance(inner_loop, Loop)
-        }
+        inner = {inner_loop.name: inner_loop for inner_loop in every(loop.body, Loop)}
         used = {s.name for dim in access.index for s in symbols(dim)} & inner.keys()
         if not used:
             return [access.index]
         type = nest.types[self.array]
-        flat = row_major(type.shape, access.index)
+        flat = nest.flat(self.array, access.index)
         (name, *others) = sorted(used)
         axis = inner[name].axis
-        count, step = extent(axis), substitute(flat, {name: axis + 1}) - flat
+        count, step = extent(axis), slope(flat, axis)
         if others or step != 1 or not isinstance(count, int):
             raise self.refuse(
                 f"what {loop.name} uses of {self.array} is not so many neighbours",

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, symbols
 from luminal_lab.core.ops import Add, Mul
-from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.substitution import exchanged, replaced
+from luminal_lab.kernels.definition.substitution import replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
@@ -28,21 +27,21 @@ from luminal_lab.kernels.nest.nest import (
     Loop,
     Nest,
     Set,
-    Statement,
     accesses,
-    mapped,
+    private,
     walk,
+    with_terms,
 )
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import (
-    ForEach,
+    ForEachLoop,
     Step,
     apart,
     around,
+    axes_around,
     extent,
     least_of,
     meetings,
-    private,
-    replaced_loop,
     within,
 )
 
@@ -53,20 +52,18 @@ TO_SIMD = "simd leaves it to the compiler"
 
 
 @dataclass(frozen=True)
-class Round(ForEach):
+class Round(ForEachLoop):
     """Run a loop to the end of its block; the values computed beyond it are never used.
 
     for i.own < min(6, n - 6*i.block): t[i.own] = …   →   for i.own < 6: t[i.own] = …
     """
 
     form: ClassVar[str] = "round {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
         full = extent(loop.axis)
-        fixed = {outer.name for outer in around(nest, loop.name)}
+        fixed = axes_around(nest, loop.name)
         own = private(loop.body)
         for access in accesses(loop.body):
             if access.index is None:
@@ -83,11 +80,11 @@ class Round(ForEach):
                     )
             if access.how != "read" and not apart(nest, access, access, loop.axis, fixed):
                 raise self.refuse(f"{access.name} would get more than {loop.size} values", WHOLE)
-        return replaced_loop(nest, loop.name, replace(loop, size=full))
+        return replace(loop, size=full)
 
 
 @dataclass(frozen=True)
-class Clamp(ForEach):
+class Clamp(ForEachLoop):
     """Run a loop to the end of its block; iterations beyond it read the last element again.
 
     for i.own < min(6, n - 6*i.block): t[i.own] = x[6*i.block + i.own]
@@ -95,18 +92,11 @@ class Clamp(ForEach):
     """
 
     form: ClassVar[str] = "clamp {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
-        fixed = {outer.name for outer in around(nest, loop.name)}
-        for inner in walk(loop.body):
-            if isinstance(inner, Loop) and loop.axis in symbols(inner.size):
-                raise self.refuse(
-                    f"the size of {inner.name}, {inner.size}, depends on it",
-                    f"round or clamp {inner.name} first: then its size is a number",
-                )
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
+        fixed = axes_around(nest, loop.name)
+        self.check_inner(loop, "round or clamp")
         for access in accesses(loop.body):
             if access.how == "read":
                 continue
@@ -117,46 +107,35 @@ class Clamp(ForEach):
                 raise self.refuse(f"it would write beyond the end of {access.name}", WHOLE)
             if not apart(nest, access, access, loop.axis, fixed):
                 raise self.refuse(f"{access.name} would get more than {loop.size} values", WHOLE)
-        return self.clamped(nest, loop)
+        return self.clamped(loop)
 
-    def clamped(self, nest: Nest, loop: Loop) -> Nest:
-        """Return the nest with the loop run to the end of its block."""
+    def clamped(self, loop: Loop) -> Loop:
+        """Return the loop run to the end of its block."""
         last = minimum(loop.axis, *(size - 1 for size in least_of(loop.size)))
-        own = private(loop.body)
+        written = {access.name for access in accesses(loop.body) if access.how != "read"}
+        kept = private(loop.body) | written
 
         def term(read: Term) -> Term | None:
-            if isinstance(read, Read) and read.buffer in own | writes:
+            if isinstance(read, Read) and read.buffer in kept:
                 return read
             if isinstance(read, (Read, Count, Draw, Guarded, Lookup)):
                 return replaced(read, {loop.name: last})
             return None
 
-        writes = {access.name for access in accesses(loop.body) if access.how != "read"}
-
-        def change(statement: Statement) -> Statement:
-            return (
-                replace(statement, term=exchanged(statement.term, term))
-                if isinstance(statement, Set)
-                else statement
-            )
-
-        body = mapped(loop.body, change)
-        return replaced_loop(nest, loop.name, replace(loop, size=extent(loop.axis), body=body))
+        return replace(loop, size=extent(loop.axis), body=with_terms(loop.body, term))
 
 
 @dataclass(frozen=True)
-class Parallel(ForEach):
+class Parallel(ForEachLoop):
     """Let the iterations of an outermost loop run at once, as tasks.
 
     for i < n: …   →   parallel i < n: …
     """
 
     form: ClassVar[str] = "parallel {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
         outer = around(nest, loop.name)
         if outer:
             raise self.refuse(
@@ -164,49 +143,44 @@ class Parallel(ForEach):
                 f"parallel {outer[0].name}, or reorder them first",
             )
         independent(self, nest, loop)
-        return replaced_loop(nest, loop.name, replace(loop, kind="parallel"))
+        return replace(loop, kind="parallel")
 
 
 @dataclass(frozen=True)
-class Unroll(ForEach):
+class Unroll(ForEachLoop):
     """Write out the iterations of a short loop one after the other.
 
     for i < 4: …   →   unroll i < 4: …
     """
 
     form: ClassVar[str] = "unroll {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
-        if not isinstance(loop.size, int):
-            raise self.refuse(
-                f"its size, {loop.size}, is not known before it runs",
-                f"split {loop.name} by a number and unroll the inner loop; round or clamp that "
-                "first where the last block may be shorter",
-            )
-        if loop.size > MOST_UNROLLED:
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
+        size = self.number(
+            loop.size,
+            f"split {loop.name} by a number and unroll the inner loop; round or clamp that "
+            "first where the last block may be shorter",
+        )
+        if size > MOST_UNROLLED:
             raise self.refuse(
                 f"its size, {loop.size}, is more than {MOST_UNROLLED}",
                 f"split {loop.name} by 8 and unroll the inner loop",
             )
-        return replaced_loop(nest, loop.name, replace(loop, kind="unroll"))
+        return replace(loop, kind="unroll")
 
 
 @dataclass(frozen=True)
-class Vector(ForEach):
+class Vector(ForEachLoop):
     """Run an innermost loop as one instruction, its iterations as lanes.
 
     for j < 8: …   →   vector j < 8: …
     """
 
     form: ClassVar[str] = "vector {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
         if not isinstance(loop.size, int) or loop.size & (loop.size - 1):
             raise self.refuse(
                 f"its size is {loop.size}, and lanes are a power of two",
@@ -216,7 +190,7 @@ class Vector(ForEach):
                 f"{extent(loop.axis)}",
             )
         if any(outer.kind == "thread" for outer in around(nest, loop.name)):
-            return self.in_thread(nest, loop)
+            return self.in_thread(loop)
         for statement in loop.body:
             if not isinstance(statement, Set):
                 raise self.refuse("lanes can only be assigned and added to", TO_SIMD)
@@ -228,12 +202,12 @@ class Vector(ForEach):
                 self.check(nest, part, loop)
         return _innermost(self, nest, loop, "vector")
 
-    def in_thread(self, nest: Nest, loop: Loop) -> Nest:
+    def in_thread(self, loop: Loop) -> Loop:
         """Let a thread of a GPU load and store neighbours as one, and compute them one by one."""
         for statement in loop.body:
             if not isinstance(statement, Set):
                 raise self.refuse("what is loaded as one can only be assigned and added to")
-        return replaced_loop(nest, loop.name, replace(loop, kind="vector"))
+        return replace(loop, kind="vector")
 
     def check(self, nest: Nest, term: Term, loop: Loop) -> None:
         """Refuse a term that has no form for lanes."""
@@ -254,7 +228,7 @@ class Vector(ForEach):
 
 
 @dataclass(frozen=True)
-class Simd(ForEach):
+class Simd(ForEachLoop):
     """Allow the compiler to run several iterations of an innermost loop at a time.
 
     for j < n: …   →   simd j < n: …
@@ -263,23 +237,28 @@ class Simd(ForEach):
     """
 
     form: ClassVar[str] = "simd {loops}"
-    loops: tuple[str, ...]
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        return _innermost(self, nest, self.find(nest, *self.loops), "simd")
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
+        return _innermost(self, nest, loop, "simd")
 
 
 def _lanes(nest: Nest, name: str, index: Shape, axis: Symbol) -> Dim:
     """Return how far apart neighbours along an axis are in an array."""
-    flat = row_major(nest.types[name].shape, index)
-    return substitute(flat, {axis.name: axis + 1}) - flat
+    return slope(nest.flat(name, index), axis)
 
 
-def independent(step: Step, nest: Nest, loop: Loop) -> None:
-    """Refuse a step if an iteration of a loop reads or writes an element that another writes."""
-    fixed = {outer.name for outer in around(nest, loop.name)}
+def independent(step: Step, nest: Nest, loop: Loop, *, in_lanes: bool = False) -> None:
+    """Refuse a step if an iteration of a loop reads or writes an element that another writes.
+
+    With `in_lanes` they may add to a scalar, of which each lane has a copy.
+    """
+    fixed = axes_around(nest, loop.name)
     for access, other in meetings(loop.body, loop.body):
+        is_sum = access.how == other.how and access.how in ("+=", "max=")
+        is_in_lanes = in_lanes and is_sum and access.statement is other.statement
+        if is_in_lanes and is_scalar(nest, access):
+            continue
         if not apart(nest, access, other, loop.axis, fixed):
             verb = "reads" if "read" in (access.how, other.how) else "writes"
             raise step.refuse(
@@ -297,27 +276,15 @@ def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
 
 def is_scalar(nest: Nest, access: Access) -> bool:
     """Return whether an access is of a C variable, which each lane can have a copy of."""
-    local = nest.locals.get(access.name)
-    return access.index == () and local is not None and local.space != "memory"
+    return access.index == () and nest.space_of(access.name) not in (None, "memory")
 
 
-def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Nest:
+def _innermost(step: Step, nest: Nest, loop: Loop, kind: Kind) -> Loop:
     inner = next((statement for statement in walk(loop.body) if isinstance(statement, Loop)), None)
     if inner is not None:
         raise step.refuse(
             f"it is not innermost: {inner.name} is in it",
             f"take {inner.name}, unroll it first, or reorder them",
         )
-    fixed = {outer.name for outer in around(nest, loop.name)}
-    for access, other in meetings(loop.body, loop.body):
-        is_sum = (
-            access.how == other.how and access.how in ("+=", "max=") and is_scalar(nest, access)
-        )
-        is_same = access.statement is other.statement and is_sum
-        if not apart(nest, access, other, loop.axis, fixed) and not (kind == "simd" and is_same):
-            verb = "reads" if "read" in (access.how, other.how) else "writes"
-            raise step.refuse(
-                f"one iteration writes {access.name} where another {verb} it",
-                _own_sums(nest, access.name, loop),
-            )
-    return replaced_loop(nest, loop.name, replace(loop, kind=kind))
+    independent(step, nest, loop, in_lanes=kind == "simd")
+    return replace(loop, kind=kind)

@@ -10,11 +10,10 @@ from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, minimum, substitute, symbols
-from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.dims import Dim, minimum, substitute, symbols
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term, axis_of
+from luminal_lab.kernels.definition.terms import axis_of
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
@@ -27,16 +26,18 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
-    mapped,
+    nested,
     substituted,
     walk,
+    within_axis,
 )
 from luminal_lab.kernels.steps.step import (
-    ForEach,
+    ForEachLoop,
     Step,
     apart,
-    around,
+    axes_around,
     extent,
+    is_small,
     level,
     meetings,
     part,
@@ -47,12 +48,10 @@ from luminal_lab.kernels.steps.step import (
 Pairs: TypeAlias = "list[tuple[Access, Access]]"
 BLOCKS = "block", "own"
 """The default names of the levels of a loop that is cut once."""
-FEW = 256
-"""The most elements of an array that may be in registers."""
 
 
 @dataclass(frozen=True)
-class Split(ForEach):
+class Split(ForEachLoop):
     """Cut a loop into blocks, and those into smaller blocks; the last block may be shorter.
 
     for i < n: …   →   for i.block < (n + 5)//6: for i.own < min(6, n - 6*i.block): …
@@ -61,14 +60,12 @@ class Split(ForEach):
     """
 
     form: ClassVar[str] = "split {loops} by {by}[ as {words}]"
-    loops: tuple[str, ...]
     by: tuple[int, ...]
     words: tuple[str, ...] = ()
     """The levels, from the outermost in; block and own by default."""
 
     @override
-    def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
         names = levels(self, loop, BLOCKS, len(self.by) + 1)
         if min(self.by) < 1:
             raise self.refuse("a block has at least one iteration")
@@ -87,7 +84,7 @@ class Split(ForEach):
             body = substituted(body, {position.name: count * outer + inner})
             body = (Loop(inner, length, body),)
             size, position = blocks, outer
-        return replaced_loop(nest, loop.name, Loop(position, size, body))
+        return Loop(position, size, body)
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,7 @@ class Reorder(Step):
         if [loop.name for loop in chain[: len(self.loops)]] == [*self.loops]:
             raise self.refuse("they stand so already", "name first what is to be outermost")
         top, body = chain[0].name, chain[-1].body
-        fixed = {loop.name for loop in around(nest, top)}
+        fixed = axes_around(nest, top)
         pairs = [*meetings(body, body)]
         for depth, name in enumerate(self.loops):
             at = next(at for at, loop in enumerate(chain) if loop.name == name)
@@ -189,10 +186,7 @@ class Reorder(Step):
                 known = fixed | {loop.name for loop in chain[:outer]}
                 self.check(nest, chain[outer], chain[outer + 1], pairs, known)
                 chain[outer : outer + 2] = chain[outer + 1], chain[outer]
-        block = body
-        for loop in reversed(chain):
-            block = (replace(loop, body=block),)
-        return replaced_loop(nest, top, block)
+        return replaced_loop(nest, top, nested(chain, *body))
 
     def check(self, nest: Nest, outer: Loop, inner: Loop, pairs: Pairs, fixed: set[str]) -> None:
         """Refuse two loops that cannot be exchanged."""
@@ -272,7 +266,7 @@ class Fission(Step):
                 f"name {len(parts)} parts behind as",
             )
         locals_inside = [statement for statement in loop.body if isinstance(statement, Local)]
-        fixed = {outer.name for outer in around(nest, loop.name)}
+        fixed = axes_around(nest, loop.name)
         own = {local.name for local in locals_inside}
         for at, second in enumerate(parts):
             for first in parts[:at]:
@@ -290,9 +284,7 @@ class Fission(Step):
         for statement, called in zip(parts, names, strict=True):
             axis = self.named(nest, called, extent(loop.axis))
             block = substituted((statement,), {loop.name: axis})
-            for name in own:
-                block = _over(block, name, axis)
-            body.append(Loop(axis, loop.size, block, loop.kind))
+            body.append(Loop(axis, loop.size, within_axis(block, own, axis), loop.kind))
         return replaced_loop(nest, loop.name, tuple(body))
 
 
@@ -323,10 +315,10 @@ class Fuse(Step):
         between = block[start + 1 : end]
         if any(True for _ in meetings((first,), between)):
             raise self.refuse(f"what stands between {first.name} and {second.name} needs the first")
-        fixed = {loop.name for loop in around(nest, first.name)} | {first.name}
+        fixed = axes_around(nest, first.name)
         body = substituted(second.body, {second.name: first.axis})
         for use, later in meetings(first.body, body):
-            if not apart(nest, use, later, first.axis, fixed - {first.name}):
+            if not apart(nest, use, later, first.axis, fixed):
                 raise self.refuse(
                     f"an iteration of {second.name} {_verb(later.how)} {use.name} where a later "
                     f"one of {first.name} {_verb(use.how)} it"
@@ -337,7 +329,7 @@ class Fuse(Step):
 
     def siblings(self, block: Block) -> tuple[Block, int, int]:
         """Return the block that holds both loops, and their positions in it."""
-        for inner_block in _blocks(block):
+        for inner_block in blocks(block):
             names = [s.name if isinstance(s, Loop) else None for s in inner_block]
             if self.first in names and self.second in names[names.index(self.first) :]:
                 return inner_block, names.index(self.first), names.index(self.second)
@@ -419,36 +411,17 @@ def _wider(local: Local, loop: Loop) -> TensorType:
 
 def _space(local: Local, loop: Loop, *, top: bool) -> Space:
     """Return where a local goes that gets an axis more."""
-    size = size_of(_wider(local, loop).shape)
-    if isinstance(size, int) and size <= FEW:
+    if is_small(_wider(local, loop).shape):
         return local.space
     return "memory" if top else "scratch"
 
 
-def _over(block: Block, name: str, axis: Symbol) -> Block:
-    """Return a block in which a local has one more axis, in front."""
-    front: Shape = (axis,)
-
-    def term(read: Term) -> Term | None:
-        if isinstance(read, Read) and read.buffer == name:
-            return Read(name, (*front, *read.index), read.dtype)
-        return None
-
-    def change(statement: Statement) -> Statement:
-        if isinstance(statement, Set):
-            index = (*front, *statement.index) if statement.name == name else statement.index
-            return replace(statement, index=index, term=exchanged(statement.term, term))
-        return statement
-
-    return mapped(block, change)
-
-
-def _blocks(block: Block) -> Iterator[Block]:
+def blocks(block: Block) -> Iterator[Block]:
     """Yield a block and all blocks within it."""
     yield block
     for statement in block:
         if isinstance(statement, (Loop, When)):
-            yield from _blocks(statement.body)
+            yield from blocks(statement.body)
 
 
 def _exchanged(block: Block, old: Block, new: Block) -> Block:

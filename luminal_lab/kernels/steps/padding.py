@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, both, substitute, symbols
-from luminal_lab.core.op import TensorType
-from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
+from luminal_lab.core.dims import Dim, Symbol, both, substitute, symbols
+from luminal_lab.kernels.definition.substitution import guarded, replaced
 from luminal_lab.kernels.definition.terms import Read, Term, free, read_by, walk as walk_terms
-from luminal_lab.kernels.nest.nest import (
-    Block,
-    Local,
-    Loop,
-    Nest,
-    Set,
-    Space,
-    Statement,
-    accesses,
-    axes_in,
-    mapped,
-    walk,
+from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, arrays_written, axes_in, every
+from luminal_lab.kernels.nest.sizes import slope
+from luminal_lab.kernels.steps.arrays import copy_of, only, parts_of
+from luminal_lab.kernels.steps.step import (
+    Step,
+    around,
+    copied,
+    extent,
+    replaced_loop,
+    with_copy,
+    within,
 )
-from luminal_lab.kernels.steps.step import Step, around, copied, extent, replaced_loop, within
 
 
 @dataclass(frozen=True)
@@ -58,42 +55,41 @@ class Pad(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
-        read = self.only_read(loop)
+        self.check_free(nest, self.into)
+        read = only(self, loop, self.reads(loop))
         axes = {name: nest.loops[name] for name in (loop.name, *axes_in(loop.body))}
         spans = [self.span(nest, dim, axes) for dim in read.index]
         own = self.own(nest, spans)
         # Each pivot is the position in the span, less what the span's other axes add.
         values: dict[str, Dim] = {}
         for span, axis in own:
-            step = substitute(span.added, {span.pivot.name: span.pivot + 1}) - span.added
+            step = slope(span.added, span.pivot)
             values[span.pivot.name] = step * (axis - span.added) + span.pivot
 
         inside = set(axes)
-        changing = {statement.name for statement in walk(loop.body) if isinstance(statement, Set)}
-        sets = [statement for statement in walk(loop.body) if isinstance(statement, Set)]
-        terms = {
-            term
-            for statement in sets
-            for term in self.parts(statement.term, values, inside, changing)
-        }
-        if len(terms) != 1:
-            shown = " and ".join(sorted(map(str, terms))[:2])
-            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
-        (term,) = terms
+        changing = arrays_written(loop.body)
+        sets = every(loop.body, Set)
+
+        def fits(term: Term) -> bool:
+            """Return whether a term depends on nothing inside but the index of the array."""
+            left = free(replaced(term, values)).keys() & inside
+            return not left and read_by(term).isdisjoint(changing)
+
+        terms = {term for statement in sets for term in parts_of(statement.term, self.array, fits)}
+        term = only(self, loop, terms)
         value = replaced(term, values)
         # The loop need not read every position between the first and the last.
         for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
             position = substitute(at, values)
             if not within(position, size):
                 value = guarded(both(position >= 0, position < size), value)
-        copy = self.copy(own, value, top=not around(nest, loop.name))
-        added = tuple(span.added for span, _ in own)
-        return replaced_loop(nest, loop.name, (*copy, self.reading(loop, term, added)))
+        top = not around(nest, loop.name)
+        block = copy_of(self.into, [axis for _, axis in own], value, top=top)
+        copy = Read(self.into, tuple(span.added for span, _ in own), term.dtype)
+        return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
 
-    def only_read(self, loop: Loop) -> Read:
-        """Return the one way in which a loop reads the array."""
+    def reads(self, loop: Loop) -> set[Read]:
+        """Return the elements of the array that a loop reads and does not write."""
         used = [access for access in accesses((loop,)) if access.name == self.array]
         if not used:
             raise self.refuse(f"{loop.name} does not read {self.array}")
@@ -101,17 +97,12 @@ class Pad(Step):
             raise self.refuse(f"{loop.name} writes {self.array} too")
         if any(access.index is None for access in used):
             raise self.refuse(f"{self.array} is looked up there")
-        reads = {
+        return {
             part
             for access in used
             for part in walk_terms(access.statement.term)
             if isinstance(part, Read) and part.buffer == self.array
         }
-        if len(reads) > 1:
-            shown = " and ".join(sorted(map(str, reads))[:2])
-            raise self.refuse(f"{loop.name} reads it as {shown}: one copy cannot be both")
-        (read,) = reads
-        return read
 
     def span(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Span | None:
         """Return the span of a position that axes move, or None if they do not."""
@@ -120,7 +111,7 @@ class Pad(Step):
         for axis in symbols(at):
             if axis.name not in axes:
                 continue
-            step, length = substitute(at, {axis.name: axis + 1}) - at, extent(axis)
+            step, length = slope(at, axis), extent(axis)
             if not isinstance(step, int):
                 raise self.refuse(f"{self.array} is not read along {axis} in equal steps: at {at}")
             if any(s.name in nest.loops for s in symbols(length)):
@@ -144,39 +135,3 @@ class Pad(Step):
             (span, self.named(nest, name, span.size))
             for span, name in zip(moved, names, strict=True)
         ]
-
-    def parts(
-        self, term: Term, values: Mapping[str, Dim], inside: set[str], changing: set[str]
-    ) -> Iterator[Term]:
-        """Yield the largest parts of a term that read the array and depend on its index alone."""
-        if self.array in read_by(term):
-            left = free(replaced(term, values)).keys() & inside
-            if not left and read_by(term).isdisjoint(changing):
-                yield term
-            else:
-                for part in term.parts:
-                    yield from self.parts(part, values, inside, changing)
-
-    def copy(self, own: list[tuple[_Span, Symbol]], value: Term, *, top: bool) -> Block:
-        """Return the local, and the loops that fill it."""
-        shape = tuple(span.size for span, _ in own)
-        space: Space = "memory" if top else "scratch"
-        body: Statement = Set(self.into, tuple(axis for _, axis in own), value)
-        for span, axis in reversed(own):
-            body = Loop(axis, span.size, (body,))
-        return Local(self.into, TensorType(value.dtype, shape), space), body
-
-    def reading(self, loop: Loop, term: Term, index: Shape) -> Loop:
-        """Return the loop with the copy read in place of the array."""
-        copy = Read(self.into, index, term.dtype)
-
-        def change(statement: Statement) -> Statement:
-            if not isinstance(statement, Set):
-                return statement
-            return replace(
-                statement, term=exchanged(statement.term, lambda x: copy if x == term else None)
-            )
-
-        (changed,) = mapped((loop,), change)
-        assert isinstance(changed, Loop)
-        return changed

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape, Symbol, substitute, symbols
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term
 from luminal_lab.kernels.nest.nest import (
     Access,
-    Block,
-    Local,
     Loop,
     Nest,
     Set,
-    Statement,
     When,
     accesses,
     arrays_in,
-    mapped,
+    declared,
+    moved,
     walk,
 )
+from luminal_lab.kernels.steps.loops import blocks
 from luminal_lab.kernels.steps.step import Step, apart, around, extent, with_body, within
 
 
@@ -59,7 +55,7 @@ class Reuse(Step):
         ends = (*types[self.output].shape, *(extent(axis) for axis in axes))
         names = [axis.name for axis in axes]
 
-        def moved(index: Shape) -> Shape:
+        def index_of(index: Shape) -> Shape:
             """Return where in the output an element of the local is."""
             values = dict(zip(names, index, strict=True))
             return tuple(substitute(dim, values) for dim in write.index)
@@ -68,29 +64,11 @@ class Reuse(Step):
             if access.name == self.array and access.index is None:
                 raise self.refuse(f"{self.array} is looked up")
             if access.name == self.array and not all(
-                map(within, (*moved(access.index or ()), *(access.index or ())), ends)
+                map(within, (*index_of(access.index or ()), *(access.index or ())), ends)
             ):
                 raise self.refuse(f"{self.array} may have more elements than {self.output}")
-        return self.exchanged(nest, moved)
-
-    def exchanged(self, nest: Nest, moved: Callable[[Shape], Shape]) -> Nest:
-        """Return the nest without the local, with its elements at the index that `moved` gives."""
-
-        def at_output(term: Term) -> Term | None:
-            if isinstance(term, Read) and term.buffer == self.array:
-                return Read(self.output, moved(term.index), term.dtype)
-            return None
-
-        def change(statement: Statement) -> Statement | Block:
-            if isinstance(statement, Local) and statement.name == self.array:
-                return ()
-            if not isinstance(statement, Set):
-                return statement
-            if statement.name == self.array:
-                statement = replace(statement, name=self.output, index=moved(statement.index))
-            return replace(statement, term=exchanged(statement.term, at_output))
-
-        return with_body(nest, mapped(nest.body, change))
+        body = declared(nest.body, self.array, ())
+        return with_body(nest, moved(body, {self.array}, index_of, self.output))
 
     def last(self, nest: Nest) -> tuple[Set, list[Symbol]]:
         """Return the statement that writes the output, and the axes at which it reads the local.
@@ -109,7 +87,7 @@ class Reuse(Step):
         axes = [dim for dim in index or () if isinstance(dim, Symbol)]
         if index is None or len({*axes}) != len(index) or not axes:
             raise self.refuse(f"where {self.output} reads {self.array} is not a place of loops")
-        block = self.block(nest)
+        block = next(block for block in blocks(nest.body) if nest.locals[self.array] in block)
         loops = [statement for statement in block if self.array in arrays_in((statement,))]
         whole = loops[-1]
         inside = [access for access in accesses((whole,)) if access.name == self.array]
@@ -131,20 +109,3 @@ class Reuse(Step):
             if axis.name not in used or not apart(nest, write, write, axis, fixed):
                 raise self.refuse(f"{axis} does not tell the elements of {self.output} apart")
             fixed.add(axis.name)
-
-    def block(self, nest: Nest) -> Block:
-        """Return the block that the local stands in."""
-
-        def search(block: Block) -> Block | None:
-            for statement in block:
-                if statement == nest.locals[self.array]:
-                    return block
-                if isinstance(statement, (Loop, When)):
-                    block_inside = search(statement.body)
-                    if block_inside is not None:
-                        return block_inside
-            return None
-
-        block = search(nest.body)
-        assert block is not None
-        return block

@@ -8,9 +8,8 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, substitute, symbols
-from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term
+from luminal_lab.core.op import TensorType
+from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import (
     Local,
     Loop,
@@ -20,21 +19,20 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     accesses,
     axes_in,
-    mapped,
+    moved,
+    nested,
+    private,
 )
 from luminal_lab.kernels.steps.step import (
     Step,
     apart,
-    around,
+    axes_around,
     copied,
     extent,
+    is_small,
     part,
-    private,
     replaced_loop,
 )
-
-FEW = 256
-"""The most elements of an array that may be in registers."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,7 @@ class Stage(Step):
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
         axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
-        if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
+        self.check_free(nest, self.into)
         for axis in axes:
             if axis.name not in axes_in(loop.body):
                 raise self.refuse(f"{axis.name} is not in {loop.name}")
@@ -65,25 +62,9 @@ class Stage(Step):
         dtype = nest.types[self.array].dtype
         own: Shape = tuple(axis.axis for axis in axes)
 
-        def read(term: Term) -> Term | None:
-            if isinstance(term, Read) and term.buffer == self.array:
-                return Read(self.into, own, dtype)
-            return None
-
-        def change(statement: Statement) -> Statement:
-            if not isinstance(statement, Set):
-                return statement
-            name, at = (
-                (self.into, own)
-                if statement.name == self.array
-                else (statement.name, statement.index)
-            )
-            return Set(name, at, exchanged(statement.term, read), statement.how)
-
-        changed = mapped((loop,), change)
+        changed = moved((loop,), {self.array}, lambda _: own, self.into)
         shape = tuple(extent(axis.axis) for axis in axes)
-        size = size_of(shape)
-        space: Space = "registers" if isinstance(size, int) and size <= FEW else "scratch"
+        space: Space = "registers" if is_small(shape) else "scratch"
         copy_in = self.copies(nest, axes, used_at, is_back=False)
         copy_out = self.copies(nest, axes, used_at, is_back=True)
         local = Local(self.into, TensorType(dtype, shape), space)
@@ -104,7 +85,7 @@ class Stage(Step):
             raise self.refuse(f"it is used at {shown}: one copy cannot be both")
         (index,) = indices
         assert index is not None
-        outside = {outer.name for outer in around(nest, loop.name)}
+        outside = axes_around(nest, loop.name)
         allowed = outside | {axis.name for axis in axes} | set(nest.dims)
         for axis in axes:
             left = {s.name for s in symbols(axis.size)} - outside - set(nest.dims)
@@ -120,23 +101,17 @@ class Stage(Step):
     def copies(self, nest: Nest, axes: list[Loop], index: Shape, *, is_back: bool) -> Statement:
         """Return the loops that copy the elements there, or back."""
         dtype = nest.types[self.array].dtype
-        values: dict[str, Dim] = {}
         names = copied([axis.name for axis in axes], self.into)
-        for axis, name in zip(axes, names, strict=True):
-            own_name = part(name, "end" if is_back else "start")
-            values[axis.name] = self.named(nest, own_name, extent(axis.axis))
-        own: Shape = tuple(values[axis.name] for axis in axes)
-        array_index: Shape = tuple(substitute(dim, values) for dim in index)
-        statement: Statement
-        if is_back:
-            statement = Set(self.array, array_index, Read(self.into, own, dtype))
-        else:
-            statement = Set(self.into, own, Read(self.array, array_index, dtype))
-        for axis in reversed(axes):
-            new = values[axis.name]
-            assert not isinstance(new, int)
-            statement = replace(axis, axis=new, body=(statement,), kind="for")  # type: ignore[arg-type]
-        return statement
+        new = [
+            self.named(nest, part(name, "end" if is_back else "start"), extent(axis.axis))
+            for axis, name in zip(axes, names, strict=True)
+        ]
+        values: dict[str, Dim] = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+        there = self.array, tuple(substitute(dim, values) for dim in index)
+        here = self.into, tuple[Dim, ...](new)
+        target, source = (there, here) if is_back else (here, there)
+        loops = [replace(axis, axis=own, kind="for") for axis, own in zip(axes, new, strict=True)]
+        return nested(loops, Set(*target, Read(*source, dtype)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ that it only moves: so a name says which loop it is, whatever is done elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from math import gcd
 from typing import Any, ClassVar, Self, cast
@@ -20,9 +20,10 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
 from luminal_lab.core.dims.expression import NAME, RESERVED, Extremum, sum_of, terms_of
+from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError, nearest
-from luminal_lab.kernels.definition.terms import axis_of
+from luminal_lab.kernels.definition.terms import Term, axis_of
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
@@ -33,10 +34,16 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
+    alone,
     axes_in,
+    every,
     mapped,
-    walk,
+    nested,
+    paths,
+    private,
+    with_terms,
 )
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.scanner import Scanner
 
 STEPS: dict[str, type[Step]] = {}
@@ -139,6 +146,26 @@ class Step:
             raise self.refuse(f"there is a {name} already", "give other words behind as")
         return axis_of(name, most)
 
+    def check_free(self, nest: Nest, name: str) -> None:
+        """Refuse a name for a new array that something else has."""
+        if name in nest.names:
+            raise self.refuse(f"there is a {name} already", "give another name behind as")
+
+    def number(self, size: Dim, hint: str | None = None) -> int:
+        """Return a size, which must be a number before the kernel runs."""
+        if not isinstance(size, int):
+            raise self.refuse(f"its size, {size}, is not known before it runs", hint)
+        return size
+
+    def check_inner(self, loop: Loop, how: str) -> None:
+        """Refuse a loop on which the sizes of others in it depend."""
+        for inner in every(loop.body, Loop):
+            if loop.axis in symbols(inner.size):
+                raise self.refuse(
+                    f"the size of {inner.name}, {inner.size}, depends on it",
+                    f"{how} {inner.name} first: then its size is a number",
+                )
+
     def chain(self, nest: Nest, names: Sequence[str], *, others: bool = False) -> list[Loop]:
         """Return loops that stand right inside each other, the outermost first, in any order.
 
@@ -177,13 +204,14 @@ class Step:
 
     def inside(self, loop: Loop) -> Loop:
         """Return the only loop that a loop's body is, or say that there is more."""
-        if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+        inner = alone(loop.body, Loop)
+        if inner is None:
             statements = ", ".join(_kind(statement) for statement in loop.body)
             raise self.refuse(
                 f"the body of {loop.name} is not one loop but {statements}",
                 f"fission {loop.name} takes it apart",
             )
-        return loop.body[0]
+        return inner
 
 
 @dataclass(frozen=True)
@@ -206,6 +234,22 @@ class ForEach(Step):
         names = self.expanded(nest, cast("tuple[str, ...]", getattr(self, first)))
         for name in names:
             yield self if len(names) == 1 else replace(self, **{first: (name,)})
+
+
+@dataclass(frozen=True)
+class ForEachLoop(ForEach):
+    """A step that changes each loop that it names."""
+
+    loops: tuple[str, ...]
+
+    @override
+    def change(self, nest: Nest) -> Nest:
+        loop = self.find(nest, *self.loops)
+        return replaced_loop(nest, loop.name, self.changed(nest, loop))
+
+    def changed(self, nest: Nest, loop: Loop) -> Loop:
+        """Return a loop after the step."""
+        raise NotImplementedError
 
 
 def level(loop: str, word: str) -> str:
@@ -287,6 +331,8 @@ MAKES = "into", "words", "where", "space"
 MOST = 1_000_000_000_000
 """The largest number in a step; a loop of more iterations never ends."""
 TOO_LARGE = f"the numbers of a step are at most {MOST:,}"
+FEW = 256
+"""The most elements of an array that may be in registers."""
 MOST_IN_NAME = 60
 """Letters of a loop's name."""
 
@@ -354,35 +400,32 @@ def replaced_loop(nest: Nest, name: str, replacement: Statement | Block) -> Nest
     return with_body(nest, mapped(nest.body, change))
 
 
+def with_copy(loop: Loop, term: Term, copy: Term) -> Block:
+    """Return a loop with a copy read in place of a term."""
+    return with_terms((loop,), lambda part: copy if part == term else None)
+
+
 def with_body(nest: Nest, body: Block) -> Nest:
     """Return a nest with another body."""
     return replace(nest, body=body)
 
 
 def around(nest: Nest, name: str) -> list[Loop]:
-    """Return the loops around a loop, the outermost first."""
+    """Return the loops around a loop or a local array, the outermost first."""
+    named = (
+        path
+        for path, statement in paths(nest.body)
+        if isinstance(statement, (Loop, Local)) and statement.name == name
+    )
+    return [*next(named, ())]
 
-    def search(block: Block, path: list[Loop]) -> list[Loop] | None:
-        for statement in block:
-            if isinstance(statement, Loop) and statement.name == name:
-                return path
-            if isinstance(statement, (Loop, When)):
-                outer = search(
-                    statement.body, [*path, statement] if isinstance(statement, Loop) else path
-                )
-                if outer is not None:
-                    return outer
-        return None
 
-    return search(nest.body, []) or []
+def axes_around(nest: Nest, name: str) -> set[str]:
+    """Return the axes of the loops around a loop or a local array."""
+    return {outer.name for outer in around(nest, name)}
 
 
 # -- which iterations meet -------------------------------------------------------------------------
-
-
-def private(block: Block) -> set[str]:
-    """Return the arrays declared in a block, which are new in each iteration."""
-    return {statement.name for statement in walk(block) if isinstance(statement, Local)}
 
 
 def meetings(first: Block, second: Block) -> Iterator[tuple[Access, Access]]:
@@ -420,8 +463,8 @@ def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[st
 
 def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
     """Return whether a(x) = b(y) leaves only x = y."""
-    step = _step(a, axis)
-    if not isinstance(step, int) or step == 0 or _step(b, axis) != step:
+    step = slope(a, axis)
+    if not isinstance(step, int) or step == 0 or slope(b, axis) != step:
         return False
     rest_a = substitute(a, {axis.name: 0})
     rest_b = substitute(b, {axis.name: 0})
@@ -462,10 +505,6 @@ def _is_within(dim: Dim, limit: int) -> bool:
     return low is not None and high is not None and -limit < low and high < limit
 
 
-def _step(dim: Dim, axis: Symbol) -> Dim:
-    return substitute(dim, {axis.name: axis + 1}) - dim
-
-
 def within(index: Dim, size: Dim) -> bool:
     """Return whether an index is known to be a position."""
     if isinstance(index, int) and isinstance(size, int):
@@ -473,10 +512,21 @@ def within(index: Dim, size: Dim) -> bool:
     return known(both(index >= 0, index < size)) is True
 
 
+def over(axes: Iterable[Symbol], statement: Statement) -> Statement:
+    """Return loops that run a statement at each position along axes."""
+    return nested([Loop(axis, extent(axis), ()) for axis in axes], statement)
+
+
 def extent(axis: Symbol) -> Dim:
     """Return the most positions that an axis can have."""
     assert axis.high is not None
     return axis.high + 1
+
+
+def is_small(shape: Shape) -> bool:
+    """Return whether an array of a shape may be in registers."""
+    size = size_of(shape)
+    return isinstance(size, int) and size <= FEW
 
 
 def least_of(dim: Dim) -> Shape:

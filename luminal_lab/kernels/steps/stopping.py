@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, maximum, minimum, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, bounds, maximum, minimum, substitute, symbols
 from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
 from luminal_lab.kernels.definition.terms import Apply, Count, Guarded, Number, Read, Term
-from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, When, walk
-from luminal_lab.kernels.steps.step import Step, around, extent, private, replaced_loop
+from luminal_lab.kernels.nest.nest import Block, Nest, Set, every, paths, private, walk
+from luminal_lab.kernels.nest.sizes import slope
+from luminal_lab.kernels.steps.step import Step, axes_around, extent, replaced_loop
 
 
 @dataclass(frozen=True)
@@ -40,27 +41,24 @@ class Stop(Step):
     @override
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
-        writes = [
-            statement
-            for statement in walk(loop.body)
-            if isinstance(statement, Set) and statement.name == self.scores
-        ]
+        writes = [statement for statement in every(loop.body, Set) if statement.name == self.scores]
         if self.scores not in private(loop.body) or not writes:
             raise self.refuse(f"{loop.name} makes no {self.scores} anew in each iteration")
         first = writes[0]
         self.check(loop.body, first, private(loop.body))
         ahead = self.ahead(first.term)
-        for axis in _axes_around(loop, first):
-            step = _step(ahead, axis)
+        inner = next(path for path, statement in paths(loop.body) if statement is first)
+        for axis in [inner_loop.axis for inner_loop in inner]:
+            step = slope(ahead, axis)
             if not isinstance(step, int):
                 raise self.refuse(f"{ahead} is not a multiple of {axis} and something")
             end = extent(axis) - 1 if step < 0 else 0
             ahead = substitute(ahead, {axis.name: end})
-        step = _step(ahead, loop.axis)
+        step = slope(ahead, loop.axis)
         rest = substitute(ahead, {loop.name: 0})
         if not isinstance(step, int) or step < 1 or loop.axis in symbols(rest):
             raise self.refuse(f"what is hidden does not grow with {loop.name}")
-        known = {outer.name for outer in around(nest, loop.name)} | set(nest.dims)
+        known = axes_around(nest, loop.name) | set(nest.dims)
         left = {s.name for s in symbols(rest)} - known
         if left:
             raise self.refuse(f"what is hidden depends on {', '.join(sorted(left))}")
@@ -159,24 +157,3 @@ def _position(term: Term) -> Dim | None:
 
 def _is_hidden(term: Term) -> bool:
     return isinstance(term, Number) and term.value == -float("inf")
-
-
-def _step(dim: Dim, axis: Symbol) -> Dim:
-    return substitute(dim, {axis.name: axis + 1}) - dim
-
-
-def _axes_around(loop: Loop, statement: Set) -> list[Symbol]:
-    """Return the axes between a loop and a statement in it."""
-
-    def search(block: Block, path: list[Symbol]) -> list[Symbol] | None:
-        for inner in block:
-            if inner is statement:
-                return path
-            if isinstance(inner, (Loop, When)):
-                more = [inner.axis] if isinstance(inner, Loop) else []
-                path_inside = search(inner.body, [*path, *more])
-                if path_inside is not None:
-                    return path_inside
-        return None
-
-    return search(loop.body, []) or []

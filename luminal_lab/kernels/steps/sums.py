@@ -9,7 +9,8 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.dims import Shape
-from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType
 from luminal_lab.kernels.definition.terms import Number, Read, Term
 from luminal_lab.kernels.nest.lowering import least
 from luminal_lab.kernels.nest.nest import (
@@ -21,10 +22,9 @@ from luminal_lab.kernels.nest.nest import (
     Space,
     Statement,
     accesses,
-    mapped,
+    moved,
 )
-from luminal_lab.kernels.steps.loops import FEW
-from luminal_lab.kernels.steps.step import Step, around, extent, replaced_loop
+from luminal_lab.kernels.steps.step import Step, around, extent, is_small, over, replaced_loop
 
 
 @dataclass(frozen=True)
@@ -46,25 +46,16 @@ class Partial(Step):
     def apply(self, nest: Nest) -> Nest:
         loop = self.find(nest, self.loop)
         local = self.find_local(nest, self.array)
-        if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
-        uses = [access for access in accesses(loop.body) if access.name == self.array]
-        hows = {use.how for use in uses}
-        if len(hows) != 1 or not hows <= {"+=", "max="}:
+        self.check_free(nest, self.into)
+        how = _how(loop, self.array)
+        if how is None:
             raise self.refuse(
                 f"{loop.name} does more with {self.array} than adding to it",
                 "take the loop of the sum alone; fission can make one",
             )
-        how: How = "+=" if "+=" in hows else "max="
         dtype, shape = local.type.dtype, (extent(loop.axis), *local.type.shape)
-        start = Number(0 if how == "+=" else least(dtype), dtype)
         last = self.named(nest, f"{self.into}.end", extent(loop.axis))
         own = f"{self.into}_own"
-
-        def change(statement: Statement) -> Statement:
-            if isinstance(statement, Set) and statement.name == self.array:
-                return replace(statement, name=own)
-            return statement
 
         def each(
             name: str, word: str, index: Shape, how: How, term: Callable[[Shape], Term]
@@ -74,21 +65,15 @@ class Partial(Step):
             axes = [
                 self.named(nest, f"{self.into}_{word}.axis{axis}", size) for axis, size in sizes
             ]
-            statement: Statement = Set(name, (*index, *axes), term(tuple(axes)), how)
-            for axis in reversed(axes):
-                statement = Loop(axis, extent(axis), (statement,))
-            return statement
+            return over(axes, Set(name, (*index, *axes), term(tuple(axes)), how))
 
-        size = size_of(shape)
         space: Space = "scratch" if around(nest, loop.name) else "memory"
-        if isinstance(size, int) and size <= FEW and space == "scratch":
-            space = "registers" if not local.type.shape else "scratch"
-        room = size_of(local.type.shape)
-        is_small = isinstance(room, int) and room <= FEW
+        if space == "scratch" and not local.type.shape and is_small(shape):
+            space = "registers"
         body = (
-            Local(own, local.type, "registers" if is_small else "scratch"),
-            each(own, "start", (), "=", lambda _: start),
-            *mapped(loop.body, change),
+            Local(own, local.type, "registers" if is_small(local.type.shape) else "scratch"),
+            each(own, "start", (), "=", lambda _: _start(how, dtype)),
+            *moved(loop.body, {self.array}, lambda index: index, own),
             each(self.into, "kept", (loop.axis,), "=", lambda at: Read(own, at, dtype)),
         )
         statements = (
@@ -124,8 +109,7 @@ class Lanes(Step):
     def apply(self, nest: Nest) -> Nest:
         loop, outer = self.find(nest, self.loop), self.find(nest, self.outer)
         local = self.find_local(nest, self.array)
-        if self.into in nest.names:
-            raise self.refuse(f"there is a {self.into} already", "give another name behind as")
+        self.check_free(nest, self.into)
         if outer not in around(nest, loop.name):
             raise self.refuse(f"{loop.name} is not within {outer.name}")
         if local.type.shape:
@@ -135,23 +119,27 @@ class Lanes(Step):
             raise self.refuse(f"the size of {loop.name}, {count}, is not known before it runs")
         inside = [access for access in accesses(loop.body) if access.name == self.array]
         uses = [access for access in accesses(outer.body) if access.name == self.array]
-        hows = {use.how for use in uses}
-        if len(inside) != len(uses) or len(hows) != 1 or not hows <= {"+=", "max="}:
+        how = _how(outer, self.array)
+        if len(inside) != len(uses) or how is None:
             raise self.refuse(f"{outer.name} does more with {self.array} than adding to it there")
-        how: How = "+=" if "+=" in hows else "max="
         dtype = local.type.dtype
-        start = Number(0 if how == "+=" else least(dtype), dtype)
         first, last = (self.named(nest, f"{self.into}.{word}", count) for word in ("start", "end"))
-
-        def change(statement: Statement) -> Statement:
-            if isinstance(statement, Set) and statement.name == self.array:
-                return replace(statement, name=self.into, index=(loop.axis,))
-            return statement
 
         statements = (
             Local(self.into, TensorType(dtype, (count,)), "scratch"),
-            Loop(first, count, (Set(self.into, (first,), start),)),
-            *mapped((outer,), change),
-            Loop(last, count, (Set(self.array, (), Read(self.into, (last,), dtype), how),)),
+            over((first,), Set(self.into, (first,), _start(how, dtype))),
+            *moved((outer,), {self.array}, lambda _: (loop.axis,), self.into),
+            over((last,), Set(self.array, (), Read(self.into, (last,), dtype), how)),
         )
         return replaced_loop(nest, outer.name, statements)
+
+
+def _how(loop: Loop, array: str) -> How | None:
+    """Return how a loop adds to an array, or None if it does anything else with it."""
+    hows = {use.how for use in accesses(loop.body) if use.name == array}
+    return next((how for how in ("+=", "max=") if hows == {how}), None)
+
+
+def _start(how: How, dtype: DType) -> Number:
+    """Return what changes nothing when something is added to it."""
+    return Number(0 if how == "+=" else least(dtype), dtype)

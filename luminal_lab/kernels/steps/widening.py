@@ -10,9 +10,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.core.views import row_major
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Read, Term
-from luminal_lab.kernels.nest.nest import Local, Nest, Set, Statement, accesses, mapped
+from luminal_lab.kernels.nest.nest import Nest, accesses, declared, moved
 from luminal_lab.kernels.steps.step import Step, with_body
 
 
@@ -47,19 +45,6 @@ class Widen(Step):
         def index(old: Shape) -> Shape:
             return (*old[: self.axes], row_major(shape[self.axes :], old[self.axes :]))
 
-        def term(term: Term) -> Term | None:
-            if isinstance(term, Read) and term.buffer == self.array:
-                return Read(self.array, index(term.index), term.dtype)
-            return None
-
-        def change(statement: Statement) -> Statement:
-            match statement:
-                case Local(name=name) if name == self.array:
-                    return replace(statement, type=TensorType(statement.type.dtype, wide))
-                case Set():
-                    at = index(statement.index) if statement.name == self.array else statement.index
-                    return replace(statement, index=at, term=exchanged(statement.term, term))
-                case _:
-                    return statement
-
-        return with_body(nest, mapped(nest.body, change))
+        wider = replace(local, type=TensorType(local.type.dtype, wide))
+        body = declared(nest.body, self.array, (wider,))
+        return with_body(nest, moved(body, {self.array}, index))

@@ -41,7 +41,6 @@ from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.user.gpu import check_gpu_function, launch_text
 from luminal_lab.kernels.user.kernel import (
-    CALLED,
     check_function,
     check_tasks,
     count_of,
@@ -49,6 +48,7 @@ from luminal_lab.kernels.user.kernel import (
     header_in,
     header_of,
     instantiated,
+    never_called,
     solved,
 )
 from luminal_lab.passes.gradients.custom import custom_gradient
@@ -186,11 +186,7 @@ def _check_tasks(read: Header, tasks: str, unit: str = "tasks") -> None:
     """Raise if nothing says how often the function is called, or it never is."""
     high = bounds(count_of(read, unit, tasks, 'tasks="n"'))[1]
     if high is not None and high < 1:
-        raise DefinitionError(
-            f"kernel {read.name}: its {unit} are {tasks}: nothing would write "
-            f"{' and '.join(name for name, _ in read.outputs)}",
-            hint=CALLED if unit == "tasks" else "blocks= says how many there are: at least one",
-        )
+        raise never_called(read, unit, tasks)
 
 
 @told_object("kernel")

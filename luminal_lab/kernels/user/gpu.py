@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, Literal
 
@@ -26,7 +27,6 @@ from luminal_lab.errors import DefinitionError, DimError, DTypeError
 from luminal_lab.kernels.definition.text import Header
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
-from luminal_lab.kernels.render.values import functions_in
 from luminal_lab.kernels.user.c_text import (
     COMMENT,
     DEFINE,
@@ -42,9 +42,11 @@ from luminal_lab.kernels.user.kernel import (
     check_signature,
     check_text,
     count_of,
+    embedded_kernel,
     header_dims,
     header_in,
     header_of,
+    tasks_of,
     use_dims,
     use_of,
 )
@@ -143,16 +145,15 @@ def _check_threads(name: str, count: int) -> None:
 def launch_of(op: UserKernel, dims: Mapping[str, Dim]) -> tuple[Dim, int]:
     """Return how many blocks a kernel has in one use, and the threads of each."""
     header = header_of(op.header)
-    blocks, _, threads = op.tasks.partition(" of ")
-    known = header_dims(header)
-    count = substitute(parse_dim(threads, known), dims)
+    threads = op.tasks.partition(" of ")[2]
+    count = substitute(parse_dim(threads, header_dims(header)), dims)
     if not isinstance(count, int):
         raise DimError(
             f"kernel {header.name}: its threads are {threads}, which is {count} here: no number",
             hint="compile it for dims that are numbers, or give threads= a number",
         )
     _check_threads(header.name, count)
-    return substitute(parse_dim(blocks, known), dims), count
+    return tasks_of(op, dims), count
 
 
 # -- the function ----------------------------------------------------------------------------------
@@ -241,22 +242,11 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     function = function_name(name)
     is_by_host = any(isinstance(node.op, HostCall) for node in op.body)
     source = _embedded(op, header, function)
-    return Kernel(
-        name,
-        None,
-        source,
-        (Phase(function, blocks, threads),),
-        given_dims=tuple(use.dims),
-        given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
-        given_numbers=numbers,
-        cost=use.cost,
-        uses=frozenset(functions_in(source)),
-        dialect=op.dialect,
-        # What a function of a session's computes is not known here.
-        meaning=Meaning(
-            use.inputs, use.outputs, None if is_by_host else partial(outputs_of, op.body)
-        ),
-    )
+    kernel = embedded_kernel(op, name, source, Phase(function, blocks, threads))
+    # What a function of a session's computes is not known here.
+    compute = None if is_by_host else partial(outputs_of, op.body)
+    meaning = Meaning(use.inputs, use.outputs, compute)
+    return replace(kernel, given_numbers=numbers, meaning=meaning)
 
 
 def outputs_of(body: IR, arrays: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:

@@ -321,18 +321,24 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
     header = header_of(op.header)
     dims = use_dims(op)
     tasks = tasks_of(op, dims)
-    use = use_of(op)
-    function = function_name(name)
-    source = _embedded(op, header, function, dims, list(use.dims))
+    function, given = function_name(name), [*use_of(op).dims]
+    source = _embedded(op, header, function, dims, given)
+    return embedded_kernel(op, name, source, Phase(function, tasks))
+
+
+def embedded_kernel(op: UserKernel, name: str, source: str, phase: Phase) -> Kernel:
+    """Return a user's kernel whose source is that of a program."""
+    header, use = header_of(op.header), use_of(op)
     return Kernel(
         name,
         None,
         source,
-        (Phase(function, tasks),),
+        (phase,),
         given_dims=tuple(use.dims),
         given_names=tuple(name for name, _ in (*header.inputs, *header.outputs)),
         cost=use.cost,
         uses=frozenset(functions_in(source)),
+        dialect=op.dialect,
     )
 
 
@@ -415,10 +421,17 @@ def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
     used = symbols_of(parse_dim(tasks, header_dims(header)))
     said = ", ".join(f"{symbol.name} = {evaluate(dims[symbol.name], sizes)}" for symbol in used)
     with_ = f", which with {said} is {count}" if used else ""
-    raise DimError(
-        f"kernel {header.name}: its {'blocks' if threads else 'tasks'} are {tasks}{with_}: nothing "
-        f"would write {' and '.join(name for name, _ in header.outputs)}",
-        hint="blocks= says how many there are: at least one" if threads else CALLED,
+    raise never_called(header, "blocks" if threads else "tasks", f"{tasks}{with_}", DimError)
+
+
+def never_called(
+    header: Header, unit: str, tasks: str, kind: type[LabError] = DefinitionError
+) -> LabError:
+    """Return the error that says that a kernel's function is called for nothing."""
+    return kind(
+        f"kernel {header.name}: its {unit} are {tasks}: nothing would write "
+        f"{' and '.join(name for name, _ in header.outputs)}",
+        hint=CALLED if unit == "tasks" else "blocks= says how many there are: at least one",
     )
 
 

@@ -11,10 +11,10 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, substitute
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Cast, Mul
-from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term, walk
 from luminal_lab.kernels.nest.nest import Block, Fetch, Loop, Nest, Set, arrays_in
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.prelude.rows import COMPUTED
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
@@ -61,7 +61,7 @@ class CArrays(Arrays):
         if width is None:
             return super().place(name, index)
         # One lane of an array of vectors.
-        flat = row_major(self.types[name].shape, tuple(index))
+        flat = self.nest.flat(name, index)
         return f"{c_name(name)}[{self.code.index(flat // width)}][{self.code.index(flat % width)}]"
 
     @override
@@ -161,8 +161,7 @@ class VectorWriter:
 
     def stride(self, name: str, index: Iterable[Dim]) -> Dim:
         """Return how far apart in an array neighbours along the lanes are."""
-        flat = row_major(self.types[name].shape, tuple(index))
-        return substitute(flat, {self.axis.name: self.axis + 1}) - flat
+        return slope(self.arrays.nest.flat(name, index), self.axis)
 
     def lanes_at(self, name: str, index: Iterable[Dim], *, write: bool = False) -> str | None:
         """Return the elements of an array along the axis of lanes, or one that all read."""
@@ -170,7 +169,7 @@ class VectorWriter:
             return None if write else c_name(name)
         type, dims = self.types[name], tuple(index)
         stride = self.stride(name, dims)
-        start = substitute(row_major(type.shape, dims), {self.axis.name: 0})
+        start = substitute(self.arrays.nest.flat(name, dims), {self.axis.name: 0})
         if stride == 0 and not write:
             one = f"{c_name(name)}[{self.code.index(start)}]"
             return one if name not in self.arrays.as_vectors and not type.dtype.is_half else None

@@ -32,7 +32,6 @@ from luminal_lab.core.dims import Dim, Symbol, maximum, substitute, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast
-from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Guarded,
@@ -52,9 +51,12 @@ from luminal_lab.kernels.nest.nest import (
     Set,
     accesses,
     arrays_in,
+    every,
     looks_up,
+    private,
     walk,
 )
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.c.lanes import CArrays, VectorWriter
@@ -260,8 +262,8 @@ class _Writer(Writer):
         written = {update.name for update in added}
         for update in added:
             for read in _widened_always(update.term):
-                flat = row_major(self.types[read.buffer].shape, read.index)
-                stride = substitute(flat, {loop.name: loop.axis + 1}) - flat
+                flat = self.nest.flat(read.buffer, read.index)
+                stride = slope(flat, loop.axis)
                 known = read in arrays.floats or read.buffer in written
                 if stride == 1 and not known and not arrays.is_scalar(read.buffer):
                     name, start = code.fresh(), substitute(flat, {loop.name: 0})
@@ -273,9 +275,9 @@ class _Writer(Writer):
     def reductions(self, loop: Loop) -> str:
         """Return what a simd loop says of the scalars that it adds to."""
         clauses: dict[str, None] = {}
-        inner = {one.name for one in walk(loop.body) if isinstance(one, Local)}
-        for one in walk(loop.body):
-            if isinstance(one, Set) and one.how != "=" and not one.index and one.name not in inner:
+        inner = private(loop.body)
+        for one in every(loop.body, Set):
+            if one.how != "=" and not one.index and one.name not in inner:
                 dtype = self.types[one.name].dtype
                 which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
                 self.code.use(f"reduction({which})")
@@ -304,7 +306,7 @@ class _Writer(Writer):
 
     @override
     def fetch(self, fetch: Fetch) -> None:
-        at = self.code.index(row_major(self.types[fetch.name].shape, fetch.index))
+        at = self.code.index(self.nest.flat(fetch.name, fetch.index))
         writes = int(any(output.name == fetch.name for output in self.nest.outputs))
         self.code.invoke("LAB_FETCH", c_name(fetch.name), at, writes)
 

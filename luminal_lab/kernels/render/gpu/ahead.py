@@ -29,7 +29,18 @@ from dataclasses import dataclass
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dims.expression import Remainder
-from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, When, accesses, walk
+from luminal_lab.kernels.nest.nest import (
+    Block,
+    Local,
+    Loop,
+    Nest,
+    Set,
+    When,
+    accesses,
+    arrays_written,
+    every,
+    walk,
+)
 from luminal_lab.kernels.render.gpu.waiting import Touch, Touches, Turn
 
 
@@ -87,7 +98,7 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     first = loop.body[0] if loop.body else None
     if not isinstance(first, When):
         return None
-    sets = [update for update in walk(first.body) if isinstance(update, Set)]
+    sets = every(first.body, Set)
     arrays = {update.name for update in sets}
     counts = {_behind(update.index[0], loop.axis) for update in sets if update.index}
     sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
@@ -98,7 +109,7 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     (count,) = counts
     if count is None or sizes != {count + 1}:
         return None
-    written = {update.name for update in walk(loop.body[1:]) if isinstance(update, Set)}
+    written = arrays_written(loop.body[1:])
     copied = {use.name for use in accesses(first.body)}
     return None if written & copied else (loop.name, count, frozenset(arrays))
 

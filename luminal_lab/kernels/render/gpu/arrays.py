@@ -11,6 +11,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Local
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced
@@ -39,8 +40,7 @@ class ThreadArrays(Arrays):
 
     @override
     def is_wide(self, name: str) -> bool:
-        local = self.nest.locals.get(name)
-        return local is not None and local.space == "registers"
+        return self.nest.space_of(name) == "registers"
 
     def own_shape(self, name: str) -> Shape:
         """Return the shape of what each thread has of an array in registers."""
@@ -86,8 +86,7 @@ class ThreadArrays(Arrays):
 
     def check_place(self, name: str) -> None:
         """Refuse what does not lie row by row."""
-        local = self.nest.locals.get(name)
-        if local is not None and local.space == "tiles":
+        if self.nest.space_of(name) == "tiles":
             why = "is in tiles, which bulk copies write and four warps multiply, and here a thread"
             raise misplaced(self.nest, name, f"{why} uses it")
 
@@ -107,15 +106,14 @@ class ThreadArrays(Arrays):
 
     def space(self, array: str) -> str:
         """Return how the words for loads and stores end, by where an array is."""
-        local = self.nest.locals.get(array)
-        return "_SHARED" if local is not None and local.space == "shared" else ""
+        return "_SHARED" if self.nest.space_of(array) == "shared" else ""
 
     def start(self, name: str, index: Shape, axis: Symbol, width: int) -> Dim | None:
         """Return where the neighbours along an axis begin in memory, if they are one vector."""
         if self.is_wide(name) or width * self.types[name].dtype.itemsize not in WIDTHS:
             return None
-        flat = row_major(self.types[name].shape, index)
+        flat = self.nest.flat(name, index)
         start = substitute(flat, {axis.name: 0})
-        if substitute(flat, {axis.name: axis + 1}) - flat != 1:
+        if slope(flat, axis) != 1:
             return None
         return start if known((start % width) < 1) is True else None

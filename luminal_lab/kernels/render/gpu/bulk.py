@@ -21,8 +21,8 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
-from luminal_lab.kernels.nest.nest import Loop, Nest, Set
-from luminal_lab.kernels.nest.sizes import perfect
+from luminal_lab.kernels.nest.nest import Loop, Nest, Set, alone
+from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.tile_map import SWIZZLED
 
 ARRIVED, TILES = "lab_arrived", "lab_tiles"
@@ -95,9 +95,9 @@ def tiled(nest: Nest, name: str) -> Tiled:
 def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     """Return the tile that loops copy, or say why they are none."""
     loops = [*perfect(top)]
-    one = loops[-1].body[0] if len(loops[-1].body) == 1 else None
-    if not isinstance(one, Set) or one.how != "=" or not isinstance(one.term, Read):
-        raise ScheduleError(f"nest {nest.name}: bulk {top.name} does more than copying elements")
+    one = alone(loops[-1].body, Set)
+    if one is None or one.how != "=" or not isinstance(one.term, Read):
+        raise nest.fault(f"bulk {top.name} does more than copying elements")
     shape, read = nest.types[one.name].shape, one.term
     lies = tiled(nest, one.name)
     zero: dict[str, Dim] = {loop.name: 0 for loop in loops}
@@ -122,7 +122,7 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
         raise _refused(nest, one.name, f"is {nest.types[one.name].dtype}, and {read.buffer} not")
     flat, total = row_major(given.shape, read.index), size_of(given.shape)
     last = outer[-1]
-    width = substitute(flat, {last.name: last.axis + 1}) - flat
+    width = slope(flat, last.axis)
     # The axes of a row of the matrix, and those of its rows.
     cuts = [at for at in range(len(given.shape) + 1) if size_of(given.shape[at:]) == width]
     if not isinstance(width, int) or not isinstance(total, int) or not cuts or width % 8:
@@ -138,4 +138,4 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
 
 
 def _refused(nest: Nest, name: str, why: str) -> ScheduleError:
-    return ScheduleError(f"nest {nest.name}: {name}, in tiles, {why}")
+    return nest.fault(f"{name}, in tiles, {why}")

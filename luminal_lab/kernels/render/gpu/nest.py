@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
 from luminal_lab.core.op import size_of
@@ -48,9 +49,11 @@ from luminal_lab.kernels.nest.nest import (
     When,
     accesses,
     arrays_in,
+    every,
+    private,
     walk,
 )
-from luminal_lab.kernels.steps.step import private
+from luminal_lab.kernels.nest.sizes import perfect
 
 WARP = 32
 GROUP, GROUP_ROWS = 128, 64
@@ -94,9 +97,7 @@ class ThreadRegion:
     @cached_property
     def lanes(self) -> int:
         """How many threads run it together: one, a warp, or four of them."""
-        sizes = [
-            one.size for one in walk(self.body) if isinstance(one, Loop) and one.kind == "tensor"
-        ]
+        sizes = [one.size for one in every(self.body, Loop) if one.kind == "tensor"]
         return GROUP if GROUP_ROWS in sizes else WARP if sizes else 1
 
     @property
@@ -166,8 +167,8 @@ class NestLaunch:
     def tiles(self) -> frozenset[str]:
         """The arrays in registers whose last two axes are tiles, which a warp has together."""
         names: set[str] = set()
-        for loop in walk(self.body):
-            if isinstance(loop, Loop) and loop.kind == "tensor":
+        for loop in every(self.body, Loop):
+            if loop.kind == "tensor":
                 inside = private(loop.body)
                 for use in accesses(loop.body):
                     if self.is_kept(use.name) and use.name not in inside and use.index:
@@ -182,15 +183,15 @@ class NestLaunch:
         """Refuse what no thread could do as it is written."""
         inside = private(self.body)
         for name in arrays_in(self.body):
-            local = self.nest.locals.get(name)
-            if local is not None and local.space == "scratch":
+            space = self.nest.space_of(name)
+            if space == "scratch":
                 raise misplaced(self.nest, name, "is in scratch, which GPUs lack")
-            if local is not None and local.space != "memory" and name not in inside:
-                why = f"is in {local.space}, where one launch does not find what another left"
+            if space not in (None, "memory") and name not in inside:
+                why = f"is in {space}, where one launch does not find what another left"
                 raise misplaced(self.nest, name, why, "memory")
         for region in self.regions.values():
-            for statement in walk(region.body):
-                if isinstance(statement, Local) and statement.space != "registers":
+            for statement in every(region.body, Local):
+                if statement.space != "registers":
                     why = f"is in {statement.space}, and each thread has it alone"
                     raise misplaced(self.nest, statement.name, why, "registers")
             for use, axes in self._own(region):
@@ -206,33 +207,26 @@ class NestLaunch:
                 yield statement
             elif isinstance(statement, Loop):
                 if statement.kind == "block":
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: {statement.name} is a loop over blocks inside of "
-                        "others",
-                        hint="blocks are the outermost loops",
+                    raise self.nest.fault(
+                        f"{statement.name} is a loop over blocks inside of others",
+                        "blocks are the outermost loops",
                     )
                 yield from self._starts(statement.body)
             elif isinstance(statement, When):
                 yield from self._starts(statement.body)
 
     def _region(self, first: Loop) -> ThreadRegion:
-        axes: list[Loop] = []
-        loop, body = first, first.body
-        while loop.kind == "thread":
-            axes.append(loop)
-            body = loop.body
-            if len(body) != 1 or not isinstance(body[0], Loop):
-                break
-            loop = body[0]
-        fold = loop if loop.kind == "across" else None
-        if fold is not None:
-            body = fold.body
-        for statement in walk(body):
-            if isinstance(statement, Loop) and statement.kind in ("block", "thread", "across"):
-                raise ScheduleError(
-                    f"nest {self.nest.name}: {statement.name} is a loop over "
+        loops = [*perfect(first)]
+        axes = [*takewhile(lambda loop: loop.kind == "thread", loops)]
+        inner = loops[len(axes) :][:1]
+        fold = inner[0] if inner and inner[0].kind == "across" else None
+        body = (fold or axes[-1]).body
+        for statement in every(body, Loop):
+            if statement.kind in ("block", "thread", "across"):
+                raise self.nest.fault(
+                    f"{statement.name} is a loop over "
                     f"{_MANY[statement.kind]} inside of what each thread does",
-                    hint="threads' loops are right around each other",
+                    "threads' loops are right around each other",
                 )
         return ThreadRegion(tuple(axes), body, fold)
 
@@ -245,8 +239,7 @@ class NestLaunch:
 
     def is_kept(self, name: str) -> bool:
         """Return whether an array is in registers from one region to another."""
-        local = self.nest.locals.get(name)
-        return local is not None and local.space == "registers"
+        return self.nest.space_of(name) == "registers"
 
     def _places(
         self, region: ThreadRegion, known: Mapping[str, Mapping[int, Along]]
@@ -265,10 +258,10 @@ class NestLaunch:
             for other in along_of.values():
                 if first is not other and first.stride < other.end and other.stride < first.end:
                     loops = ", ".join(loop.name for loop in region.loops)
-                    raise ScheduleError(
-                        f"nest {self.nest.name}: the arrays in registers that {loops} use are in "
+                    raise self.nest.fault(
+                        f"the arrays in registers that {loops} use are in "
                         "threads of different numbers",
-                        hint="give the threads' loops of all regions the same sizes and order",
+                        "give the threads' loops of all regions the same sizes and order",
                     )
         return along_of
 
@@ -317,10 +310,10 @@ class NestLaunch:
                 if use.how != "read" and use.name not in inside:
                     (kept if self.is_kept(use.name) else others).add(use.name)
             if kept and others:
-                raise ScheduleError(
-                    f"nest {self.nest.name}: what is outside of threads sets {min(kept)} in "
+                raise self.nest.fault(
+                    f"what is outside of threads sets {min(kept)} in "
                     f"registers and {min(others)}, which is not, in one loop",
-                    hint="fission takes it apart",
+                    "fission takes it apart",
                 )
 
     def has_regions(self, block: Block) -> bool:
@@ -334,7 +327,7 @@ _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
 def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> ScheduleError:
     """Return the error about an array that is where threads cannot use it."""
     hint = f"place {name} in {space}"
-    return ScheduleError(f"nest {nest.name}: {name} {why}", hint=hint)
+    return nest.fault(f"{name} {why}", hint)
 
 
 def _threads_of(region: ThreadRegion, use: Access) -> dict[int, Loop]:
@@ -366,13 +359,7 @@ def phases(nest: Nest) -> list[NestLaunch]:
         if isinstance(statement, Loop) and statement.kind == "block":
             if arrays_in(tuple(waiting)) & arrays_in((statement,)):
                 alone()
-            blocks = [statement]
-            while (
-                len(blocks[-1].body) == 1
-                and isinstance(inner := blocks[-1].body[0], Loop)
-                and inner.kind == "block"
-            ):
-                blocks.append(inner)
+            blocks = [*takewhile(lambda loop: loop.kind == "block", perfect(statement))]
             launches.append(NestLaunch(nest, tuple(blocks), blocks[-1].body))
         elif not (isinstance(statement, Local) and statement.space == "memory"):
             waiting.append(statement)

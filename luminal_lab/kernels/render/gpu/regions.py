@@ -15,9 +15,8 @@ from functools import partial
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
-from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.nest.lowering import least
-from luminal_lab.kernels.nest.nest import Local, Loop, Set, walk
+from luminal_lab.kernels.nest.nest import Loop, Set, alone, arrays_written, private
 from luminal_lab.kernels.render.code import Declare
 from luminal_lab.kernels.render.exact import exact_terms
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
@@ -57,8 +56,8 @@ class Regions:
 
     def work(self, region: ThreadRegion) -> None:
         """Write what each thread does by itself."""
-        inside = {update.name for update in walk(region.body) if isinstance(update, Local)}
-        sets = {update.name for update in walk(region.body) if isinstance(update, Set)} - inside
+        inside = private(region.body)
+        sets = arrays_written(region.body) - inside
         kept = {name for name in sets if self.phase.is_kept(name)}
         guards = self.guards(region)
         if guards and not kept:
@@ -118,17 +117,15 @@ class Regions:
 
     def exchange(self, region: ThreadRegion, fold: Loop) -> None:
         """Have threads add up what they have, so that each has the sum."""
-        update = region.body[0]
-        if len(region.body) != 1 or not isinstance(update, Set) or update.how == "=":
-            raise ScheduleError(
-                f"nest {self.phase.nest.name}: across {fold.name} does more than adding up",
-                hint="fission takes it apart",
+        update = alone(region.body, Set)
+        if update is None or update.how == "=":
+            raise self.phase.nest.fault(
+                f"across {fold.name} does more than adding up", "fission takes it apart"
             )
         if not self.phase.is_kept(update.name):
-            raise ScheduleError(
-                f"nest {self.phase.nest.name}: across {fold.name} adds to {update.name}, which is "
-                "not in registers",
-                hint=f"stage {update.name} in a loop around it",
+            raise self.phase.nest.fault(
+                f"across {fold.name} adds to {update.name}, which is not in registers",
+                f"stage {update.name} in a loop around it",
             )
         dtype = self.arrays.types[update.name].dtype
         near = DType.float32 if dtype.is_half else dtype

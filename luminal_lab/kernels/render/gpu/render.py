@@ -37,9 +37,10 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
+    arrays_written,
+    every,
     looks_up,
     terms_in,
-    walk,
 )
 from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.code import CBlock, Code
@@ -50,7 +51,7 @@ from luminal_lab.kernels.render.gpu.bulk import ARRIVED, TILES
 from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced, phases
 from luminal_lab.kernels.render.gpu.regions import Regions
 from luminal_lab.kernels.render.gpu.threads import Threads
-from luminal_lab.kernels.render.gpu.waiting import Waits, meet, next_turn, no_turn, touches
+from luminal_lab.kernels.render.gpu.waiting import Waits, meet, touches, turned
 from luminal_lab.kernels.render.index import ATOM
 from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
@@ -97,11 +98,7 @@ class Blocks:
     """Writes one phase: the head of its function, and what blocks go through."""
 
     def __init__(
-        self,
-        phase: NestLaunch,
-        dims: Sequence[str],
-        dialect: Dialect,
-        exact: AbstractSet[str],
+        self, phase: NestLaunch, dims: Sequence[str], dialect: Dialect, exact: AbstractSet[str]
     ) -> None:
         phase.check()
         self.phase, self.nest, self.types = phase, phase.nest, phase.nest.types
@@ -131,7 +128,7 @@ class Blocks:
         """Return the function."""
         code, body = self.code, self.phase.body
         self.check(name)
-        declared = [local for local in walk(body) if isinstance(local, Local)]
+        declared = every(body, Local)
         for local in declared:
             if local.space == "shared":
                 self.shared(local)
@@ -171,7 +168,7 @@ class Blocks:
     def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
         dialect, given = self.dialect, list[str]()
-        set_here = {update.name for update in walk(self.phase.body) if isinstance(update, Set)}
+        set_here = arrays_written(self.phase.body)
         for number, buffer in enumerate(self.buffers):
             const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
             alone = buffer not in self.nest.alike
@@ -213,14 +210,14 @@ class Blocks:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
         kept = [one for one in found if one.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
-        copied = {one.name for one in walk(tuple(bulk)) if isinstance(one, Set)}
+        copied = arrays_written(tuple(bulk))
         lost = [one.name for one in kept if one.name not in self.waits.ahead | copied]
         alone = [name for name in sorted(copied) if name not in self.waits.ahead]
         if lost or alone:
-            raise ScheduleError(
-                f"nest {self.nest.name}: {(lost or alone)[0]} is in tiles, and no loop copies "
+            raise self.nest.fault(
+                f"{(lost or alone)[0]} is in tiles, and no loop copies "
                 "into it ahead by bulk copies",
-                hint="bind the loops that copy it to bulk, and take the loop around them ahead",
+                "bind the loops that copy it to bulk, and take the loop around them ahead",
             )
         for name in _by_threads(self.phase.body):
             self.arrays.check_place(name)
@@ -245,10 +242,10 @@ class Blocks:
             return
         inside = {loop.name for loop in _again(self.phase.body)}
         if len(bulk) > 1 or bulk[0].loop in inside:
-            raise ScheduleError(
-                f"nest {self.nest.name}: {bulk[0].loop} is not the one loop of a block that bulk "
+            raise self.nest.fault(
+                f"{bulk[0].loop} is not the one loop of a block that bulk "
                 "copies are ahead of, or is run again",
-                hint="a nest like this has its copies in shared, by threads",
+                "a nest like this has its copies in shared, by threads",
             )
         (arrival,) = bulk
         with self.code.branch(f"{self.dialect.thread} == 0"):
@@ -304,7 +301,7 @@ class Blocks:
                     waits.group()
             self.block(body)
             waits.group()
-        waits.open = no_turn(waits.open | before, loop.name)
+        waits.open = turned(waits.open | before, loop.name, is_last=True)
 
     def wait_for_first(self, block: Block) -> None:
         """Have threads wait before they ask whether they do something, and not within it."""
@@ -333,7 +330,7 @@ class Blocks:
             with self.code.aside():
                 self.block(loop.body)
             waits.begun = False
-            waits.open = before | next_turn(waits.open, loop.name)
+            waits.open = before | turned(waits.open, loop.name)
             if waits.open == before:
                 break
 

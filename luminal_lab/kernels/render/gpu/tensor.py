@@ -13,6 +13,7 @@ A tile of 64 rows is that of four warps, whose operands are in tiles (bulk.py).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
@@ -21,7 +22,8 @@ from luminal_lab.core.views import row_major
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Apply, Read, Term
 from luminal_lab.kernels.dialect import Tiles
-from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set
+from luminal_lab.kernels.nest.nest import Block, Loop, Nest, Set, alone
+from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.render.gpu.bulk import tiled
 from luminal_lab.kernels.tile_map import SWIZZLED
 
@@ -77,11 +79,7 @@ class GroupProduct:
 
 def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or what is done to each element."""
-    loops = [loop]
-    while len(loops[-1].body) == 1 and isinstance(inner := loops[-1].body[0], Loop):
-        if inner.kind != "tensor":
-            break
-        loops.append(inner)
+    loops = [*takewhile(lambda inner: inner.kind == "tensor", perfect(loop))]
     sizes = tuple(one.size for one in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
     is_group = tiles.is_group(i.size, j.size)
@@ -99,8 +97,8 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProdu
 
 def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
     """Return what three loops add up, and the two elements that are multiplied."""
-    one = loops[-1].body[0]
-    if len(loops) != 3 or len(loops[-1].body) != 1 or not isinstance(one, Set) or one.how != "+=":
+    one = alone(loops[-1].body, Set)
+    if len(loops) != 3 or one is None or one.how != "+=":
         raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
     factors = factors_of(one.term)
     if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
@@ -142,12 +140,11 @@ def _group_product(
     i, j, k = loops
     if update.index[-2:] != (i.axis, j.axis):
         raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
-    if i.axis not in symbols(row_major(nest.types[factors[0].buffer].shape, factors[0].index)):
+    if i.axis not in symbols(nest.flat(factors[0].buffer, factors[0].index)):
         factors.reverse()
     left, right = factors
     for read in factors:
-        local = nest.locals.get(read.buffer)
-        if local is None or local.space != "tiles":
+        if nest.space_of(read.buffer) != "tiles":
             raise _refused(nest, i, f"is of four warps, and {read.buffer} is not in tiles")
     starts = [_tile_start(nest, left, i, k), _tile_start(nest, right, j, k)]
     leading = 0
@@ -198,12 +195,12 @@ def factors_of(term: Term) -> list[Read]:
 
 def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
     """Return how far apart neighbours along each axis are."""
-    flat = row_major(nest.types[read.buffer].shape, read.index)
-    return [substitute(flat, {loop.name: loop.axis + 1}) - flat for loop in loops]
+    flat = nest.flat(read.buffer, read.index)
+    return [slope(flat, loop.axis) for loop in loops]
 
 
 def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
-    flat = row_major(nest.types[read.buffer].shape, read.index)
+    flat = nest.flat(read.buffer, read.index)
     start = substitute(flat, {loop.name: 0 for loop in loops})
     names = {loop.name for loop in loops}
     if any(s.name in names for stride in strides for s in symbols(stride)):
@@ -212,4 +209,4 @@ def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, D
 
 
 def _refused(nest: Nest, loop: Loop, why: str) -> ScheduleError:
-    return ScheduleError(f"nest {nest.name}: tensor {loop.name} {why}")
+    return nest.fault(f"tensor {loop.name} {why}")

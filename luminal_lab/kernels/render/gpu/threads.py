@@ -18,7 +18,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.kernels.definition.terms import Guarded, Lookup, Read, Term
-from luminal_lab.kernels.nest.nest import Local, Loop, Set, reads_of
+from luminal_lab.kernels.nest.nest import Local, Loop, Set, alone, reads_of
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.levels import levelled
 from luminal_lab.kernels.render.gpu.waiting import Waits
@@ -124,8 +124,8 @@ class Vectors:
 
     def copied_ahead(self, loop: Loop, width: int) -> bool:
         """Write a loop as one copy that goes on beside the work, if it is one; return whether."""
-        one = loop.body[0]
-        if len(loop.body) != 1 or not isinstance(one, Set) or one.name not in self.waits.ahead:
+        one = alone(loop.body, Set)
+        if one is None or one.name not in self.waits.ahead:
             return False
         holds, read = (
             (one.term.holds, one.term.term) if isinstance(one.term, Guarded) else (1, one.term)

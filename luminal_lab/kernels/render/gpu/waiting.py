@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, substitute, symbols
 from luminal_lab.core.dims.expression import Remainder
-from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in
+from luminal_lab.kernels.nest.nest import Access, Statement, accesses, axes_in, private
 from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.gpu.nest import NestLaunch, ThreadRegion
-from luminal_lab.kernels.steps.step import apart, private
+from luminal_lab.kernels.steps.step import apart
 
 Mine: TypeAlias = "Shape | None"
 """Where a thread has been, its axes by their places in its number; None: where others may be."""
@@ -82,18 +82,16 @@ def meet(before: Touches, after: Touches) -> bool:
     return any(touch.meets(other) for touch in before for other in after)
 
 
-def next_turn(touches_before: Touches, loop: str) -> Touches:
-    """Return what is open as the next iteration of a loop sees it."""
-    return frozenset(
-        replace(touch, turn=touch.turn.next) if touch.turn and touch.turn.loop == loop else touch
-        for touch in touches_before
-    )
+def turned(before: Touches, loop: str, *, is_last: bool = False) -> Touches:
+    """Return what is open as the next iteration of a loop sees it, or what comes behind the last.
 
-
-def no_turn(found: Touches, loop: str) -> Touches:
-    """Return what is open behind a loop, where nobody knows which iteration was the last."""
+    There nobody knows which iteration was the last.
+    """
     return frozenset(
-        replace(one, turn=None) if one.turn and one.turn.loop == loop else one for one in found
+        replace(touch, turn=None if is_last else touch.turn.next)
+        if touch.turn and touch.turn.loop == loop
+        else touch
+        for touch in before
     )
 
 
@@ -123,9 +121,7 @@ def touches(
     inside, given = private(block), {buffer.name for buffer in phase.nest.inputs}
     own = axes_in(block) | {loop.name for loop in (region.loops if region else ())}
     for use in accesses(block):
-        local = phase.nest.locals.get(use.name)
-        kept = local is not None and local.space == "registers"
-        if use.name in inside or use.name in given or kept:
+        if use.name in inside or use.name in given or phase.is_kept(use.name):
             continue
         mine = None if region is None else _mine(phase, region, use)
         turn = turn_of(phase, use, own)

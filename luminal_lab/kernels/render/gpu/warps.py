@@ -15,8 +15,8 @@ from functools import partial
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
-from luminal_lab.errors import ScheduleError
-from luminal_lab.kernels.nest.nest import Loop, Set, walk
+from luminal_lab.kernels.nest.nest import Loop, Set, every
+from luminal_lab.kernels.nest.sizes import perfect
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
 from luminal_lab.kernels.render.gpu.bulk import ARRIVED, bulk_copy, tiled
 from luminal_lab.kernels.render.gpu.nest import GROUP, ThreadRegion
@@ -69,12 +69,10 @@ class Warps:
 
         unroll i: unroll j: t[i, j] += a[i] b[j]   →   load all b[j];  for i: load a[i];  for j: …
         """
-        inner = outer.body[0] if len(outer.body) == 1 else outer
-        if not isinstance(inner, Loop) or {outer.kind, inner.kind} != {"unroll"}:
+        loops = [*perfect(outer)][:3]
+        if [loop.kind for loop in loops] != ["unroll", "unroll", "tensor"]:
             return False
-        loop = inner.body[0] if len(inner.body) == 1 else inner
-        if not isinstance(loop, Loop) or loop.kind != "tensor":
-            return False
+        _, inner, loop = loops
         product = product_of(self.nest, loop, self.tiles)
         if not isinstance(product, TileProduct):
             return False
@@ -125,14 +123,13 @@ class Warps:
     @contextmanager
     def multiplying(self, region: ThreadRegion) -> Generator[None]:
         """Have products of four warps that are begun meanwhile be done at the end."""
-        sets = [update for update in walk(region.body) if isinstance(update, Set)]
+        sets = every(region.body, Set)
         sums = [update for update in sets if update.how == "+=" and self.phase.is_kept(update.name)]
         groups = region.lanes == GROUP and bool(sums)
         if groups and len(sums) < len(sets):
-            raise ScheduleError(
-                f"nest {self.nest.name}: where four warps multiply, {sums[0].name} is not all that "
-                "is set",
-                hint="fission takes the rest apart",
+            raise self.nest.fault(
+                f"where four warps multiply, {sums[0].name} is not all that is set",
+                "fission takes the rest apart",
             )
         if not groups:
             yield
