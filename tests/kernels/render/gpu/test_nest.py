@@ -1,7 +1,9 @@
 """Who runs what on a GPU: phases, regions, what is spread over threads, and where threads wait."""
 
+import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.nest.text import parse_nest
@@ -235,3 +237,17 @@ def test_what_no_thread_could_do_is_refused(body: str, message: str) -> None:
             one.check()
 
     assert str(error_of(check, ScheduleError)) == message
+
+
+@pytest.mark.parametrize("words", [("new", "threadIdx"), ("thread", "uint"), ("half", "kernel")])
+@pytest.mark.parametrize("device", [ll.CUDACompiler, ll.MetalCompiler])
+def test_dims_may_have_the_names_of_words_of_the_language(device, words):
+    cx = ll.Graph()
+    x = cx.tensor(words, name="x").set(np.arange(6).reshape(2, 3))
+    index = cx.tensor(words, "int64", name="index").set([[1, 0, 1], [1, 1, 0]])
+    added, total = x.scatter_add(0, index, x).retrieve(), (x * 2).sum(0).retrieve()
+    arch = {"arch": "sm_80"} if device is ll.CUDACompiler else {}
+    cx.compile(ll.GenericCompiler(), device(emulate=True, **arch))
+    cx.execute()
+    assert added.numpy().tolist() == [[0, 2, 7], [6, 8, 7]]
+    assert total.numpy().tolist() == [6, 10, 14]
