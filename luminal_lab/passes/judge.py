@@ -275,8 +275,9 @@ class _Reading:
             # Below the smallest normal number all roundings have the same size.
             size = np.maximum(abs(result), limits_of(dtype).normal)
             is_rounded = np.isfinite(result) & ((result != 0) | _underflows(node, given))
-            size = np.where(is_rounded, size, 0.0)
-            result = result + size * self._same_noise(result) * op.ulps * limits_of(dtype).step
+            error = size * self._same_noise(result) * op.ulps * limits_of(dtype).step
+            # What is not rounded stays as it is: -0.0 + 0.0 would be 0.0.
+            result = np.where(is_rounded, result + error, result)
         is_stored_sum = isinstance(op, SumReduce) and node not in self.summed
         if self._is_free and self.number % 8 >= 4 and not is_stored_sum:
             # An unrounded value is not infinite just because it is large.

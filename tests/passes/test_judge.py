@@ -218,6 +218,14 @@ def test_the_sign_of_a_zero_is_open_with_all_that_it_decides():
     assert left(RECIP, x, [np.nan, 0.0, np.inf, 1.0], ROUNDINGS) == [True] * 4
 
 
+def test_another_rounding_changes_no_sign_of_a_zero():
+    text = """graph g(%x: f32[2]) -> (%y) {
+      %c = constant{value = 3.0} : f32[2]
+      %y = mul %x, %c : f32[2]
+    }"""
+    assert left(text, [-0.0, 0.0], [0.0, -0.0], ROUNDINGS) == [True, True]
+
+
 def test_what_rounds_otherwise_is_off_by_units_in_the_last_place():
     x, eps = [1.0, 3.0, 1e-30, 7.0], float(np.finfo(np.float32).eps)
     right = (1 / np.array(x, np.float32)).astype(float)

@@ -85,7 +85,7 @@ SPELLED_OF_TWO: tuple[tuple[Intrinsic, Callable[[Tensor, Tensor], Tensor]], ...]
     (Maximum(), Tensor.maximum),
     (Minimum(), Tensor.minimum),
 )
-OTHER_ZEROS = Ceil, Trunc, Round, Maximum, Minimum
+OTHER_ZEROS = Abs, Ceil, Trunc, Round, Maximum, Minimum
 """Ops for which C and the spelling give zeros different signs."""
 HALVES = (DType.float16, DType.bfloat16)
 

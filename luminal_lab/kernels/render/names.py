@@ -20,6 +20,20 @@ KEYWORDS = frozenset(
     """.split()  # noqa: SIM905  # a list of words reads better so
 )
 """The words of C, from C99 to C23, GNU's among them."""
+BEYOND_C = frozenset(
+    """
+    and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield compl
+    concept const_cast consteval constinit decltype delete dynamic_cast explicit export friend
+    mutable namespace new not not_eq operator or or_eq private protected public reinterpret_cast
+    requires static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq
+    blockDim blockIdx gridDim threadIdx warpSize
+    as_type constant device fragment half kernel mem_flags metal simd_shuffle_xor
+    simdgroup_float8x8 simdgroup_matrix simdgroup_multiply_accumulate thread threadgroup
+    threadgroup_barrier uchar uint uint4 ulong ushort vertex
+    exp2f expf fabs fabsf fma fmaf
+    """.split()  # noqa: SIM905
+)
+"""The words of C++, CUDA and Metal, and functions that kernels for GPUs call."""
 TAKEN = frozenset(
     """
     arm far i386 linux main mips near pascal cdecl small interface sun unix vax win32 environ errno
@@ -42,6 +56,6 @@ def c_name(name: str) -> str:
         return f"dot{'_'.join(dots)}_{name.replace('.', '_')}"
     if re.match(r"dot\d", name):
         return f"dot0_{name}"
-    if name in KEYWORDS or name in TAKEN or name.endswith("_") or RESERVED.fullmatch(name):
+    if name in KEYWORDS | BEYOND_C | TAKEN or name.endswith("_") or RESERVED.fullmatch(name):
         return f"{name}_"
     return name

@@ -348,9 +348,10 @@ def alike(x: Tensor, y: Tensor) -> Tensor:
 
 @derivative
 def scattered(node: Forward[Any], g: Tensor) -> Given:
-    """Return g in equal parts where x is the extreme of its row."""
-    x, belongs = node[0], node[1]
-    return parts(alike(x, node.result) & belongs, x, (x.ndim - 1,), g), None
+    """Return g in equal parts where x is the extreme of its row, and NaN where that is NaN."""
+    x, belongs, top = node[0], node[1], node.result
+    share = parts(x.eq(top) & belongs, x, (x.ndim - 1,), g)
+    return (belongs & top.isnan()).where(math.nan, share), None
 
 
 def shared(x: Tensor, total: Tensor, axes: tuple[int, ...], g: Tensor) -> Tensor:

@@ -122,7 +122,7 @@ def test_values_stay_as_they_were(dtype):
 # -- the ops -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["ceil", "trunc", "round", "maximum", "minimum"])
+@pytest.mark.parametrize("method", ["abs", "ceil", "trunc", "round", "maximum", "minimum"])
 def test_where_the_sign_of_zeros_is_asked_for_c_does_not_give_another_one(method):
     cx = ll.Graph()
     x, *others = (cx.tensor((60,), name=name) for name in "xy")

@@ -9,11 +9,11 @@ from luminal_lab.core.dims import Symbol, parse_dim
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import ShapeError
 from luminal_lab.kernels.render.index import index_c
-from luminal_lab.kernels.render.names import KEYWORDS, TAKEN, c_name
+from luminal_lab.kernels.render.names import BEYOND_C, KEYWORDS, TAKEN, c_name
 from tests.expect import error_of
 
 BAD = [
-    *sorted(KEYWORDS | TAKEN),
+    *sorted(KEYWORDS | BEYOND_C | TAKEN),
     "_Bool",
     "__func__",
     "__INT8_TYPE__",

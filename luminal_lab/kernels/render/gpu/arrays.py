@@ -9,6 +9,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, known, substitute
 from luminal_lab.core.op import size_of
 from luminal_lab.core.views import row_major
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Guarded, Read, Term
 from luminal_lab.kernels.nest.nest import Local
 from luminal_lab.kernels.nest.sizes import slope
@@ -71,7 +72,12 @@ class ThreadArrays(Arrays):
         if self.is_wide(name):
             shape, index = self.own_shape(name), self.phase.own(name, index)
             if name in self.phase.tiles:
-                assert self.tile is not None
+                if self.tile is None:
+                    raise ScheduleError(
+                        f"nest {self.nest.name}: {name} is in registers as tiles of a tensor loop, "
+                        "and a loop that is none uses it",
+                        hint=f"bind all loops over the last two axes of {name} to tensor, or none",
+                    )
                 index = (*index[:-2], self.tile)
             if not shape:
                 return c_name(name)

@@ -119,6 +119,14 @@ class NestLaunch:
     """The regions, by the identities of the loops that they begin with."""
 
     def __post_init__(self) -> None:
+        axes = {loop.axis.name for loop in self.blocks}
+        for loop in self.blocks:
+            if axes & {symbol.name for symbol in symbols(loop.size)}:
+                raise ScheduleError(
+                    f"nest {self.nest.name}: {loop.name} runs {loop.size} times, not as often in "
+                    "each block, and blocks are counted before they run",
+                    hint=f"bind {loop.name} to something else, or leave it",
+                )
         for loop in self._starts(self.body):
             self.regions[id(loop)] = self._region(loop)
 

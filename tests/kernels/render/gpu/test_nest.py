@@ -1,7 +1,9 @@
 """Who runs what on a GPU: phases, regions, what is spread over threads, and where threads wait."""
 
+import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.dialect import CUDA
 from luminal_lab.kernels.nest.text import parse_nest
@@ -235,3 +237,38 @@ def test_what_no_thread_could_do_is_refused(body: str, message: str) -> None:
             one.check()
 
     assert str(error_of(check, ScheduleError)) == message
+
+
+@pytest.mark.parametrize("words", [("new", "threadIdx"), ("thread", "uint"), ("half", "kernel")])
+@pytest.mark.parametrize("dialect", ["cuda", "metal"])
+def test_dims_may_have_the_names_of_words_of_the_language(dialect, words):
+    cx = ll.Graph()
+    x = cx.tensor(words, name="x").set(np.arange(6).reshape(2, 3))
+    index = cx.tensor(words, "int64", name="index").set([[1, 0, 1], [1, 1, 0]])
+    added, total = x.scatter_add(0, index, x).retrieve(), (x * 2).sum(0).retrieve()
+    cuda, metal = ll.CUDACompiler(arch="sm_80", emulate=True), ll.MetalCompiler(emulate=True)
+    cx.compile(ll.GenericCompiler(), cuda if dialect == "cuda" else metal)
+    cx.execute()
+    assert added.numpy().tolist() == [[0, 2, 7], [6, 8, 7]]
+    assert total.numpy().tolist() == [6, 10, 14]
+
+
+def test_blocks_are_counted_before_they_run() -> None:
+    body = """
+block i < 4:
+  block j < min(16, 60 - 16*i):
+    thread l < 64:
+      y[16*i + j, l] = x[16*i + j, l]"""
+    error = error_of(lambda: phase(body), ScheduleError)
+    assert "j runs min(16, 60 - 16*i) times, not as often in each block" in error.message
+
+
+def test_a_tile_of_a_tensor_loop_has_no_element_of_its_own() -> None:
+    cx = ll.Graph()
+    x, y = (cx.tensor((64, 64), "float16", name=name) for name in "xy")
+    (x @ y).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_80"))
+    kernel = cx.kernels[0]
+    text = str(kernel.schedule).replace("bind i.own, j.own to tensor\n", "")
+    error = error_of(lambda: kernel.rescheduled(text), ScheduleError)
+    assert "as tiles of a tensor loop, and a loop that is none uses it" in error.message
