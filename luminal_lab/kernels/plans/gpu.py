@@ -40,14 +40,14 @@ from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_pl
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
 from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
-from luminal_lab.kernels.steps.arrays import Place, Shrink, around_local
+from luminal_lab.kernels.steps.arrays import Place, Shrink
 from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.kinds import Round
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import Attempt, Handle, Scheduling
-from luminal_lab.kernels.steps.step import extent
+from luminal_lab.kernels.steps.step import around, extent
 from luminal_lab.kernels.steps.sums import Partial
 
 ELSE = "the plan is for others"
@@ -175,7 +175,7 @@ def _placed(scheduling: Scheduling, space: str) -> None:
     local = [array for array in scheduling.nest.locals.values() if array.space == "scratch"]
     most, is_own = (OWN, True) if space == "registers" else (inf, False)
     small = [array.name for array in local if bytes_of(array) <= most]
-    names = [name for name in small if bool(around_local(scheduling.nest, name)) == is_own]
+    names = [name for name in small if bool(around(scheduling.nest, name)) == is_own]
     if names:
         scheduling.do(Place(tuple(names), space))
 
@@ -195,14 +195,14 @@ def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
         scheduling.do(Split((row,), (rows,), ("block", "own"))).loops if several else (row, row)
     )
     along = _body(scheduling, each.parts, WARP if several else _threads(scheduling, length))
-    around = dict.fromkeys([*outer, block], "block")
+    outside = dict.fromkeys([*outer, block], "block")
     if several:
         scheduling.do(Fission((each,)))
         threads = {name for name, word in along.items() if word != "lane"}
         for loop in block.parts:
             _whole(scheduling, loop, threads, rows)
-            around[loop] = "own"
-    run_levels(scheduling, around | along, ROW)
+            outside[loop] = "own"
+    run_levels(scheduling, outside | along, ROW)
     shared(scheduling, block)
     return True
 
@@ -294,11 +294,11 @@ def _each(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
 
 def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
     """Let threads run an inner loop's iterations, around the loop that adds to one result."""
-    around, *inside = loop.inner
+    outer, *inside = loop.inner
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
     thread, *rest = inside
-    scheduling.reorder([thread, around, *rest])
+    scheduling.reorder([thread, outer, *rest])
     if not isinstance(thread.size, int) or thread.size > threads:
         turn, thread = scheduling.turns(thread, threads)
         scheduling.reorder([thread, turn])

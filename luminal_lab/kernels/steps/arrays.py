@@ -232,7 +232,7 @@ class Place(ForEach):
             raise self.refuse(f"a space is one of {', '.join(get_args(Space))}")
         if self.space == "registers":
             self.number(size_of(local.type.shape))
-        path = around_local(nest, local.name)
+        path = around(nest, local.name)
         if self.space == "memory" and path:
             raise self.refuse("it is made anew in each iteration, and memory is there once")
         for loop in nest.loops.values() if self.space == "memory" else ():
@@ -247,12 +247,6 @@ class Place(ForEach):
 
 
 # -- pieces ----------------------------------------------------------------------------------------
-
-
-def around_local(nest: Nest, name: str) -> list[Loop]:
-    """Return the loops around the declaration of a local."""
-
-    return around(nest, name)
 
 
 def parts_of(term: Term, array: str, fits: Callable[[Term], bool]) -> Iterator[Term]:
