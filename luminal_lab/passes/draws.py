@@ -21,7 +21,8 @@ The kinds of draws, in the order in which they are tried:
     below        ordinary numbers with an index of -1, which the graph may refuse
     beyond       likewise, with an index equal to the size of an axis
 
-Integers are drawn from the whole range of their dtype, except for indices.
+Integers are drawn from the whole range of their dtype, except for indices. Where inputs are small,
+those of the edges, the large and the not finite ones are drawn in turns, each with others.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ RARE = 16
 """One in this many numbers is not finite, where few are."""
 MOST = 1 << 20
 """The most elements that a graph's values may have at those sizes."""
+TURNS, LITTLE = 5, 1 << 12
+"""The most turns of a kind, and up to how many elements of all inputs there are any."""
 MOST_SYMBOLS = 4
 """The number of symbolic dims that are drawn empty, one at a time."""
 
@@ -110,25 +113,28 @@ def draws(ir: IR, given: Given, *, careful: bool = False) -> Iterator[Sample]:
     usual = _usual(ir, given.dims)
     wide = _wide(ir, given.dims)
     indices = {node.id for node in ir.inputs} if careful else _indices(ir)
-    ways = [("normal", usual, None), *((kind, wide, None) for kind in KINDS)]
-    ways += [("long", sizes, None) for sizes in _long(ir, given.dims)]
+    ways: list[tuple[str, dict[str, int], int | None, int]] = [("normal", usual, None, 0)]
+    for kind in KINDS:
+        ways += [(kind, wide, None, turn) for turn in range(_turns(ir, wide, kind))]
+    ways += [("long", sizes, None, 0) for sizes in _long(ir, given.dims)]
     for size in (1, 0):
         possible = (sizes for sizes in _all_at(ir, usual, size) if _are_possible(ir, sizes))
-        ways += [(f"size {size}", sizes, None) for sizes in possible]
+        ways += [(f"size {size}", sizes, None, 0) for sizes in possible]
     beyond = sorted({*_indexed(ir, usual)})[:MOST_SIZES]
     if indices and not careful:
-        ways += [("below" if index < 0 else "beyond", usual, index) for index in (-1, *beyond)]
-    for number, (kind, dims, astray) in enumerate(ways):
+        ways += [("below" if index < 0 else "beyond", usual, index, 0) for index in (-1, *beyond)]
+    for number, (kind, dims, astray, turn) in enumerate(ways):
         rng = np.random.default_rng(number + 1)
         smallest = _smallest_indexed(ir, dims)
         data: dict[int, Array] = {}
-        for node in ir.inputs:
+        for position, node in enumerate(ir.inputs):
             shape = bound_shape(f"check: {node}", node.shape, dims)
             known = given.data.get(node.id) if kind == "normal" else None
             if known is None or known.shape != shape:
                 is_index = node.id in indices
                 is_ordinary = is_index or astray is not None
-                known = _array(node, shape, "normal" if is_ordinary else kind, smallest, rng)
+                own = "normal" if is_ordinary else kind
+                known = _array(node, shape, own, smallest, rng, (position, turn))
                 if is_index and astray is not None and known.size:
                     known.flat[rng.integers(known.size)] = astray
             data[node.id] = known
@@ -226,8 +232,29 @@ def _all_at(ir: IR, usual: Mapping[str, int], size: int) -> Iterator[dict[str, i
 # -- values ----------------------------------------------------------------------------------------
 
 
+def _turns(ir: IR, dims: Mapping[str, int], kind: str) -> int:
+    """Return in how many turns each small input of floats has had all corners of a kind."""
+    shapes = [(node, bound_shape(f"check: {node}", node.shape, dims)) for node in ir.inputs]
+    counts = [math.prod(shape) for node, shape in shapes if node.dtype.is_float]
+    if sum(counts) > LITTLE:
+        return 1
+    corners = [_numbers(node.dtype).get(kind, ()) for node, _ in shapes if node.dtype.is_float]
+    needed = (-(-len(all_) // _chosen(count)) for all_, count in zip(corners, counts, strict=True))
+    return max(1, min(TURNS, max(needed, default=1)))
+
+
+def _chosen(count: int) -> int:
+    """Return how many of some numbers are chosen ones: two for each plain one."""
+    return max(1, -(-2 * count // 3))
+
+
 def _array(
-    node: Node, shape: tuple[int, ...], kind: str, smallest: int, rng: np.random.Generator
+    node: Node,
+    shape: tuple[int, ...],
+    kind: str,
+    smallest: int,
+    rng: np.random.Generator,
+    turn: tuple[int, int] = (0, 0),
 ) -> Array:
     dtype = node.dtype
     if kind in ("least", "most"):
@@ -239,10 +266,16 @@ def _array(
         if kind == "normal":
             return rng.integers(0, smallest, shape).astype(dtype.numpy)
         return _integers(dtype, shape, rng)
-    return _floats(dtype, shape, kind, rng).astype(dtype.numpy)
+    return _floats(dtype, shape, kind, rng, turn).astype(dtype.numpy)
 
 
-def _floats(dtype: DType, shape: tuple[int, ...], kind: str, rng: np.random.Generator) -> Array:
+def _floats(
+    dtype: DType,
+    shape: tuple[int, ...],
+    kind: str,
+    rng: np.random.Generator,
+    turn: tuple[int, int],
+) -> Array:
     """Return numbers of a kind as float64."""
     sizes = {"small": 1 / WIDE, "wide": WIDE, "tiny": limits_of(dtype).normal}
     if kind in ("normal", "long", *sizes):
@@ -259,15 +292,24 @@ def _floats(dtype: DType, shape: tuple[int, ...], kind: str, rng: np.random.Gene
     numbers = _numbers(dtype)
     plain = numbers.pop("plain")
     chosen = numbers[kind] if kind in numbers else np.concatenate(list(numbers.values()))
-    return _among(chosen, plain, shape, rng)
+    return _among(chosen, plain, shape, rng, turn)
 
 
-def _among(chosen: Array, plain: Array, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Return two chosen numbers for each plain one, using all before repeating any."""
-    count = math.prod(shape)
-    many = -(-2 * count // 3)
-    turns = [rng.permutation(chosen) for _ in range(-(-many // len(chosen)))]
-    first = np.concatenate(turns)[:many] if turns else chosen[:0]
+def _among(
+    chosen: Array,
+    plain: Array,
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    turn: tuple[int, int],
+) -> Array:
+    """Return two chosen numbers for each plain one, using all before repeating any.
+
+    The next turn of an input goes on where the one before it has ended.
+    """
+    count, (position, number) = math.prod(shape), turn
+    many = min(count, _chosen(count))
+    order = np.random.default_rng(position).permutation(chosen)
+    first = np.resize(np.roll(order, -number * many), many)
     return rng.permutation(np.concatenate([first, rng.choice(plain, count - many)])).reshape(shape)
 
 

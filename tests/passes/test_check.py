@@ -378,7 +378,7 @@ def test_where_no_input_keeps_to_the_licence_that_is_said():
         found = compile_ir(parse(text), "simplify", licence=FINITE, check="values")
     assert str(caught[0].message) == (
         "check: the licence grants that no value is NaN and no value is infinite, which holds for "
-        "none of the 13 inputs drawn: values are not compared"
+        "none of the 18 inputs drawn: values are not compared"
     )
     assert "values equal" not in str(found.snapshots[1])
 

@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.draws import KINDS, Given, Sample, draws
+from luminal_lab.passes.draws import KINDS, TURNS, Given, Sample, _numbers, draws  # pyright: ignore[reportPrivateUsage]  # what is to be met
 from luminal_lab.passes.judge import limits_of
 
 FLOATS = [dtype for dtype in DType if dtype.is_float]
@@ -93,6 +93,30 @@ def test_even_a_few_values_are_strange_ones():
         found = {one.kind: one.data[0] for one in drawn(one_input(DType.float32, str(count)))}
         strange = found["not finite"]
         assert (~np.isfinite(strange) | (strange == 0)).sum() >= (2 * count) // 3
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", ["3", "4", "2, 3"])
+def test_small_inputs_meet_all_corners_in_turns(dtype: DType, shape: str) -> None:
+    samples = drawn(one_input(dtype, shape))
+    for kind, corners in _numbers(dtype).items():
+        if kind != "plain":
+            turns = [one.data[0] for one in samples if one.kind == kind]
+            assert 1 < len(turns) <= TURNS or kind == "not finite"
+            seen = {value.tobytes() for turn in turns for value in turn.ravel()}
+            assert seen >= {value.tobytes() for value in corners.astype(dtype.numpy)}
+
+
+def test_two_small_inputs_meet_other_corners_in_each_turn() -> None:
+    text = "graph g(%x: f32[3], %y: f32[3]) -> (%z) { %z = add %x, %y : f32[3] }"
+    edges = [one.data for one in drawn(text) if one.kind == "edges"]
+    assert len(edges) == TURNS
+    assert any(data[0].tobytes() != data[1].tobytes() for data in edges)
+
+
+def test_large_inputs_are_drawn_once() -> None:
+    text = "graph g(%x: f32[3], %y: f32[5000]) -> (%x, %y) { }"
+    assert [one.kind for one in drawn(text)].count("edges") == 1
 
 
 def test_sizes_are_1_and_0_where_the_bounds_allow_it():
