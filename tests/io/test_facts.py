@@ -140,7 +140,7 @@ def test_rules_have_their_python_and_both_sides(facts):
     assert calculated.right is None
     step = facts.rules["rows"]
     assert step.text.startswith("a step of fuse-rows: Make kernels of reductions")
-    assert "class FuseRows(Pass):" in step.source
+    assert "class FuseRows(Fuse):" in step.source
 
 
 def test_steps_of_two_passes_that_have_one_name_are_two():
