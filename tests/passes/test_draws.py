@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.parse import parse
-from luminal_lab.passes.draws import KINDS, TURNS, Given, Sample, _numbers, draws  # pyright: ignore[reportPrivateUsage]  # what is to be met
+from luminal_lab.passes.draws import KINDS, TURNS, Given, Sample, _numbers, draws
 from luminal_lab.passes.judge import limits_of
 
 FLOATS = [dtype for dtype in DType if dtype.is_float]
