@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from luminal_lab import trust
 from luminal_lab.core.op import OPS
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.facts import probe
@@ -85,6 +86,7 @@ def test_the_examples_show_what_is_written_under_them(
     assert text.count("\n>>> ") > 15
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(trust, "trusted_file", lambda: tmp_path / "trusted")  # nothing is signed
     for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
     if page in COMPILED and shutil.which("cc") is None:
