@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import mkstemp
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
@@ -82,7 +83,7 @@ class Process:
     def prepare(self, workload: Workload, data: StoredArrays) -> Prepared:
         """Make a workload ready, and run it for the first time."""
         # What draws the data is a function, which cannot be sent, and is not needed there.
-        return self._ask("prepare", replace(workload, data=_no_data), data)
+        return self._ask("prepare", replace(workload, data=_no_data), _in_standard_classes(data))
 
     def time(self, seconds: float) -> list[float]:
         """Return the seconds of each run of a turn."""
@@ -141,6 +142,12 @@ class Process:
             if pipe is not None:
                 with suppress(OSError):  # what could not be sent any more
                     pipe.close()
+
+
+def _in_standard_classes(data: StoredArrays) -> SimpleNamespace:
+    """Return it for another checkout, where our class may have another name."""
+    arrays = {name: SimpleNamespace(**position._asdict()) for name, position in data.arrays.items()}
+    return SimpleNamespace(path=data.path, size=data.size, arrays=arrays)
 
 
 def _no_data(*given: object) -> Any:  # noqa: ANN401  # never called

@@ -66,6 +66,22 @@ def test_the_old_one_is_another_checkout(monkeypatch, tmp_path):
     assert not report.is_good
 
 
+@pytest.mark.usefixtures("_repository", "_few")
+def test_the_old_one_may_call_its_classes_otherwise(monkeypatch):
+    original = paired.check_out
+
+    def changed(commit, folder):
+        original(commit, folder)
+        for path in (folder / "luminal_lab" / "bench").rglob("*.py"):
+            text = path.read_text("utf-8")
+            text = text.replace("StoredArrays", "Stored").replace("ArrayPosition", "Placed")
+            path.write_text(text, "utf-8")
+
+    monkeypatch.setattr(paired, "check_out", changed)
+    (row,) = compare("HEAD", GELU, 1, is_quick=True).rows
+    assert row.failed == []
+
+
 def made(name="one", old=(2.0,) * 40, new=(1.0,) * 40, **more):
     return Pair(name, list(old), list(new), **more)
 
