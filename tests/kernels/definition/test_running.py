@@ -13,9 +13,12 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.running import Running, running
 from luminal_lab.kernels.definition.terms import passes
 from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.machines.machine import Machine
 from tests.expect import error_of
+from tests.kernels.running import run_together
 
 SOFTMAX = """\
 kernel softmax(x: f32[n, t]) -> (y: f32[n, t])
@@ -55,6 +58,7 @@ TEXTS = {
     "range": RANGE,
     "nested": NESTED,
 }
+HERE = Machine(32, 2)
 N, T = 3, 130
 X = np.random.default_rng(0).normal(size=(N, T)).astype(np.float32)
 W = np.random.default_rng(1).normal(size=(T, 3)).astype(np.float32)
@@ -112,6 +116,15 @@ def test_it_computes_what_it_says(name: str) -> None:
     definition = canonical(parse_definition(TEXTS[name]))
     for result in computed(definition):
         np.testing.assert_allclose(result, expected(name), rtol=1e-4, atol=1e-5)
+
+
+def test_compiled_for_a_processor_it_computes_the_same() -> None:
+    kernels = [
+        make_kernel(canonical(parse_definition(text)), name, HERE) for name, text in TEXTS.items()
+    ]
+    for kernel, run in zip(kernels, run_together(kernels), strict=True):
+        found = run({"x": X, "w": W}, {"n": N, "t": T})["y"]
+        np.testing.assert_allclose(found, expected(kernel.name), rtol=1e-4, atol=1e-5)
 
 
 def test_blocks_share_maxima_and_sums_that_follow_them() -> None:
