@@ -493,6 +493,29 @@ def test_values_on_the_way_are_kept_probed_and_traced():
     assert {step.bytes for step in traced.steps} >= {12}
 
 
+def test_a_run_stops_only_where_a_value_is_probed(monkeypatch: pytest.MonkeyPatch):
+    cx = ll.Graph()
+    x = cx.tensor((3, 4), name="x").set(np.ones((3, 4)))
+    a = x.softmax(-1) @ x.T
+    b = a.softmax(-1) @ x
+    (b.softmax(-1) @ x.T).retrieve()
+    seen: list[float] = []
+    cx.probe(b, lambda value: seen.append(value.sum().item()))
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    library, spans = program_of(cx).library, list[tuple[int, int]]()
+    execute = library.execute
+
+    def counted(run: int, first: int, last: int) -> int:
+        spans.append((first, last))
+        return execute(run, first, last)
+
+    monkeypatch.setattr(library, "execute", counted)
+    cx.execute()
+    (_, probed), (again, last) = spans
+    assert 1 < probed == again < last == len(program_of(cx).launches)
+    np.testing.assert_allclose(seen, [12], rtol=1e-6)
+
+
 def test_what_needs_no_new_run_is_known():
     cx = ll.Graph()
     x = cx.tensor((2,)).set([1, 2])
