@@ -349,6 +349,22 @@ def test_outputs_that_are_written_over_if_that_is_asked_for():
     assert third.tolist() == [4, 4, 4, 4]
 
 
+def test_carried_outputs_that_are_written_over_take_turns_in_two_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set(np.ones(4))
+    y = cx.carry(x.flip(0) * 2, x)
+    cx.compile(CPUCompiler(reuse_outputs=True))
+    pool, sizes = program_of(cx).blocks, list[int]()
+    make = pool.make
+    monkeypatch.setattr(pool, "make", lambda size: (sizes.append(size), make(size))[1])
+    for turn in range(6):
+        cx.execute()
+        assert y.tolist() == [2 ** (turn + 1)] * 4
+    assert len(sizes) == 2
+
+
 def test_an_output_that_is_an_input_or_another_output_has_memory_of_its_own():
     cx = ll.Graph()
     x = cx.tensor((2, 3), name="x").set(np.ones((2, 3)))
