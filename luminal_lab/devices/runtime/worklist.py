@@ -22,7 +22,7 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
-from luminal_lab.kernels.make_cpu import make_kernel, with_compared
+from luminal_lab.kernels.make import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.render.c.program import Use, most_phases
