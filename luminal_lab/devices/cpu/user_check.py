@@ -231,7 +231,7 @@ def _use(
         TensorType(type.dtype, array.shape) for (_, type), array in zip(inputs, read, strict=True)
     ]
     labels = [f"array {k} {tuple_text(array.shape)}" for k, array in enumerate(read)]
-    return call.use(Draft(call.name), types, labels, dims), read
+    return call.use(Draft(call.name, 0), types, labels, dims), read
 
 
 class _CheckedRun:

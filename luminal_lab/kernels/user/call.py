@@ -340,7 +340,7 @@ class KernelCall:
     def _written(
         self, meaning: Callable[..., object], inputs: list[Buffer], outputs: list[Buffer]
     ) -> IR:
-        inner = Draft(self.name)
+        inner = Draft(self.name, 0)
         given = [inner.tensor(type.shape, type.dtype, name=name) for name, type in inputs]
         result = meaning(*given)
         results = (
@@ -388,16 +388,7 @@ class KernelCall:
 class Draft(Store):
     """A graph that is written, and never runs as a session."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, 0)
-
-    @override
-    def backward(self, loss: object, checkpoint: Sequence[str]) -> NoReturn:
-        raise GraphError("backward: what a kernel means is derived where the kernel is called")
-
-    @override
-    def slope(self, tensor: object) -> NoReturn:
-        raise GraphError("grad: what a kernel means is derived where the kernel is called")
+    underived = "what a kernel means is derived where the kernel is called"
 
 
 @dataclass(frozen=True)
