@@ -24,9 +24,8 @@ from luminal_lab.errors import (
     DeviceError,
     ScheduleError,
     UnknownNameError,
-    nearest,
+    expect,
     position,
-    whole_number,
 )
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -193,11 +192,9 @@ class Kernel(Displayed):
                 f"kernel {self.name}: a schedule leaves nothing open, and choices are given, too",
                 hint="give either; choices are of the default schedule",
             )
-        if choices is not None and not isinstance(choices, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
-            raise ArgumentError(
-                f"kernel {self.name}: choices is {choices!r}, which names no number",
-                hint='give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names',
-            )
+        said = f"kernel {self.name}: choices is {{}}, which names no number"
+        hint = 'give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names'
+        expect(choices, Mapping | None, said, hint)
         if choices is None:  # None is no schedule either, and is told so
             kernel = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:
@@ -280,20 +277,13 @@ class Kernels(tuple[Kernel, ...]):
         if isinstance(which, slice):
             return super().__getitem__(which)
         if not isinstance(which, str):
-            place = whole_number(which)
-            if place is None:
-                raise ArgumentError(
-                    f"kernels: {which!r} names no kernel", hint="give its place, or its name"
-                )
             hint = f"they count from 0: {', '.join(one.name for one in self)}" if self else NONE
             missing = "kernels: there is no kernel"
-            return super().__getitem__(position(place, len(self), missing, hint))
+            return super().__getitem__(position(which, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
-        if which not in named:
-            raise UnknownNameError(
-                f"kernels: there is none called {which!r}",
-                hint=nearest(which, named) or (f"there are {', '.join(named)}" if self else NONE),
-            )
+        hint = f"there are {', '.join(named)}" if self else NONE
+        fault = f"kernels: there is none called {which!r}"
+        UnknownNameError.unless_known(which, named, fault, hint)
         return named[which]
 
     def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:

@@ -45,7 +45,7 @@ from luminal_lab.devices.cpu.trial import (
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted
+from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted, expect
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
 from luminal_lab.kernels.user.gpu import gpu_user_kernel, outputs_of
@@ -128,11 +128,8 @@ def check_kernel(
     luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
     hint: each call of the function writes its part of all outputs
     """
-    if not isinstance(call, KernelCall):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise ArgumentError(
-            f"check_kernel: {call!r} is no kernel",
-            hint="give what ll.kernel(...) returns, and then the arrays",
-        )
+    hint = "give what ll.kernel(...) returns, and then the arrays"
+    expect(call, KernelCall, "check_kernel: {} is no kernel", hint)
     try:
         return _checked(call, arrays, compiler, seconds, dims)
     except Interrupted:

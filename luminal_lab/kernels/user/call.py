@@ -35,7 +35,7 @@ from luminal_lab.errors import (
     DTypeError,
     GraphError,
     LabError,
-    nearest,
+    expect,
 )
 from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.text import Header
@@ -103,7 +103,7 @@ def kernel(
 
 
 def _kernel(
-    source: object,
+    source: str,
     header: str | None,
     meaning: Callable[..., object] | None,
     numpy: Callable[..., object] | None,
@@ -112,15 +112,10 @@ def _kernel(
     dialect: str,
     launch: tuple[str | int | None, str | int | None],
 ) -> KernelCall:
-    if not isinstance(source, str):
-        raise ArgumentError(
-            f"kernel: the source is a {type(source).__name__}", hint="give its text"
-        )
-    if dialect not in get_args(Dialect):
-        raise ArgumentError(
-            f"kernel: there is no dialect {dialect!r}",
-            hint=nearest(dialect, get_args(Dialect)) or "it is 'c', 'cuda' or 'metal'",
-        )
+    expect(source, str, f"kernel: the source is a {type(source).__name__}", "give its text")
+    hint = "it is 'c', 'cuda' or 'metal'"
+    fault = f"kernel: there is no dialect {dialect!r}"
+    ArgumentError.unless_known(dialect, get_args(Dialect), fault, hint)
     header = header_in(source) if header is None else header.strip()
     if header is None:
         raise DefinitionError(
@@ -303,11 +298,9 @@ class KernelCall:
         header = self._header
         known = header_dims(header)
         for name in named:
-            if name not in known:
-                raise ArgumentError(
-                    f"kernel {self.name}: it has no dim {name!r}",
-                    hint=nearest(name, known) or f"its dims: {', '.join(known) or 'none'}",
-                )
+            hint = f"its dims: {', '.join(known) or 'none'}"
+            fault = f"kernel {self.name}: it has no dim {name!r}"
+            ArgumentError.unless_known(name, known, fault, hint)
         given = {name: graph.as_dim(size) for name, size in named.items()}
         dims = solved(header, types, given, labels)
         body, sizes = self._body(graph, dims), tuple(dims.values())
