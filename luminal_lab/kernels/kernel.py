@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from textwrap import wrap
-from typing import Protocol, SupportsIndex, overload
+from typing import SupportsIndex, overload
 
 from typing_extensions import override
 
@@ -73,32 +73,6 @@ class WorkingArray:
     bytes: Dim
 
 
-class Emulator(Protocol):
-    """What runs a kernel on the CPU; devices set it where they make kernels."""
-
-    def __call__(
-        self,
-        kernel: Kernel,
-        /,
-        inputs: Mapping[str, object],
-        dims: Mapping[str, int],
-        *,
-        trace: bool,
-        limit: float,
-        step: int,
-    ) -> Emulated:
-        """Run a kernel on inputs by name; what is not given is drawn."""
-        ...
-
-
-class Remaker(Protocol):
-    """What makes a kernel again."""
-
-    def __call__(self, schedule: Schedule | None, /, *, choices: Mapping[str, int]) -> Kernel:
-        """Make it by a schedule, or by the default one with some choices."""
-        ...
-
-
 @told_object("kernel")
 @dataclass(frozen=True)
 class Kernel(Displayed):
@@ -131,11 +105,11 @@ class Kernel(Displayed):
     """What its source takes of the prelude, by name."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The numbers that its schedule might take others of, and what it took."""
-    make: Remaker | None = field(default=None, compare=False)
+    make: Callable[..., Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule, or by the default one with other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
-    emulator: Emulator | None = field(default=None, compare=False)
+    emulator: Callable[..., Emulated] | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
     """What it takes, gives and computes, where no definition says."""

@@ -9,7 +9,7 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
-from luminal_lab.kernels.kernel import Kernel, Remaker, comment, function_name
+from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.spelling import spelled
@@ -88,7 +88,7 @@ def _planned(
     plan: Callable[[Mapping[str, int]], Scheduling],
     schedule: Schedule | None,
     choices: Mapping[str, int],
-    make: Remaker,
+    make: Callable[..., Kernel],
 ) -> tuple[Kernel, str]:
     """Return a kernel without source, and why a preferred plan did not apply."""
     taken, why = Choices(), ""
