@@ -88,5 +88,4 @@ class GPUCompiler(DeviceCompiler):
 
 
 def _emulated(dialect: Dialect, source: str, kernels: Kernels) -> EmulatorEngine:
-    del kernels
     return EmulatorEngine(source, dialect)
