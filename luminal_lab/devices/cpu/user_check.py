@@ -131,7 +131,22 @@ def check_kernel(
     hint = "give what ll.kernel(...) returns, and then the arrays"
     expect(call, KernelCall, "check_kernel: {} is no kernel", hint)
     try:
-        return _checked(call, arrays, compiler, seconds, dims)
+        op, given = _use(call, arrays, dims)
+        if call.dialect != "c":
+            return _emulated(call, op, given)
+        chosen = find_compiler(compiler)
+        check_source(op, chosen)
+        run = _CheckedRun(op, given)
+        build = builds(chosen)
+        ways = [run.here(chosen)] if build is None else run.apart(build, chosen, seconds)
+        first: tuple[Array, ...] = ()
+        for first, second in ways:
+            for name, earlier, other in zip(run.names, first, second, strict=True):
+                _check_written(call.name, name, earlier, other)
+        # Of the two at most one says what it means.
+        meant = outputs_of(op.body, given, {}) if call.meaning else _by_numpy(call, op, given)
+        for name, mine, expected in zip(run.names, first, meant, strict=False):
+            _check_meant(call.name, name, mine, expected)
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -139,31 +154,6 @@ def check_kernel(
             f"check_kernel: stopped by Ctrl-C; nothing of kernel {call.name} goes on",
             where=str(here() or "") or None,
         ) from None
-
-
-def _checked(
-    call: KernelCall,
-    arrays: Sequence[object],
-    compiler: str | None,
-    seconds: float,
-    dims: Mapping[str, int],
-) -> tuple[Array, ...]:
-    op, given = _use(call, arrays, dims)
-    if call.dialect != "c":
-        return _emulated(call, op, given)
-    chosen = find_compiler(compiler)
-    check_source(op, chosen)
-    run = _CheckedRun(op, given)
-    build = builds(chosen)
-    ways = [run.here(chosen)] if build is None else run.apart(build, chosen, seconds)
-    first: tuple[Array, ...] = ()
-    for first, second in ways:
-        for name, earlier, other in zip(run.names, first, second, strict=True):
-            _check_written(call.name, name, earlier, other)
-    if call.meaning is None and call.numpy is None:
-        return first
-    for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
-        _check_meant(call.name, name, mine, meant)
     return first
 
 
@@ -331,14 +321,6 @@ class _CheckedRun:
             if bytes_.tobytes() != array.tobytes():
                 raise self._error(f"it changes its input {name}", ALONE)
         return self._outputs(inner[len(self.given) :])
-
-    # -- what it means -----------------------------------------------------------------------------
-
-    def meant(self, call: KernelCall) -> list[Array]:
-        """Return what the meaning makes of the same data."""
-        if call.numpy is not None:
-            return _by_numpy(call, self.op, self.given)
-        return outputs_of(self.op.body, self.given, {})
 
 
 def _check_written(
