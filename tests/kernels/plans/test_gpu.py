@@ -15,7 +15,7 @@ from luminal_lab.kernels.definition.terms import Apply, Fold, walk
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import GPU, apple, gpu_of
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.text import parse_nest
