@@ -11,7 +11,7 @@ from functools import cached_property
 
 from luminal_lab.core.dims import Dim, evaluate, symbols
 from luminal_lab.core.ops import Add
-from luminal_lab.kernels.definition.cost import typical, work
+from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.terms import Number, free
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import (
@@ -222,13 +222,13 @@ def effort(operator: Operator) -> float:
         case Product(factor=factor):
             return 1 + (abs(factor) != 1)
         case Applied(op=op):
-            return work(op)
+            return op.cost
         case Leaf(term=Number()):
             return 0
         case Leaf() | Looked():
             return 1
         case Folded():
-            return work(Add())
+            return Add().cost
         case Online():
             return 1
         case Ratio() | Shift():

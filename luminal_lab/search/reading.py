@@ -13,7 +13,7 @@ from luminal_lab.kernels.definition.substitution import exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
-    Guard,
+    Guarded as GuardedTerm,
     Lookup,
     Number,
     Read,
@@ -94,7 +94,7 @@ class _Reader:
                 return egraph.product(1, map(self.term, args), dtype)
             case Apply(op=op, args=args, dtype=dtype):
                 return egraph.add(Applied(op, dtype), *map(self.term, args))
-            case Guard(holds=holds, term=inner):
+            case GuardedTerm(holds=holds, term=inner):
                 return egraph.add(Guarded(holds, term.dtype), self.term(inner))
             case Lookup(buffer, index, axis, position, size, dtype):
                 return egraph.add(Looked(buffer, index, axis, size, dtype), self.term(position))
