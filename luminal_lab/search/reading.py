@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import e, log2
+
 from luminal_lab.core.dims import Dim, Symbol
-from luminal_lab.core.ops import Add, Mul
-from luminal_lab.core.ops.intrinsic import FusedMul
+from luminal_lab.core.ops import Add, Exp2, Mul
+from luminal_lab.core.ops.intrinsic import Exp, FusedMul
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.definition import Definition
@@ -92,6 +94,9 @@ class _Reader:
                 return egraph.sum(0, [(self.term(arg), 1) for arg in args], dtype)
             case Apply(op=Mul() | FusedMul(), args=args, dtype=dtype) if is_real(dtype):
                 return egraph.product(1, map(self.term, args), dtype)
+            case Apply(op=Exp(), args=(arg,), dtype=dtype) if is_real(dtype):
+                exponent = egraph.product(log2(e), [self.term(arg)], dtype)
+                return egraph.add(Applied(Exp2(), dtype), exponent)
             case Apply(op=op, args=args, dtype=dtype):
                 return egraph.add(Applied(op, dtype), *map(self.term, args))
             case GuardedTerm(holds=holds, term=inner):
