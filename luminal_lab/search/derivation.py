@@ -1,4 +1,4 @@
-"""Why a program computes what was written: the firings that lead from one to the other, in order."""
+"""Why a program computes what was written: the firings that lead from one to the other."""
 
 from __future__ import annotations
 

@@ -9,15 +9,16 @@ that leads it now. Why two numbers are equal is kept: a firing of a rule, or equ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from luminal_lab.core.dims import symbols
+from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.terms import Number, free
 from luminal_lab.search.language import (
     Applied,
+    First,
     Folded,
     Guarded,
     Leaf,
@@ -33,6 +34,7 @@ from luminal_lab.search.language import (
     is_real,
 )
 
+K = TypeVar("K", bound=Operator)
 Equal = tuple[int, int]
 """Two numbers of nodes that are in one class."""
 
@@ -123,21 +125,42 @@ class EGraph:
         return self._number[node]
 
     def look(self, number: int, kind: type[Operator]) -> Node | None:
-        """Return the first node of a class with an operator of a kind; what follows relies on it."""
+        """Return the first node of a class with a kind of operator; what follows relies on it."""
         for node in self.classes[self.find(number)].nodes:
             if isinstance(node.operator, kind):
                 self.rely(number, self._number[node])
                 return node
         return None
 
-    def looks(self, number: int, kind: type[Operator]) -> Iterator[Node]:
-        """Yield each node of a class with an operator of a kind; what is built relies on it."""
+    def looks(self, number: int, kind: type[K]) -> Iterator[tuple[K, tuple[int, ...]]]:
+        """Yield each operator of a kind in a class, and its parts; what is built relies on it."""
         for node in self.nodes(number):
             if isinstance(node.operator, kind):
                 before = dict(self.premises)
                 self.rely(number, self._number[node])
-                yield node
+                yield node.operator, node.children
                 self.premises = before
+
+    def argument(self, number: int, function: Operator) -> int | None:
+        """Return what a function is applied to in a class; what is built relies on it."""
+        for node in self.nodes(number):
+            if node.operator == function:
+                self.rely(number, self._number[node])
+                return node.children[0]
+        return None
+
+    def divided(self, numbers: Iterable[int], axis: Symbol) -> tuple[list[int], list[int]]:
+        """Return the classes that depend on an axis, and those that do not."""
+        inside: list[int] = []
+        outside: list[int] = []
+        for number in numbers:
+            (inside if axis.name in self.facts(number).free else outside).append(number)
+        return inside, outside
+
+    def fired(self, fire: Callable[..., Iterator[int]], node: Node) -> Iterator[int]:
+        """Yield what a rule makes of a node; only what the rule looks at is relied on."""
+        self.premises = {}
+        yield from fire(self, node.operator, *node.children)
 
     def rely(self, first: int, second: int) -> None:
         """Note that what is being built relies on two numbers being equal."""
@@ -202,10 +225,10 @@ class EGraph:
     def _weigh(self, terms: dict[int, float], number: int, weight: float) -> None:
         """Add a weighted class to terms; the factor of a product counts as its weight."""
         scaled = self.look(number, Product)
-        if scaled is not None and isinstance(scaled.operator, Product):
-            if scaled.operator.factor != 1:
-                weight *= scaled.operator.factor
-                number = self.product(1, scaled.children, scaled.operator.dtype)
+        operator = None if scaled is None else scaled.operator
+        if scaled is not None and isinstance(operator, Product) and operator.factor != 1:
+            weight *= operator.factor
+            number = self.product(1, scaled.children, operator.dtype)
         child = self._led(number)
         terms[child] = terms.get(child, 0.0) + weight
 
@@ -233,7 +256,7 @@ class EGraph:
         if isinstance(operator, Leaf):
             term = operator.term
             is_constant = isinstance(term, Number) and is_real(term.dtype)
-            value = float(term.value) if is_constant else None
+            value = float(term.value) if is_constant and isinstance(term, Number) else None
             return Facts(term.dtype, frozenset(free(term)), frozenset(), value)
         parts = [self.facts(child) for child in node.children]
         axes = frozenset[str]().union(*(part.free for part in parts))
@@ -242,6 +265,8 @@ class EGraph:
         match operator:
             case Folded(axis=axis) | Online(axis=axis):
                 axes, moving = axes - {axis.name}, moving | {axis.name}
+            case First(axis=axis):
+                axes -= {axis.name}
             case Rise(axis=axis):
                 moving |= {axis.name}
             case Ratio() | Shift():
@@ -260,11 +285,10 @@ class EGraph:
 
     def union(self, first: int, second: int, rule: str = "") -> bool:
         """Say that two numbers are equal, for what was relied on; return whether that is news."""
-        one, other = self.find(first), self.find(second)
-        if one == other:
+        kept, gone = sorted((self.find(first), self.find(second)))
+        if kept == gone:
             return False
         self.reasons.append(Reason(rule, first, second, tuple(self.premises)))
-        kept, gone = min(one, other), max(one, other)
         into, held = self.classes[kept], self.classes.pop(gone)
         self._leader[gone] = kept
         into.nodes |= held.nodes
@@ -328,10 +352,10 @@ class EGraph:
 
     def each(self) -> Iterator[tuple[int, Node]]:
         """Yield the nodes as they are now, with their classes, in the order of their numbers."""
-        found = [
+        nodes = [
             (self._number[node], number, node)
             for number, held in self.classes.items()
             for node in held.nodes
         ]
-        for _, number, node in sorted(found, key=lambda one: one[:2]):
+        for _, number, node in sorted(nodes, key=lambda entry: entry[:2]):
             yield number, node

@@ -6,22 +6,26 @@ over an axis may be over its first positions alone: as they stand in a pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from luminal_lab.core.dims import Dim, Symbol, evaluate, evaluate_array, symbols
-from luminal_lab.kernels.definition.terms import LOWEST, Count, Draw, Number, Read, Term
+from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
+from luminal_lab.core.random import uniform
+from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
 from luminal_lab.search.language import (
     Applied,
+    First,
     Folded,
     Guarded,
     Leaf,
     Looked,
     Node,
     Online,
+    Operator,
     Product,
     Ratio,
     Rise,
@@ -29,7 +33,7 @@ from luminal_lab.search.language import (
     Sum,
 )
 
-Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"
+Array: TypeAlias = npt.NDArray[Any]
 Stand: TypeAlias = tuple[tuple[str, int], ...]
 """How far along which axes folds have come; those of other axes are finished."""
 FINISHED: Stand = ()
@@ -41,135 +45,149 @@ class Evaluation:
 
     node: Callable[[int], Node]
     """What computes a number: as it was written, or as a program picks."""
-    buffers: Mapping[str, Array]
+    buffers: Mapping[str, npt.NDArray[Any]]
     axes: Mapping[str, int]
     """All axes, in order, with their sizes."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     wide: bool = True
     """Whether floats are computed in float64."""
-    _known: dict[tuple[int, Stand], Array] = field(default_factory=dict[tuple[int, Stand], Array])
+    _values: dict[tuple[int, Stand], Array] = field(default_factory=dict[tuple[int, Stand], Array])
 
     def value(self, number: int, stand: Stand = FINISHED) -> Array:
         """Return the values of a number."""
         key = number, stand
-        if key not in self._known:
-            self._known[key] = self._computed(self.node(number), stand)
-        return self._known[key]
+        if key not in self._values:
+            with np.errstate(all="ignore"):
+                self._values[key] = self._computed(self.node(number), stand)
+        return self._values[key]
+
+    def values(self, number: int, stand: Stand = FINISHED) -> list[Array]:
+        """Return the values of a number and of all that it is computed from."""
+        numbers, todo = dict[int, None](), [number]
+        while todo:
+            part = todo.pop()
+            if part not in numbers:
+                numbers[part] = None
+                todo += self.node(part).children
+        return [self.value(part, stand) for part in numbers]
 
     def _computed(self, node: Node, stand: Stand) -> Array:
-        operator, children = node.operator, node.children
-        match operator:
+        match node.operator:
             case Leaf(term=term):
                 return self._leaf(term)
             case Folded(kind=kind, axis=axis):
-                return self._folded(kind, axis, children[0], stand)
+                return self._folded(kind, axis, node.children[0], stand)
             case Online(axis=axis):
-                return self._online(axis, children, stand)
-            case Ratio(axis=axis) | Shift(axis=axis) | Rise(axis=axis):
-                old, new = self._around(axis, children[0], stand)
-                return new / old if isinstance(operator, Ratio) else new - old
-            case _:
-                pass
-        parts = [self.value(child, stand) for child in children]
+                return self._online(axis, node.children, stand)
+            case Ratio(axis=axis):
+                old, new = self._around(axis, node.children[0], stand)
+                return new / old
+            case First(axis=axis):
+                return np.take(self.value(node.children[0], stand), [0], self._along(axis))
+            case Shift(axis=axis) | Rise(axis=axis):
+                old, new = self._around(axis, node.children[0], stand)
+                return new - old
+            case operator:
+                return self._applied(operator, [self.value(part, stand) for part in node.children])
+
+    def _applied(self, operator: Operator, parts: list[Array]) -> Array:
         match operator:
             case Sum(constant=constant, weights=weights):
-                total = self._number(constant, parts[0].dtype)
-                for part, weight in zip(parts, weights, strict=True):
-                    total = total + (part if weight == 1 else part * np.asarray(weight, part.dtype))
-                return total
+                weighted = (
+                    part if weight == 1 else part * part.dtype.type(weight)
+                    for part, weight in zip(parts, weights, strict=True)
+                )
+                return sum(weighted, start=self._number(constant, parts[0].dtype))
             case Product(factor=factor):
-                total = self._number(factor, parts[0].dtype)
-                for part in parts:
-                    total = total * part
-                return total
+                return np.prod(
+                    np.broadcast_arrays(self._number(factor, parts[0].dtype), *parts), axis=0
+                )
             case Applied(op=op):
-                return op.eval(*np.broadcast_arrays(*parts))
+                return np.asarray(op.bind(self.dims).eval(*np.broadcast_arrays(*parts)))
             case Guarded(holds=holds):
                 return np.where(self._index(holds) != 0, parts[0], np.zeros_like(parts[0]))
             case Looked(buffer=buffer, index=index, axis=axis):
-                places = [self._index(place) for place in index]
-                places[axis] = parts[0]
-                return self._wide(self.buffers[buffer][tuple(np.broadcast_arrays(*places))])
+                return self._read(buffer, index, {axis: parts[0]})
             case _:
                 raise AssertionError(operator)
 
-    # -- parts -------------------------------------------------------------------------------------
-
     def _leaf(self, term: Term) -> Array:
-        rank = (1,) * len(self.axes)
         match term:
             case Number(value=value, dtype=dtype):
-                return self._wide(np.full(rank, value, dtype.numpy))
+                return self._wide(np.full((1,) * len(self.axes), value, dtype.numpy))
             case Read(buffer=buffer, index=index):
-                places = np.broadcast_arrays(*map(self._index, index)) if index else ()
-                # Where a condition keeps it from being used, a position may be outside.
-                shape = self.buffers[buffer].shape
-                inside = tuple(
-                    np.clip(place, 0, size - 1) for place, size in zip(places, shape, strict=True)
-                )
-                values = self.buffers[buffer][inside]
-                return self._wide(values if index else values.reshape(rank))
+                return self._read(buffer, index, {})
             case Count(at=at, dtype=dtype):
                 return self._wide(self._index(at).astype(dtype.numpy))
-            case Draw():
-                raise NotImplementedError
+            case Draw(seed=seed, stream=stream, at=at):
+                counters = np.clip(self._index(at), 0, None)
+                return self._wide(uniform(seed, stream, 0, int(counters.max()) + 1)[counters])
             case _:
                 raise AssertionError(term)
 
+    def _read(self, buffer: str, index: Iterable[Dim], positions: Mapping[int, Array]) -> Array:
+        array = self.buffers[buffer]
+        indices = [positions.get(axis, self._index(dim)) for axis, dim in enumerate(index)]
+        if not indices:
+            return self._wide(array.reshape((1,) * len(self.axes)))
+        # Where a condition keeps it from being used, a position may be outside.
+        inside = [
+            np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True)
+        ]
+        return self._wide(array[tuple(np.broadcast_arrays(*inside))])
+
     def _folded(self, kind: str, axis: Symbol, child: int, stand: Stand) -> Array:
-        values = self.value(child, stand)
-        along = [*self.axes].index(axis.name)
-        count = dict(stand).get(axis.name, self.axes[axis.name])
+        values, along = self.value(child, stand), self._along(axis)
         shape = [*values.shape]
         shape[along] = self.axes[axis.name]
-        values = np.take(np.broadcast_to(values, shape), range(count), axis=along)
+        values = np.take(np.broadcast_to(values, shape), range(self._count(axis, stand)), along)
         if kind == "sum":
-            return values.sum(along, keepdims=True, dtype=values.dtype)
-        start = np.finfo(values.dtype).min if values.dtype.kind == "f" else None
-        if start is None:
-            return values.max(along, keepdims=True)
-        return values.max(along, keepdims=True, initial=start)
+            return np.sum(values, along, keepdims=True, dtype=values.dtype)
+        lowest = np.finfo(values.dtype).min if values.dtype.kind == "f" else None
+        if lowest is None:
+            return np.max(values, along, keepdims=True)
+        return np.max(values, along, keepdims=True, initial=lowest)
 
     def _online(self, axis: Symbol, children: tuple[int, ...], stand: Stand) -> Array:
         ratio, body = children
-        along = [*self.axes].index(axis.name)
-        count = dict(stand).get(axis.name, self.axes[axis.name])
+        along = self._along(axis)
         total: Array = np.zeros((1,) * len(self.axes))
-        for position in range(count):
-            before = self.value(ratio, _at(stand, axis.name, position))
-            terms = self.value(body, _at(stand, axis.name, position + 1))
-            last = terms.shape[along] > 1
-            term = np.take(terms, [position if last else 0], axis=along)
-            scaled = np.take(before, [0], axis=along)
-            total = (total * scaled if position else np.zeros_like(term)) + term
+        for position in range(self._count(axis, stand)):
+            factor = self.value(ratio, _stood(stand, axis.name, position))
+            terms = self.value(body, _stood(stand, axis.name, position + 1))
+            term = np.take(terms, [position if terms.shape[along] > 1 else 0], axis=along)
+            total = total * np.take(factor, [0], axis=along) + term if position else term
         return total
 
     def _around(self, axis: Symbol, child: int, stand: Stand) -> tuple[Array, Array]:
         """Return the values of a class before and after the step that comes next."""
         done = dict(stand).get(axis.name, self.axes[axis.name] - 1)
-        first = self.value(child, _at(stand, axis.name, done))
-        return first, self.value(child, _at(stand, axis.name, done + 1))
+        before = self.value(child, _stood(stand, axis.name, done))
+        return before, self.value(child, _stood(stand, axis.name, done + 1))
+
+    def _along(self, axis: Symbol) -> int:
+        return [*self.axes].index(axis.name)
+
+    def _count(self, axis: Symbol, stand: Stand) -> int:
+        return dict(stand).get(axis.name, self.axes[axis.name])
 
     def _index(self, dim: Dim) -> Array:
         """Return an index expression at all positions of the axes in it."""
-        names = [*self.axes]
-        values: dict[str, object] = {}
+        values: dict[str, npt.NDArray[np.int64] | int] = dict(self.dims)
         for symbol in symbols(dim):
             if symbol.name in self.axes:
-                shape = [1] * len(names)
-                shape[names.index(symbol.name)] = self.axes[symbol.name]
-                values[symbol.name] = np.arange(self.axes[symbol.name]).reshape(shape)
-            else:
-                values[symbol.name] = self.dims[symbol.name]
-        result = np.asarray(evaluate_array(dim, values))  # pyright: ignore[reportArgumentType]
-        return result if result.ndim else result.reshape((1,) * len(names))
+                shape = [1] * len(self.axes)
+                shape[self._along(symbol)] = size = self.axes[symbol.name]
+                values[symbol.name] = np.arange(size).reshape(shape)
+        result = np.asarray(evaluate_array(dim, values))
+        return result if result.ndim else result.reshape((1,) * len(self.axes))
 
-    def _number(self, value: float, dtype: np.dtype[np.generic]) -> Array:
+    def _number(self, value: float, dtype: np.dtype[Any]) -> Array:
         return np.full((1,) * len(self.axes), value, dtype)
 
     def _wide(self, values: Array) -> Array:
         return values.astype(np.float64) if self.wide and values.dtype.kind == "f" else values
 
 
-def _at(stand: Stand, axis: str, count: int) -> Stand:
+def _stood(stand: Stand, axis: str, count: int) -> Stand:
     return tuple(sorted({**dict(stand), axis: count}.items()))

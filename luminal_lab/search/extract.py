@@ -9,7 +9,7 @@ from typing import TypeAlias
 from luminal_lab.core.dims import Dim
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import Node, Online, Ratio, Shift
-from luminal_lab.search.pick import Circle, Pick, effort
+from luminal_lab.search.pick import CircleError, Pick, effort
 
 MOST_CASCADES = 4
 """Up to so many choices between one pass and more, all combinations are tried."""
@@ -30,7 +30,7 @@ def programs(
         pick = Pick(egraph, outputs, axes, choice)
         try:
             key = frozenset((number, pick.node(number)) for number in pick.order)
-        except (Circle, KeyError):
+        except (CircleError, KeyError):
             return None
         return found.setdefault(key, pick)
 
@@ -71,7 +71,7 @@ def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
     ]
     combinations = product((False, True), repeat=min(len(cascades), MOST_CASCADES))
     for chosen in combinations:
-        together = {number for number, is_online in zip(cascades, chosen, strict=False) if is_online}
+        together = {number for number, online in zip(cascades, chosen, strict=False) if online}
         allowed = {
             number: [
                 node

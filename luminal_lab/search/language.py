@@ -101,6 +101,14 @@ class Rise:
 
 
 @dataclass(frozen=True, slots=True)
+class First:
+    """A class at the first position along an axis."""
+
+    axis: Symbol
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
 class Online:
     """A sum along an axis in the pass of the folds that its terms use.
 
@@ -124,6 +132,7 @@ Operator: TypeAlias = (
     | Ratio
     | Shift
     | Rise
+    | First
     | Online
 )
 

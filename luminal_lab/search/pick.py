@@ -6,16 +6,17 @@ fold that rescales (Online) uses folds over its axis as they stand, in their own
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
-from luminal_lab.core.dims import Dim, evaluate, symbols
+from luminal_lab.core.dims import Dim, symbols
 from luminal_lab.core.ops import Add
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.terms import Number, free
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import (
     Applied,
+    First,
     Folded,
     Guarded,
     Leaf,
@@ -34,7 +35,7 @@ KEPT = 6.0
 """What it costs to store a number and load it again, in additions."""
 
 
-class Circle(Exception):
+class CircleError(Exception):
     """The nodes of a pick need each other."""
 
 
@@ -70,7 +71,7 @@ class Pick:
         def visit(number: int) -> None:
             if number in found:
                 if not found[number]:
-                    raise Circle
+                    raise CircleError
                 return
             found[number] = False
             for part in self.parts(number):
@@ -90,7 +91,7 @@ class Pick:
             axes = frozenset[str]().union(*(found[part] for part in self.parts(number)))
             axes |= mentioned(self.node(number).operator)
             match self.node(number).operator:
-                case Folded(axis=axis) | Online(axis=axis):
+                case Folded(axis=axis) | Online(axis=axis) | First(axis=axis):
                     axes -= {axis.name}
                 case _:
                     pass
@@ -233,7 +234,7 @@ def effort(operator: Operator) -> float:
             return 1
         case Ratio() | Shift():
             return float("inf")
-        case Rise() | Guarded():
+        case Rise() | Guarded() | First():
             return 1
 
 

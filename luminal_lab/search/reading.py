@@ -1,4 +1,4 @@
-"""Definitions into the e-graph: every line that is stored becomes a class, all else is part of it."""
+"""Definitions into the e-graph: each output becomes a class, and all else is part of it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from luminal_lab.core.ops.intrinsic import Exp, FusedMul
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.inline import element
-from luminal_lab.kernels.definition.substitution import exchanged, replaced
+from luminal_lab.kernels.definition.substitution import element, exchanged, replaced
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
     Guarded as GuardedTerm,
     Lookup,
-    Number,
     Read,
     Term,
     axis_of,
     free,
-    walk,
 )
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import Applied, Folded, Guarded, Leaf, Looked, is_real
@@ -86,10 +83,10 @@ class _Reader:
     def entered(self, term: Term) -> int:
         egraph = self.egraph
         match term:
-            case Fold(kind="sum" | "max", dtype=dtype):
+            case Fold(kind="sum" | "max" as kind, dtype=dtype):
                 axis = self.axis(term)
                 body = replaced(term.body, {term.axis.name: axis})
-                return egraph.add(Folded(term.kind, axis, term.size, dtype), self.term(body))
+                return egraph.add(Folded(kind, axis, term.size, dtype), self.term(body))
             case Apply(op=Add(), args=args, dtype=dtype) if is_real(dtype):
                 return egraph.sum(0, [(self.term(arg), 1) for arg in args], dtype)
             case Apply(op=Mul() | FusedMul(), args=args, dtype=dtype) if is_real(dtype):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from luminal_lab.search.egraph import EGraph
-from luminal_lab.search.rules import STRATA
+from luminal_lab.search.rules import RULES
 from luminal_lab.search.rules.rule import Rule
 
 MOST_NODES = 2_000
@@ -14,39 +14,35 @@ MOST_NODES = 2_000
 
 
 @dataclass
-class Saturated:
-    """What came of it."""
+class Saturation:
+    """Which rules fired how often, and which would have gone on."""
 
     firings: dict[str, int] = field(default_factory=dict[str, int])
     stopped: set[str] = field(default_factory=set[str])
-    """The rules that would have gone on."""
 
 
-def saturate(egraph: EGraph, strata: Sequence[Sequence[Rule]] = STRATA) -> Saturated:
-    """Fire rules, group by group and then all again, until nothing is new."""
-    report = Saturated()
-    rules: list[Rule] = []
-    for stratum in strata:
-        rules += stratum
-        while _round(egraph, rules, report):
+def saturate(egraph: EGraph, rules: Iterable[Rule] = RULES) -> Saturation:
+    """Fire rules until nothing is new: first those that come to an end, then all."""
+    report = Saturation()
+    rules = [*rules]
+    for stratum in ([each for each in rules if not each.grows], rules):
+        while _round(egraph, stratum, report):
             pass
     return report
 
 
-def _round(egraph: EGraph, rules: Sequence[Rule], report: Saturated) -> bool:
+def _round(egraph: EGraph, rules: Sequence[Rule], report: Saturation) -> bool:
     """Fire each rule on each node once; return whether anything is new."""
     before = len(egraph.entered), len(egraph.reasons)
-    by_operator: dict[type, list[Rule]] = {}
-    for each in rules:
-        by_operator.setdefault(each.on, []).append(each)
     for _, node in [*egraph.each()]:
-        for each in by_operator.get(type(node.operator), ()):
-            if each.grows and len(egraph) > MOST_NODES:
-                report.stopped.add(each.name)
+        for rule in rules:
+            if not rule.matches(node):
                 continue
-            egraph.premises = {}
-            for result in each.fire(egraph, node):
-                if egraph.union(egraph.number_of(node), result, each.name):
-                    report.firings[each.name] = report.firings.get(each.name, 0) + 1
+            if rule.grows and len(egraph) > MOST_NODES:
+                report.stopped.add(rule.name)
+                continue
+            for result in egraph.fired(rule.fire, node):
+                if egraph.union(egraph.number_of(node), result, rule.name):
+                    report.firings[rule.name] = report.firings.get(rule.name, 0) + 1
     egraph.rebuild()
     return before != (len(egraph.entered), len(egraph.reasons))

@@ -3,7 +3,8 @@
 from luminal_lab.search.rules.cascade import CASCADE
 from luminal_lab.search.rules.change import CHANGE
 from luminal_lab.search.rules.folds import FOLDS, REGROUPING
+from luminal_lab.search.rules.rule import Rules
 from luminal_lab.search.rules.scalar import SCALAR
 
-STRATA = (SCALAR, FOLDS, (*CHANGE, *CASCADE), REGROUPING)
-"""The rules in the order in which they are tried, each group until nothing is new."""
+RULES = Rules([*SCALAR, *FOLDS, *CHANGE, *CASCADE, *REGROUPING])
+"""All rules; those that may go on for ever are tried once nothing else is new."""

@@ -3,25 +3,21 @@
 from collections.abc import Iterator
 
 from luminal_lab.search.egraph import EGraph
-from luminal_lab.search.language import Folded, Node, Online, Ratio
+from luminal_lab.search.language import Folded, Online, Ratio
 from luminal_lab.search.rules.rule import rule
 
 
 @rule(
-    "sum j: x, x with a fold over j",
-    "online j: what was summed * ratio[j](x) + x, the ratio without j",
-    Folded,
+    "sum j: x",
+    "online j: acc * ratio[j](x) + x",
+    where="x with a fold over j, the ratio without j",
 )
-def cascade(egraph: EGraph, node: Node) -> Iterator[int]:
+def cascade(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Rescale what was summed by how its terms have changed, wherever in the sum they stand."""
-    fold = node.operator
-    assert isinstance(fold, Folded)
-    (body,) = node.children
-    axis = fold.axis.name
-    if fold.kind == "sum" and axis in egraph.facts(body).moving:
+    if fold.axis.name in egraph.facts(body).moving:
         ratio = egraph.add(Ratio(fold.axis, fold.dtype), body)
         facts = egraph.facts(ratio)
-        if facts.is_solved and axis not in facts.free:
+        if facts.is_solved and fold.axis.name not in facts.free:
             yield egraph.add(Online(fold.axis, fold.size, fold.dtype), ratio, body)
 
 

@@ -3,111 +3,70 @@
 from collections.abc import Iterator
 
 from luminal_lab.search.egraph import EGraph
-from luminal_lab.search.language import Folded, Node, Product, Sum
+from luminal_lab.search.language import Folded, Product, Sum
 from luminal_lab.search.rules.rule import rule
+from luminal_lab.search.rules.scalar import each_and_rest
+
+FINITE = {"no_nan", "no_inf"}
 
 
-@rule("sum j: c * x, c without j", "c * (sum j: x)", Folded)
-def sum_factor(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("sum j: c * x", "c * (sum j: x)", where="c without j", assumes=FINITE)
+def sum_factor(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Take out of a sum what each of its terms is multiplied by."""
-    fold = node.operator
-    assert isinstance(fold, Folded)
-    if fold.kind != "sum":
-        return
-    for body in egraph.looks(node.children[0], Product):
-        assert isinstance(body.operator, Product)
-        factor, dtype = body.operator.factor, body.operator.dtype
-        inside = [c for c in body.children if fold.axis.name in egraph.facts(c).free]
-        outside = [c for c in body.children if fold.axis.name not in egraph.facts(c).free]
-        if inside and (outside or factor != 1):
-            total = egraph.add(fold, egraph.product(1, inside, dtype))
-            yield egraph.product(factor, [*outside, total], dtype)
+    for product, parts in egraph.looks(body, Product):
+        inside, outside = egraph.divided(parts, fold.axis)
+        if inside and (outside or product.factor != 1):
+            total = egraph.add(fold, egraph.product(1, inside, fold.dtype))
+            yield egraph.product(product.factor, [*outside, total], fold.dtype)
 
 
-@rule("max j: c * x, 0 < c", "c * (max j: x)", Folded)
-def max_mul(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("max j: c * x", "c * (max j: x)", where="c a number above 0", assumes=FINITE)
+def max_mul(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Take a positive factor out of a maximum."""
-    fold = node.operator
-    assert isinstance(fold, Folded)
-    if fold.kind != "max":
-        return
-    for body in egraph.looks(node.children[0], Product):
-        assert isinstance(body.operator, Product)
-        factor, dtype = body.operator.factor, body.operator.dtype
-        if 0 < factor != 1:
-            top = egraph.add(fold, egraph.product(1, body.children, dtype))
-            yield egraph.product(factor, [top], dtype)
+    for product, parts in egraph.looks(body, Product):
+        if 0 < product.factor != 1:
+            top = egraph.add(fold, egraph.product(1, parts, fold.dtype))
+            yield egraph.product(product.factor, [top], fold.dtype)
 
 
-@rule("max j: x + c, c without j", "(max j: x) + c", Folded)
-def max_add(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("max j: x + c", "(max j: x) + c", where="c without j", assumes=FINITE)
+def max_add(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Take out of a maximum what is added to each of its terms."""
-    fold = node.operator
-    assert isinstance(fold, Folded)
-    if fold.kind != "max":
-        return
-    for body in egraph.looks(node.children[0], Sum):
-        assert isinstance(body.operator, Sum)
-        constant, weights, dtype = (
-            body.operator.constant,
-            body.operator.weights,
-            body.operator.dtype,
-        )
-        terms = [*zip(body.children, weights, strict=True)]
-        inside = [term for term in terms if fold.axis.name in egraph.facts(term[0]).free]
-        outside = [term for term in terms if fold.axis.name not in egraph.facts(term[0]).free]
-        if inside and (outside or constant):
-            top = egraph.add(fold, egraph.sum(0, inside, dtype))
-            yield egraph.sum(constant, [*outside, (top, 1)], dtype)
+    for total, parts in egraph.looks(body, Sum):
+        weights = dict(zip(parts, total.weights, strict=True))
+        inside, outside = egraph.divided(parts, fold.axis)
+        if inside and (outside or total.constant):
+            moving = egraph.sum(0, [(part, weights[part]) for part in inside], fold.dtype)
+            still = [(part, weights[part]) for part in outside]
+            top = egraph.add(fold, moving)
+            yield egraph.sum(total.constant, [*still, (top, 1)], fold.dtype)
 
 
-@rule("(sum j: x) * c, c without j", "sum j: x * c", Product, grows=True)
-def sum_in(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("(sum j: x) * c", "sum j: x * c", where="c without j", assumes=FINITE, grows=True)
+def sum_in(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Multiply each term of a sum instead of the sum."""
-    assert isinstance(node.operator, Product)
-    factor, dtype = node.operator.factor, node.operator.dtype
-    for position, child in enumerate(node.children):
-        rest = [*node.children[:position], *node.children[position + 1 :]]
-        for inner in egraph.looks(child, Folded):
-            fold = inner.operator
-            assert isinstance(fold, Folded)
-            if fold.kind == "sum" and not any(
-                fold.axis.name in egraph.facts(each).free for each in rest
-            ):
-                body = egraph.product(1, [*rest, inner.children[0]], dtype)
-                yield egraph.product(factor, [egraph.add(fold, body)], dtype)
+    for part, rest in each_and_rest(parts):
+        for fold, (body,) in egraph.looks(part, Folded):
+            if fold.kind == "sum" and not egraph.divided(rest, fold.axis)[0]:
+                inner = egraph.product(1, [*rest, body], product.dtype)
+                yield egraph.product(product.factor, [egraph.add(fold, inner)], product.dtype)
 
 
-@rule("sum j: sum k: x", "sum k: sum j: x", Folded, grows=True)
-def sum_swap(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("sum j: sum k: x", "sum k: sum j: x", assumes=FINITE, grows=True)
+def sum_swap(egraph: EGraph, outer: Folded, body: int) -> Iterator[int]:
     """Exchange two sums."""
-    outer = node.operator
-    assert isinstance(outer, Folded)
-    for inner in egraph.looks(node.children[0], Folded):
-        assert isinstance(inner.operator, Folded)
-        if outer.kind == inner.operator.kind and outer.axis != inner.operator.axis:
-            yield egraph.add(inner.operator, egraph.add(outer, inner.children[0]))
+    for inner, (term,) in egraph.looks(body, Folded):
+        if inner.kind == "sum" and outer.axis != inner.axis:
+            yield egraph.add(inner, egraph.add(outer, term))
 
 
-@rule("sum j: x + y", "(sum j: x) + (sum j: y)", Folded, grows=True)
-def sum_push(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("sum j: x + y", "(sum j: x) + (sum j: y)", assumes=FINITE, grows=True)
+def sum_push(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Make sums of the terms of a sum, where each of them has the axis."""
-    fold = node.operator
-    assert isinstance(fold, Folded)
-    if fold.kind != "sum":
-        return
-    for body in egraph.looks(node.children[0], Sum):
-        assert isinstance(body.operator, Sum)
-        constant, weights, dtype = (
-            body.operator.constant,
-            body.operator.weights,
-            body.operator.dtype,
-        )
-        if not constant and all(
-            fold.axis.name in egraph.facts(child).free for child in body.children
-        ):
-            sums = [egraph.add(fold, child) for child in body.children]
-            yield egraph.sum(0, zip(sums, weights, strict=True), dtype)
+    for total, parts in egraph.looks(body, Sum):
+        if not total.constant and not egraph.divided(parts, fold.axis)[1]:
+            sums = [egraph.add(fold, part) for part in parts]
+            yield egraph.sum(0, zip(sums, total.weights, strict=True), fold.dtype)
 
 
 FOLDS = (sum_factor, max_mul, max_add)

@@ -1,54 +1,52 @@
 """Equations between numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from luminal_lab.search.egraph import EGraph
 from luminal_lab.core.ops import Exp2
-from luminal_lab.search.language import Applied, Node, Product, Sum
+from luminal_lab.search.egraph import EGraph
+from luminal_lab.search.language import Applied, Product, Sum
 from luminal_lab.search.rules.rule import rule
 
 MOST_TERMS = 8
 """The longest sum that is multiplied out."""
 
 
-@rule("a * (b + c)", "a * b + a * c", Product)
-def distribute(egraph: EGraph, node: Node) -> Iterator[int]:
+def each_and_rest(parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Yield each of some classes with the others."""
+    for position, part in enumerate(parts):
+        yield part, [*parts[:position], *parts[position + 1 :]]
+
+
+@rule("a * (b + c)", "a * b + a * c", assumes={"no_nan", "no_inf"})
+def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Multiply a sum out."""
-    assert isinstance(node.operator, Product)
-    factor, dtype = node.operator.factor, node.operator.dtype
-    for position, child in enumerate(node.children):
-        rest = [*node.children[:position], *node.children[position + 1 :]]
-        for inner in egraph.looks(child, Sum):
-            if isinstance(inner.operator, Sum) and len(inner.children) <= MOST_TERMS:
-                terms = [(egraph.product(1, [*rest, term], dtype), factor * weight)
-                         for term, weight in zip(inner.children, inner.operator.weights, strict=True)]
-                if rest:
-                    terms.append((egraph.product(1, rest, dtype), factor * inner.operator.constant))
-                    yield egraph.sum(0, terms, dtype)
-                else:
-                    yield egraph.sum(factor * inner.operator.constant, terms, dtype)
+    factor, dtype = product.factor, product.dtype
+    for part, rest in each_and_rest(parts):
+        for total, terms in egraph.looks(part, Sum):
+            if len(terms) <= MOST_TERMS:
+                weighted = [
+                    (egraph.product(1, [*rest, term], dtype), factor * weight)
+                    for term, weight in zip(terms, total.weights, strict=True)
+                ]
+                last = egraph.product(1, rest, dtype), factor * total.constant
+                yield egraph.sum(0, [*weighted, last], dtype)
 
 
-@rule("exp2(a) * exp2(b)", "exp2(a + b)", Product)
-def join_exp2(egraph: EGraph, node: Node) -> Iterator[int]:
+@rule("exp2(a) * exp2(b)", "exp2(a + b)", assumes={"no_nan", "no_inf"})
+def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Make one power of two: what is finite apart is finite together, but not the other way."""
-    assert isinstance(node.operator, Product)
-    dtype = node.operator.dtype
-    powers: list[tuple[int, float]] = []
-    rest: list[int] = []
-    for child in node.children:
-        power = next(
-            (one for one in egraph.looks(child, Applied) if one.operator == Applied(Exp2(), dtype)),
-            None,
-        )
-        if power is None:
-            rest.append(child)
+    exp2 = Applied(Exp2(), product.dtype)
+    exponents: list[tuple[int, float]] = []
+    others: list[int] = []
+    for part in parts:
+        exponent = egraph.argument(part, exp2)
+        if exponent is None:
+            others.append(part)
         else:
-            egraph.rely(child, egraph.number_of(power))
-            powers.append((power.children[0], 1))
-    if len(powers) > 1:
-        joined = egraph.add(Applied(Exp2(), dtype), egraph.sum(0, powers, dtype))
-        yield egraph.product(node.operator.factor, [*rest, joined], dtype)
+            exponents.append((exponent, 1))
+    if len(exponents) > 1:
+        power = egraph.add(exp2, egraph.sum(0, exponents, product.dtype))
+        yield egraph.product(product.factor, [*others, power], product.dtype)
 
 
 SCALAR = (distribute, join_exp2)
