@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.terms import Number, free
@@ -31,7 +33,7 @@ from luminal_lab.search.language import (
     Rise,
     Shift,
     Sum,
-    is_real,
+    is_known,
 )
 
 K = TypeVar("K", bound=Operator)
@@ -149,6 +151,13 @@ class EGraph:
                 return node.children[0]
         return None
 
+    def known(self, number: int) -> float | None:
+        """Return the number that a class is; what is built relies on it."""
+        value = self.facts(number).constant
+        if value is not None:
+            self._led(number)
+        return value
+
     def divided(self, numbers: Iterable[int], axis: Symbol) -> tuple[list[int], list[int]]:
         """Return the classes that depend on an axis, and those that do not."""
         inside: list[int] = []
@@ -171,6 +180,13 @@ class EGraph:
 
     def add(self, operator: Operator, *children: int) -> int:
         """Return the class of an operator over classes, but for sums and products."""
+        numbers = [self.facts(child).constant for child in children]
+        if isinstance(operator, Applied) and children and None not in numbers:
+            dtypes = [self.facts(child).dtype.numpy for child in children]
+            with np.errstate(all="ignore"):
+                values = [np.asarray(n, dtype) for n, dtype in zip(numbers, dtypes, strict=True)]
+                value = operator.op.eval(*values)
+            return self.constant(value.item(), operator.dtype)
         return self._enter(Node(operator, tuple(map(self._led, children))))
 
     def constant(self, value: float, dtype: DType) -> int:
@@ -255,8 +271,7 @@ class EGraph:
         operator = node.operator
         if isinstance(operator, Leaf):
             term = operator.term
-            is_constant = isinstance(term, Number) and is_real(term.dtype)
-            value = float(term.value) if is_constant and isinstance(term, Number) else None
+            value = float(term.value) if isinstance(term, Number) and is_known(term.dtype) else None
             return Facts(term.dtype, frozenset(free(term)), frozenset(), value)
         parts = [self.facts(child) for child in node.children]
         axes = frozenset[str]().union(*(part.free for part in parts))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
 from luminal_lab.core.random import uniform
-from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
+from luminal_lab.kernels.definition.terms import LOWEST, Count, Draw, Number, Read, Term
 from luminal_lab.search.language import (
     Applied,
     First,
@@ -34,6 +34,7 @@ from luminal_lab.search.language import (
 )
 
 Array: TypeAlias = npt.NDArray[Any]
+Positions: TypeAlias = npt.NDArray[np.int64]
 Stand: TypeAlias = tuple[tuple[str, int], ...]
 """How far along which axes folds have come; those of other axes are finished."""
 FINISHED: Stand = ()
@@ -46,15 +47,17 @@ class Evaluation:
     node: Callable[[int], Node]
     """What computes a number: as it was written, or as a program picks."""
     buffers: Mapping[str, npt.NDArray[Any]]
-    axes: Mapping[str, int]
-    """All axes, in order, with their sizes."""
+    axes: Mapping[str, Positions]
+    """All axes, in order, with the positions that are looked at; of folds, all of them."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     wide: bool = True
     """Whether floats are computed in float64."""
+    _moving: dict[int, frozenset[str]] = field(default_factory=dict[int, "frozenset[str]"])
     _values: dict[tuple[int, Stand], Array] = field(default_factory=dict[tuple[int, Stand], Array])
 
     def value(self, number: int, stand: Stand = FINISHED) -> Array:
         """Return the values of a number."""
+        stand = tuple(along for along in stand if along[0] in self.moving(number))
         key = number, stand
         if key not in self._values:
             with np.errstate(all="ignore"):
@@ -71,12 +74,23 @@ class Evaluation:
                 todo += self.node(part).children
         return [self.value(part, stand) for part in numbers]
 
+    def moving(self, number: int) -> frozenset[str]:
+        """Return the axes along which folds are needed for a number."""
+        if number not in self._moving:
+            node = self.node(number)
+            moving = frozenset[str]().union(*map(self.moving, node.children))
+            if isinstance(node.operator, (Folded, Online, Ratio, Shift, Rise)):
+                moving |= {node.operator.axis.name}
+            self._moving[number] = moving
+        return self._moving[number]
+
     def _computed(self, node: Node, stand: Stand) -> Array:
         match node.operator:
             case Leaf(term=term):
                 return self._leaf(term)
             case Folded(kind=kind, axis=axis):
-                return self._folded(kind, axis, node.children[0], stand)
+                lowest = LOWEST.get(node.operator.dtype) if axis.name in dict(stand) else None
+                return self._folded(kind, axis, node.children[0], stand, lowest)
             case Online(axis=axis):
                 return self._online(axis, node.children, stand)
             case Ratio(axis=axis):
@@ -136,14 +150,16 @@ class Evaluation:
         ]
         return self._wide(array[tuple(np.broadcast_arrays(*inside))])
 
-    def _folded(self, kind: str, axis: Symbol, child: int, stand: Stand) -> Array:
+    def _folded(
+        self, kind: str, axis: Symbol, child: int, stand: Stand, lowest: float | None
+    ) -> Array:
+        """Return a fold; `lowest` is what a maximum that stands in a pass begins with."""
         values, along = self.value(child, stand), self._along(axis)
         shape = [*values.shape]
-        shape[along] = self.axes[axis.name]
+        shape[along] = len(self.axes[axis.name])
         values = np.take(np.broadcast_to(values, shape), range(self._count(axis, stand)), along)
         if kind == "sum":
             return np.sum(values, along, keepdims=True, dtype=values.dtype)
-        lowest = np.finfo(values.dtype).min if values.dtype.kind == "f" else None
         if lowest is None:
             return np.max(values, along, keepdims=True)
         return np.max(values, along, keepdims=True, initial=lowest)
@@ -161,7 +177,7 @@ class Evaluation:
 
     def _around(self, axis: Symbol, child: int, stand: Stand) -> tuple[Array, Array]:
         """Return the values of a class before and after the step that comes next."""
-        done = dict(stand).get(axis.name, self.axes[axis.name] - 1)
+        done = dict(stand).get(axis.name, len(self.axes[axis.name]) - 1)
         before = self.value(child, _stood(stand, axis.name, done))
         return before, self.value(child, _stood(stand, axis.name, done + 1))
 
@@ -169,7 +185,7 @@ class Evaluation:
         return [*self.axes].index(axis.name)
 
     def _count(self, axis: Symbol, stand: Stand) -> int:
-        return dict(stand).get(axis.name, self.axes[axis.name])
+        return dict(stand).get(axis.name, len(self.axes[axis.name]))
 
     def _index(self, dim: Dim) -> Array:
         """Return an index expression at all positions of the axes in it."""
@@ -177,8 +193,8 @@ class Evaluation:
         for symbol in symbols(dim):
             if symbol.name in self.axes:
                 shape = [1] * len(self.axes)
-                shape[self._along(symbol)] = size = self.axes[symbol.name]
-                values[symbol.name] = np.arange(size).reshape(shape)
+                shape[self._along(symbol)] = -1
+                values[symbol.name] = self.axes[symbol.name].reshape(shape)
         result = np.asarray(evaluate_array(dim, values))
         return result if result.ndim else result.reshape((1,) * len(self.axes))
 

@@ -30,6 +30,8 @@ def programs(
         pick = Pick(egraph, outputs, axes, choice)
         try:
             key = frozenset((number, pick.node(number)) for number in pick.order)
+            if not pick.is_in_passes:
+                return None
         except (CircleError, KeyError):
             return None
         return found.setdefault(key, pick)
@@ -96,7 +98,7 @@ def _cheapest(egraph: EGraph, ways: Ways) -> dict[int, Node]:
                 parts = [costs.get(egraph.find(child)) for child in node.children]
                 if None in parts:
                     continue
-                cost = effort(node.operator) + sum(part or 0.0 for part in parts) + 1e-3
+                cost = effort(node) + sum(part or 0.0 for part in parts) + 1e-3
                 if cost < costs.get(number, float("inf")):
                     costs[number], choice[number] = cost, node
                     is_new = True

@@ -144,6 +144,11 @@ class Node(NamedTuple):
     children: tuple[int, ...]
 
 
+def is_known(dtype: DType) -> bool:
+    """Return whether it is noted which number a class of a dtype is."""
+    return dtype.kind == "bool" or is_real(dtype)
+
+
 def is_real(dtype: DType) -> bool:
     """Return whether sums and products of a dtype are regrouped: they round, but not much."""
     return dtype.is_float and not dtype.is_half

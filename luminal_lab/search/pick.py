@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from luminal_lab.core.dims import Dim, symbols
+from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.ops import Add
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.terms import Number, free
@@ -82,6 +82,42 @@ class Pick:
         for number in self.outputs.values():
             visit(number)
         return [*found]
+
+    @cached_property
+    def is_in_passes(self) -> bool:
+        """Whether what goes along in a pass needs no fold that takes a pass of its own."""
+        return all(
+            not (isinstance(node.operator, Folded) and node.operator.axis == axis)
+            or axis.name not in self._moving_of[self.parts(number)[0]]
+            for number, axis in self._within
+            for node in [self.node(number)]
+        )
+
+    @cached_property
+    def _within(self) -> set[tuple[int, Symbol]]:
+        """The classes that are needed as they stand in a pass along an axis."""
+        within: set[tuple[int, Symbol]] = set()
+        for number in self.order:
+            operator = self.node(number).operator
+            if isinstance(operator, Online):
+                todo = [*self.parts(number)]
+                while todo:
+                    part = todo.pop()
+                    if (part, operator.axis) not in within:
+                        within.add((part, operator.axis))
+                        todo += self.parts(part)
+        return within
+
+    @cached_property
+    def _moving_of(self) -> dict[int, frozenset[str]]:
+        """For each class the axes along which it needs folds, as it is computed here."""
+        moving: dict[int, frozenset[str]] = {}
+        for number in self.order:
+            moving[number] = frozenset[str]().union(*(moving[part] for part in self.parts(number)))
+            operator = self.node(number).operator
+            if isinstance(operator, (Folded, Online, Rise)):
+                moving[number] |= {operator.axis.name}
+        return moving
 
     @cached_property
     def axes(self) -> dict[int, frozenset[str]]:
@@ -160,7 +196,7 @@ class Pick:
         total = 0.0
         for number in self.order:
             times = self._times(number)
-            each = effort(self.node(number).operator)
+            each = effort(self.node(number))
             match self.node(number).operator:
                 case Folded(axis=axis) | Online(axis=axis):
                     each *= self.extents[axis.name]
@@ -215,13 +251,13 @@ class Pick:
         }
 
 
-def effort(operator: Operator) -> float:
-    """Return what an operator costs for each value, in additions."""
-    match operator:
+def effort(node: Node) -> float:
+    """Return what a node costs for each value, in additions."""
+    match node.operator:
         case Sum(constant=constant, weights=weights):
             return len(weights) - 1 + (constant != 0) + sum(abs(each) != 1 for each in weights)
         case Product(factor=factor):
-            return 1 + (abs(factor) != 1)
+            return len(node.children) - 1 + (factor != 1)
         case Applied(op=op):
             return op.cost
         case Leaf(term=Number()):

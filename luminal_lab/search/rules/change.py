@@ -29,17 +29,17 @@ def ratio_product(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
 @rule("ratio[j](exp2(x))", "exp2(shift[j](x))")
 def ratio_exp2(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A power changes by the power of what its exponent changes by."""
-    for applied, (exponent,) in egraph.looks(value, Applied):
-        if applied.op == Exp2():
-            yield egraph.add(applied, egraph.add(Shift(ratio.axis, ratio.dtype), exponent))
+    exp2 = Applied(Exp2(), ratio.dtype)
+    if (exponent := egraph.argument(value, exp2)) is not None:
+        yield egraph.add(exp2, egraph.add(Shift(ratio.axis, ratio.dtype), exponent))
 
 
 @rule("ratio[j](recip(x))", "recip(ratio[j](x))")
 def ratio_recip(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A reciprocal changes by the reciprocal of the ratio."""
-    for applied, (inner,) in egraph.looks(value, Applied):
-        if applied.op == Recip():
-            yield egraph.add(applied, egraph.add(ratio, inner))
+    recip = Applied(Recip(), ratio.dtype)
+    if (inner := egraph.argument(value, recip)) is not None:
+        yield egraph.add(recip, egraph.add(ratio, inner))
 
 
 @rule("ratio[j](sum k: x)", "ratio[j](x)", where="the ratio without k")

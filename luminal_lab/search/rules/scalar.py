@@ -32,6 +32,16 @@ def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
                 yield egraph.sum(0, [*weighted, last], dtype)
 
 
+@rule("c * a + c * b", "c * (a + b)", where="c a number", assumes={"no_nan", "no_inf"})
+def factor(egraph: EGraph, total: Sum, *terms: int) -> Iterator[int]:
+    """Multiply a sum once instead of each of its terms."""
+    common = abs(total.weights[0])
+    if common != 1 and all(abs(weight) == common for weight in total.weights):
+        signs = [weight / common for weight in total.weights]
+        inner = egraph.sum(total.constant / common, zip(terms, signs, strict=True), total.dtype)
+        yield egraph.product(common, [inner], total.dtype)
+
+
 @rule("exp2(a) * exp2(b)", "exp2(a + b)", assumes={"no_nan", "no_inf"})
 def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Make one power of two: what is finite apart is finite together, but not the other way."""
@@ -49,4 +59,12 @@ def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
         yield egraph.product(product.factor, [*others, power], product.dtype)
 
 
-SCALAR = (distribute, join_exp2)
+@rule("where(true, x, y)", "x")
+def where_true(egraph: EGraph, applied: Applied, holds: int, yes: int, no: int) -> Iterator[int]:
+    """Take what a condition that always holds chooses."""
+    del applied, no
+    if egraph.known(holds) == 1:
+        yield yes
+
+
+SCALAR = (distribute, factor, join_exp2, where_true)

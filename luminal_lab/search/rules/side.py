@@ -5,7 +5,7 @@ side   = ("sum" | "max") axis ":" side                as far as it goes
        | product { ("+" | "-") product }
 product = atom { "*" atom }
 atom   = ("ratio" | "shift" | "rise" | "first") "[" axis "]" "(" side ")"
-       | op "(" side ")" | "(" side ")" | variable | number
+       | op "(" side , … ")" | "(" side ")" | variable | number | "true"
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
-from luminal_lab.core.ops import Exp2, Log2, Recip, Sqrt
+from luminal_lab.core.ops import Exp2, Log2, Recip, Sqrt, Where
 from luminal_lab.kernels.definition.terms import axis_of
 from luminal_lab.scanner import Scanner
 from luminal_lab.search.egraph import EGraph
@@ -33,7 +33,9 @@ from luminal_lab.search.language import (
     Sum,
 )
 
-FUNCTIONS: Mapping[str, Elementwise] = {op.name: op for op in (Exp2(), Log2(), Recip(), Sqrt())}
+FUNCTIONS: Mapping[str, Elementwise] = {
+    op.name: op for op in (Exp2(), Log2(), Recip(), Sqrt(), Where())
+}
 QUESTIONS = {"ratio": Ratio, "shift": Shift, "rise": Rise, "first": First}
 NAME = "[a-z][a-z0-9_]*"
 
@@ -76,8 +78,8 @@ class Side(NamedTuple):
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables of the term, in order."""
-        leaves = (part.head for part in self.walk() if not part.parts)
-        return tuple(dict.fromkeys(head for head in leaves if head[0].isalpha()))
+        names = (part.head for part in self.walk() if not part.parts and part.head != "true")
+        return tuple(dict.fromkeys(name for name in names if name[0].isalpha()))
 
 
 def parse_side(text: str) -> Side:
@@ -121,7 +123,7 @@ def _atom(scanner: Scanner) -> Side:
         return Side(question[1], question[2], (_closed(scanner),))
     name = scanner.take(NAME, "a variable, a number, an op or '('").text
     if scanner.accept("("):
-        return Side(name, "", (_closed(scanner),))
+        return Side(name, "", tuple([_side(scanner) for _ in scanner.until(")")]))
     return Side(name)
 
 
@@ -152,6 +154,8 @@ def enter(
             question = QUESTIONS.get(head)
             function = question(axis, dtype) if question else Applied(FUNCTIONS[head], dtype)
             return egraph.add(function, *parts)
+        case "true":
+            return egraph.constant(True, DType.bool_)
         case head if head[0].isdigit():
             return egraph.constant(float(head), dtype)
         case head:
