@@ -55,7 +55,7 @@ from luminal_lab.tensor.running import Run, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from luminal_lab import devices, nn
+    from luminal_lab import devices, nn, search
     from luminal_lab.core.parse import parse
     from luminal_lab.core.verify import verify
     from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -169,6 +169,7 @@ __all__ = [
     "quantise",
     "rule",
     "run",
+    "search",
     "stack",
     "stop_gradient",
     "trace",
@@ -256,7 +257,7 @@ DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses"
 
 def __getattr__(name: str) -> object:
     """Load names on first use."""
-    if name in ("devices", "nn"):
+    if name in ("devices", "nn", "search"):
         return import_module(f"luminal_lab.{name}")
     if name in LATE:
         late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)

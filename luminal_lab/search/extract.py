@@ -1,0 +1,105 @@
+"""The best programs of an e-graph, by the model of what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
+from typing import TypeAlias
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.search.egraph import EGraph
+from luminal_lab.search.language import Node, Online, Ratio, Shift
+from luminal_lab.search.pick import CircleError, Pick, effort
+
+MOST_CASCADES = 4
+"""Up to so many choices between one pass and more, all combinations are tried."""
+ROUNDS = 3
+Ways: TypeAlias = Mapping[int, list[Node]]
+"""For each class the nodes that a program may have of it."""
+Tried: TypeAlias = Callable[[Mapping[int, Node]], "Pick | None"]
+
+
+def programs(
+    egraph: EGraph, outputs: Mapping[str, int], axes: Mapping[str, Dim], count: int = 8
+) -> list[Pick]:
+    """Return up to so many programs for outputs, the cheapest first."""
+    ways = {number: [*_solved(egraph, number)] for number in egraph.classes}
+    found: dict[frozenset[tuple[int, Node]], Pick] = {}
+
+    def tried(choice: Mapping[int, Node]) -> Pick | None:
+        pick = Pick(egraph, outputs, axes, choice)
+        try:
+            key = frozenset((number, pick.node(number)) for number in pick.order)
+            if not pick.is_in_passes:
+                return None
+        except (CircleError, KeyError):
+            return None
+        return found.setdefault(key, pick)
+
+    for start in _starts(egraph, ways):
+        _improve(start, ways, tried)
+    return sorted(found.values(), key=lambda pick: pick.cost)[:count]
+
+
+def _improve(choice: dict[int, Node], ways: Ways, tried: Tried) -> None:
+    """Exchange one class's node after another for a better one."""
+    best = tried(choice)
+    for _ in range(ROUNDS):
+        before = best
+        for number in before.order if before is not None else ():
+            for node in ways[number] if len(ways[number]) > 1 else ():
+                other = {**choice, number: node}
+                pick = tried(other)
+                if pick is not None and best is not None and pick.cost < best.cost:
+                    best, choice = pick, other
+        if best is before:
+            return
+
+
+def _solved(egraph: EGraph, number: int) -> Iterable[Node]:
+    for node in egraph.nodes(number):
+        if not isinstance(node.operator, (Ratio, Shift)) and all(
+            egraph.facts(child).is_solved for child in node.children
+        ):
+            yield node
+
+
+def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
+    """Yield cheapest trees, with each choice of the sums that go along in another one's pass."""
+    cascades = [
+        number
+        for number, nodes in ways.items()
+        if any(isinstance(node.operator, Online) for node in nodes)
+    ]
+    combinations = product((False, True), repeat=min(len(cascades), MOST_CASCADES))
+    for chosen in combinations:
+        together = {number for number, online in zip(cascades, chosen, strict=False) if online}
+        allowed = {
+            number: [
+                node
+                for node in nodes
+                if number not in cascades
+                or isinstance(node.operator, Online) == (number in together)
+            ]
+            for number, nodes in ways.items()
+        }
+        yield _cheapest(egraph, allowed)
+
+
+def _cheapest(egraph: EGraph, ways: Ways) -> dict[int, Node]:
+    """Return for each class the node whose tree costs least."""
+    costs: dict[int, float] = {}
+    choice: dict[int, Node] = {}
+    is_new = True
+    while is_new:
+        is_new = False
+        for number, nodes in ways.items():
+            for node in nodes:
+                parts = [costs.get(egraph.find(child)) for child in node.children]
+                if None in parts:
+                    continue
+                cost = effort(node) + sum(part or 0.0 for part in parts) + 1e-3
+                if cost < costs.get(number, float("inf")):
+                    costs[number], choice[number] = cost, node
+                    is_new = True
+    return choice

@@ -1,0 +1,24 @@
+"""Folds of which one needs another over the same axis: in one pass instead of two."""
+
+from collections.abc import Iterator
+
+from luminal_lab.search.egraph import EGraph
+from luminal_lab.search.language import Folded, Online, Ratio
+from luminal_lab.search.rules.rule import rule
+
+
+@rule(
+    "sum j: x",
+    "online j: acc * ratio[j](x) + x",
+    where="x with a fold over j, the ratio without j",
+)
+def cascade(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
+    """Rescale what was summed by how its terms have changed, wherever in the sum they stand."""
+    if fold.axis.name in egraph.facts(body).moving:
+        ratio = egraph.add(Ratio(fold.axis, fold.dtype), body)
+        facts = egraph.facts(ratio)
+        if facts.is_solved and fold.axis.name not in facts.free:
+            yield egraph.add(Online(fold.axis, fold.size, fold.dtype), ratio, body)
+
+
+CASCADE = (cascade,)

@@ -1,0 +1,48 @@
+"""Fire rules until nothing is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from luminal_lab.search.egraph import EGraph
+from luminal_lab.search.rules import RULES
+from luminal_lab.search.rules.rule import Rule
+
+MOST_NODES = 2_000
+"""From so many nodes on, rules that may go on for ever are not tried any more."""
+
+
+@dataclass
+class Saturation:
+    """Which rules fired how often, and which would have gone on."""
+
+    firings: dict[str, int] = field(default_factory=dict[str, int])
+    stopped: set[str] = field(default_factory=set[str])
+
+
+def saturate(egraph: EGraph, rules: Iterable[Rule] = RULES) -> Saturation:
+    """Fire rules until nothing is new: first those that come to an end, then all."""
+    report = Saturation()
+    rules = [*rules]
+    for stratum in ([each for each in rules if not each.grows], rules):
+        while _round(egraph, stratum, report):
+            pass
+    return report
+
+
+def _round(egraph: EGraph, rules: Sequence[Rule], report: Saturation) -> bool:
+    """Fire each rule on each node once; return whether anything is new."""
+    before = len(egraph.entered), len(egraph.reasons)
+    for _, node in [*egraph.each()]:
+        for rule in rules:
+            if not rule.matches(node):
+                continue
+            if rule.grows and len(egraph) > MOST_NODES:
+                report.stopped.add(rule.name)
+                continue
+            for result in egraph.fired(rule.fire, node):
+                if egraph.union(egraph.number_of(node), result, rule.name):
+                    report.firings[rule.name] = report.firings.get(rule.name, 0) + 1
+    egraph.rebuild()
+    return before != (len(egraph.entered), len(egraph.reasons))

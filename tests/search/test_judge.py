@@ -1,0 +1,28 @@
+"""Programs are judged in float32 against float64: what no proof over real numbers can see."""
+
+import luminal_lab as ll
+from luminal_lab.search.judge import judged
+from tests.search.written import attention, searched
+
+
+def test_the_cheapest_attention_is_as_exact_as_what_was_written() -> None:
+    for mask in ("", "causal", "window"):
+        space = searched(attention(after=0.125, mask=mask))
+        verdict = judged(space, space.programs()[0])
+        assert not verdict.refusal
+        assert verdict.error < 1e-6
+
+
+def test_a_scale_multiplied_into_a_maximum_that_begins_with_the_lowest_number_is_refused() -> None:
+    space = searched(attention(after=0.125, mask="window"))
+    refusals = {judged(space, pick).refusal for pick in space.programs()}
+    assert any("no number where inputs are ordinary" in refusal for refusal in refusals)
+
+
+def test_a_difference_that_is_multiplied_out_is_refused_where_inputs_are_large() -> None:
+    cx = ll.Graph()
+    cx.tensor((6, 17), name="x").softmax(-1).retrieve()
+    space = searched(cx)
+    verdicts = [judged(space, pick) for pick in space.programs()]
+    assert not verdicts[0].refusal
+    assert any("where inputs are around 1000" in verdict.refusal for verdict in verdicts)

@@ -1,0 +1,85 @@
+"""What searches start from: layers, written in the ops of tensors as users write them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import luminal_lab as ll
+from luminal_lab.core.dims import evaluate
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import IR
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.search.pick import Pick
+from luminal_lab.search.space import Space, space_of
+
+PIPELINE = "dce, views, simplify, fold, cse, intrinsics, dce"
+NO_DIMS: Mapping[str, int] = {}
+
+
+def searched(cx: ll.Graph) -> Space:
+    """Return what the rules make of a session's graph."""
+    return space_of(define(cx.compile(PIPELINE).ir, keep=()))
+
+
+def drawn(ir: IR, dims: Mapping[str, int], seed: int = 0) -> dict[str, Any]:
+    """Return data for the inputs of a graph: integers are 0, 1 or 2."""
+    rng = np.random.default_rng(seed)
+    data: dict[str, Any] = {}
+    for node in ir.inputs:
+        shape = tuple(evaluate(size, dims) for size in node.shape)
+        values = rng.standard_normal(shape) if node.dtype.is_float else rng.integers(0, 3, shape)
+        data[node.name] = values.astype(node.dtype.numpy)
+    return data
+
+
+def right(cx: ll.Graph, dims: Mapping[str, int] = NO_DIMS) -> Space:
+    """Assert that all programs for a session's graph compute what the interpreter does."""
+    space, data = searched(cx), drawn(cx.ir, dims)
+    results = interpret(cx.ir, Environment(lambda node: data[node.name], dims))
+    for pick in space.programs():
+        values = space.values(pick, data, dims)
+        for value, node in zip(values.values(), cx.ir.outputs, strict=True):
+            expected: Any = results[node.id]
+            np.testing.assert_allclose(value, expected, rtol=2e-5, atol=2e-5)
+    return space
+
+
+def passes(space: Space, size: Any) -> list[int]:
+    """Return how often each program goes along axes of a size, the cheapest first."""
+    return [along(pick, space, size) for pick in space.programs()]
+
+
+def along(pick: Pick, space: Space, size: Any) -> int:
+    """Return how often a program goes along the axes of a size."""
+    return sum(pick.passes(axis) for axis, own in space.axes.items() if own == size)
+
+
+def attention(
+    *,
+    before: float = 1.0,
+    after: float = 1.0,
+    inside: float = 1.0,
+    power: str = "exp",
+    mask: str = "",
+    bias: bool = False,
+    n: Any = 13,
+    t: Any = 17,
+) -> ll.Graph:
+    """Return attention with its scale before or after the product, or in the exponent."""
+    cx = ll.Graph()
+    q, k, v = (cx.tensor((size, 4), name=name) for size, name in ((n, "q"), (t, "k"), (t, "v")))
+    scores = (q if before == 1 else q * before) @ k.T
+    scores = scores if after == 1 else scores * after
+    if bias:
+        scores = scores + cx.tensor((n, t), name="b")
+    if mask:
+        i, j = cx.arange(n).reshape(n, 1), cx.arange(t).reshape(1, t)
+        scores = (i < j).where(float("-inf"), scores)
+        if mask == "window":
+            scores = (j + 5 < i).where(float("-inf"), scores)
+    below = scores - scores.max(-1, keepdim=True)
+    below = below if inside == 1 else below * inside
+    weights = below.exp() if power == "exp" else below.exp2()
+    ((weights / weights.sum(-1, keepdim=True)) @ v).retrieve()
+    return cx
