@@ -141,7 +141,8 @@ class _Line:
             case Fold():
                 return self.folded(term, grid)
             case FoldState():
-                return self.states[term]
+                value = self.states[term]  # of a grid with fewer axes, where a fold is inside
+                return value.reshape(value.shape + (1,) * (len(grid.shape) - value.ndim))
             case _:
                 raise AssertionError(term)
 

@@ -454,7 +454,7 @@ class _TermWriter:
             case Lookup(buffer=buffer, index=index, axis=axis, position=position):
                 texts = [*map(str, index)]
                 text, _ = self.write(position)
-                texts[axis] = text if "[" in text else f"at {text}"
+                texts[axis] = text if _is_seen_as_term(text) else f"at {text}"
                 return f"{buffer}[{', '.join(texts)}]", ATOM
             case Number(value=value, dtype=dtype):
                 return number_text(value, dtype), ATOM
@@ -489,6 +489,16 @@ class _TermWriter:
     def operand(self, term: Term, least: int) -> str:
         text, level = self.write(term)
         return text if level >= least else f"({text})"
+
+
+def _is_seen_as_term(text: str) -> bool:
+    """Return whether an index is known to be a term, as it has a bracket in no parentheses."""
+    depth = 0
+    for letter in text:
+        if letter == "[" and not depth:
+            return True
+        depth += (letter in "([") - (letter in ")]")
+    return False
 
 
 def subtracted(term: Term) -> Term | None:
