@@ -120,6 +120,22 @@ class Explained(BaseException):
 class LabError(Explained, Exception):
     """The root of all errors that luminal_lab raises on purpose."""
 
+    @classmethod
+    def unless_known(
+        cls, name: object, known: Iterable[str], message: str, hint: str | None = None
+    ) -> None:
+        """Raise this error unless a name is known; the hint names the nearest one, if one is near.
+
+        >>> UnknownNameError.unless_known("sofmax", ["softmax"], "there is no kernel 'sofmax'")
+        Traceback (most recent call last):
+            ...
+        luminal_lab.errors.UnknownNameError: there is no kernel 'sofmax'
+        hint: did you mean 'softmax'?
+        """
+        names = [*known]
+        if name not in names:
+            raise cls(message, hint=nearest(name, names) or hint)
+
 
 class ShapeError(LabError, ValueError):
     """Shapes that do not fit together."""

@@ -82,8 +82,6 @@ class Graph(CompiledStore):
         except LabError as error:
             error.where = str(here() or "") or None
             raise
-        self.backwards = {}
-        self.derived = []
         # The gradients that `backward` made, by input and loss.
         self._slopes: dict[int, dict[int, int]] = {}
         # Notebook cells: which one runs, and the nodes that each made, now and in its last run.

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import no_addresses  # noqa: F401  # for what it does
+
 # Small and the same on every run; `--hypothesis-profile=long` searches further, and differently.
 settings.register_profile("small", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=5_000, deadline=None, print_blob=True)

@@ -15,7 +15,7 @@ _CONTEXT = (
     if hasattr(os, "fork")
     else multiprocessing.get_context("spawn")
 )
-_CONTEXT.set_forkserver_preload(["pytest", "nbval.plugin"])
+_CONTEXT.set_forkserver_preload(["tests.no_addresses", "pytest", "nbval.plugin"])
 
 
 def nbval(arguments: Sequence[str], folder: Path, said: Path, limit: float) -> int:

@@ -35,7 +35,7 @@ from luminal_lab.emulator.library import (
 from luminal_lab.emulator.memory import ArrayCopy, placed
 from luminal_lab.emulator.reading import DialectName
 from luminal_lab.emulator.trace import Trace, joined, launch_trace, unset
-from luminal_lab.errors import ArgumentError, DeviceError, Interrupted, nearest
+from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.kernel import Phase
 from luminal_lab.kernels.tile_map import BYTES, TileMap
@@ -145,12 +145,9 @@ class _Launch:
         """The copies of its arrays, while it runs."""
         self.trace = library.build == "traced"
         self.subject = f"emulator: kernel {call.function}"
-        if call.function not in library.takes:
-            raise ArgumentError(
-                f"emulator: the source has no kernel {call.function!r}; it has "
-                f"{', '.join(library.takes) or 'none'}",
-                hint=nearest(call.function, library.takes) or "name one of its kernels",
-            )
+        own = ", ".join(library.takes) or "none"
+        fault = f"emulator: the source has no kernel {call.function!r}; it has {own}"
+        ArgumentError.unless_known(call.function, library.takes, fault, "name one of its kernels")
         self.takes = [p for p in library.takes[call.function] if not p.is_shared]
         sizes = self._size("blocks", call.blocks), self._size("threads", call.threads)
         self.facts = LaunchedGrid(library, call.function, *sizes, limit)

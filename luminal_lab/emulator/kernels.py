@@ -26,7 +26,6 @@ from luminal_lab.errors import (
     InputError,
     RangeError,
     expect,
-    nearest,
     whole_number,
 )
 from luminal_lab.kernels.definition.definition import Buffer, Definition
@@ -77,9 +76,8 @@ def _check_arguments(
 ) -> None:
     """Raise if an argument has the wrong type or range."""
     subject = f"kernel {kernel.name}"
-    if not isinstance(inputs, Mapping):
-        fault = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
-        raise ArgumentError(fault, hint='give a dict by their names, as in {"a": array}')
+    said = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
+    expect(inputs, Mapping, said, 'give a dict by their names, as in {"a": array}')
     said = f"{subject}: dims is {{}}, which names none of them"
     expect(dims, Mapping, said, 'give a dict, as in {"n": 8}')
     expect(trace, bool | np.bool_, f"{subject}: trace is {{}}", "give True or False")
@@ -113,11 +111,8 @@ class KernelRun:
     def _check_names(self, inputs: Mapping[str, object]) -> None:
         known = [name for name, _ in self.meaning.inputs]
         for name in inputs:
-            if name not in known:
-                raise InputError(
-                    f"{self.subject}: it has no input {name!r}",
-                    hint=nearest(name, known) or f"its inputs: {', '.join(known) or 'none'}",
-                )
+            hint = f"its inputs: {', '.join(known) or 'none'}"
+            InputError.unless_known(name, known, f"{self.subject}: it has no input {name!r}", hint)
 
     # -- sizes -------------------------------------------------------------------------------------
 
@@ -129,11 +124,8 @@ class KernelRun:
         sizes: dict[str, int] = {}
         for name, size in dims.items():
             number = whole_number(size)
-            if name not in known:
-                raise DimError(
-                    f"{self.subject}: it has no dim {name!r}",
-                    hint=nearest(name, known) or f"its dims: {', '.join(known) or 'none'}",
-                )
+            hint = f"its dims: {', '.join(known) or 'none'}"
+            DimError.unless_known(name, known, f"{self.subject}: it has no dim {name!r}", hint)
             if number is None:
                 raise DimError(f"{self.subject}: {name} is {size!r}", hint="give a whole number")
             check_bounds(known[name], number)

@@ -58,6 +58,22 @@ FINDING: Final = np.dtype(
 """A finding as the runtime notes it."""
 
 
+EVENTS: Final[Mapping[Kind, str]] = {
+    "out of bounds": "{who} {does} {where}, and {0.array} has {held}",
+    "unwritten": "{who} reads {where}, which nobody has written",
+    "race": "{who} {does} {where}, which {racing}",
+    "misaligned": "{who} {does} a vector at {where}, whose address is no multiple of "
+    "{0.alignment} bytes; a GPU stops there",
+    "const": "{who} writes {where}, which the kernel takes as const; a GPU does it, and reads may "
+    "still give the old value",
+    "no lane": "{who} takes a value from the lane of thread {other}, which gives none: the mask "
+    "does not name it, or it has returned; a GPU goes on with any value",
+    "unset": "what it writes to {where} depends on a local that nothing has set; a GPU takes what "
+    "a register holds",
+}
+BESIDE: Final = f"{{who}} {{does}} outside of {OWN}; it was stopped there"
+
+
 @dataclass(frozen=True)
 class Finding:
     """A fault: where it is, its thread, and the other thread of a race; `count` says how often."""
@@ -91,43 +107,19 @@ class Finding:
     @override
     def __str__(self) -> str:
         where = f"{self.array}[{self._index}]" if self.array else "memory"
-        does = "writes" if self.is_write else "reads"
-        who = f"thread {place_text(self.thread)} of block {place_text(self.block)}"
         more = f" ({self.count:,} times)" if self.count > 1 else ""
         at = f"line {self.line}: {self.text}" if self.line else "no line is known"
-        match self.kind:
-            case "out of bounds" if not self.array:
-                event = f"{who} {does} outside of {OWN}; it was stopped there"
-            case "out of bounds":
-                unit = "elements" if self.element > 1 else "bytes"
-                held = f"{self.size // self.element:,} {unit}"
-                event = f"{who} {does} {where}, and {self.array} has {held}"
-            case "unwritten":
-                event = f"{who} reads {where}, which nobody has written"
-            case "race":
-                event = f"{who} {does} {where}, which {self._racing}"
-                at += f"\n  line {self.other_line}: {self.other_text}"
-            case "misaligned":
-                event = (
-                    f"{who} {does} a vector at {where}, whose address is no multiple of "
-                    f"{self.alignment} bytes; a GPU stops there"
-                )
-            case "const":
-                event = (
-                    f"{who} writes {where}, which the kernel takes as const; a GPU does it, and "
-                    "reads may still give the old value"
-                )
-            case "no lane":
-                them = place_text(self.other_thread)
-                event = (
-                    f"{who} takes a value from the lane of thread {them}, which gives none: the "
-                    "mask does not name it, or it has returned; a GPU goes on with any value"
-                )
-            case "unset":
-                event = (
-                    f"what it writes to {where} depends on a local that nothing has set; a GPU "
-                    "takes what a register holds"
-                )
+        at += f"\n  line {self.other_line}: {self.other_text}" if self.kind == "race" else ""
+        is_beside = self.kind == "out of bounds" and not self.array
+        event = (BESIDE if is_beside else EVENTS[self.kind]).format(
+            self,
+            who=f"thread {place_text(self.thread)} of block {place_text(self.block)}",
+            does="writes" if self.is_write else "reads",
+            where=where,
+            racing=self._racing,
+            held=f"{self.size // self.element:,} {'elements' if self.element > 1 else 'bytes'}",
+            other=place_text(self.other_thread),
+        )
         return f"{self.kernel}: {self.kind}: {event}{more}\n  {at}"
 
     @property

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from textwrap import wrap
-from typing import Protocol, SupportsIndex, overload
+from typing import SupportsIndex, overload
 
 from typing_extensions import override
 
@@ -24,9 +24,8 @@ from luminal_lab.errors import (
     DeviceError,
     ScheduleError,
     UnknownNameError,
-    nearest,
+    expect,
     position,
-    whole_number,
 )
 from luminal_lab.kernels.definition.cost import NO_DIMS, bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -74,32 +73,6 @@ class WorkingArray:
     bytes: Dim
 
 
-class Emulator(Protocol):
-    """What runs a kernel on the CPU; devices set it where they make kernels."""
-
-    def __call__(
-        self,
-        kernel: Kernel,
-        /,
-        inputs: Mapping[str, object],
-        dims: Mapping[str, int],
-        *,
-        trace: bool,
-        limit: float,
-        step: int,
-    ) -> Emulated:
-        """Run a kernel on inputs by name; what is not given is drawn."""
-        ...
-
-
-class Remaker(Protocol):
-    """What makes a kernel again."""
-
-    def __call__(self, schedule: Schedule | None, /, *, choices: Mapping[str, int]) -> Kernel:
-        """Make it by a schedule, or by the default one with some choices."""
-        ...
-
-
 @told_object("kernel")
 @dataclass(frozen=True)
 class Kernel(Displayed):
@@ -132,11 +105,11 @@ class Kernel(Displayed):
     """What its source takes of the prelude, by name."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The numbers that its schedule might take others of, and what it took."""
-    make: Remaker | None = field(default=None, compare=False)
+    make: Callable[..., Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule, or by the default one with other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
-    emulator: Emulator | None = field(default=None, compare=False)
+    emulator: Callable[..., Emulated] | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
     """What it takes, gives and computes, where no definition says."""
@@ -193,11 +166,9 @@ class Kernel(Displayed):
                 f"kernel {self.name}: a schedule leaves nothing open, and choices are given, too",
                 hint="give either; choices are of the default schedule",
             )
-        if choices is not None and not isinstance(choices, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
-            raise ArgumentError(
-                f"kernel {self.name}: choices is {choices!r}, which names no number",
-                hint='give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names',
-            )
+        said = f"kernel {self.name}: choices is {{}}, which names no number"
+        hint = 'give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names'
+        expect(choices, Mapping | None, said, hint)
         if choices is None:  # None is no schedule either, and is told so
             kernel = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:
@@ -280,20 +251,13 @@ class Kernels(tuple[Kernel, ...]):
         if isinstance(which, slice):
             return super().__getitem__(which)
         if not isinstance(which, str):
-            place = whole_number(which)
-            if place is None:
-                raise ArgumentError(
-                    f"kernels: {which!r} names no kernel", hint="give its place, or its name"
-                )
             hint = f"they count from 0: {', '.join(one.name for one in self)}" if self else NONE
             missing = "kernels: there is no kernel"
-            return super().__getitem__(position(place, len(self), missing, hint))
+            return super().__getitem__(position(which, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
-        if which not in named:
-            raise UnknownNameError(
-                f"kernels: there is none called {which!r}",
-                hint=nearest(which, named) or (f"there are {', '.join(named)}" if self else NONE),
-            )
+        hint = f"there are {', '.join(named)}" if self else NONE
+        fault = f"kernels: there is none called {which!r}"
+        UnknownNameError.unless_known(which, named, fault, hint)
         return named[which]
 
     def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import index
-from typing import NamedTuple, Protocol, SupportsIndex, overload
+from typing import NamedTuple, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.dims import evaluate
+from luminal_lab.core.ir import Node
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
@@ -19,22 +20,13 @@ from luminal_lab.errors import GraphError, nearest, position
 from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor import Tensor
 
 LAUNCHES = ("launch", "kernel", "node", "scope", "reads", "makes", "from", "flops", "bytes")
 
 
-class LaunchResult(Protocol):
-    """A tensor, or a node: what a launch may make."""
-
-    @property
-    def id(self) -> int:
-        """Its number in its graph."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Its name in its graph's text."""
-        ...
+LaunchResult: TypeAlias = Tensor | Node
+"""What a launch may make."""
 
 
 class Argument(NamedTuple):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Set as AbstractSet
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from typing_extensions import override
 
@@ -69,8 +69,13 @@ class Program(Protocol):
 class Store(Sources):
     """A graph with the data of its inputs and the results of its runs."""
 
+    underived: ClassVar[str] = "this graph keeps no gradients; ll.grad(loss, wrt) returns them"
+    """Why `backward` and `grad` are refused, unless a session derives."""
+
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(name, seed)
+        self.backwards = {}
+        self.derived = []
         self.step = 0
         """The count of runs; random numbers depend on it."""
         self._data: dict[int, Array] = {}
@@ -104,6 +109,14 @@ class Store(Sources):
     def program(self) -> Program | None:
         """Return the compiled graph to run instead of the graph as written, if any."""
         return None
+
+    @override
+    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> None:
+        raise GraphError(f"backward: {self.underived}")
+
+    @override
+    def slope(self, tensor: Lazy) -> Lazy:
+        raise GraphError(f"grad: {self.underived}")
 
     # -- data --------------------------------------------------------------------------------------
 

@@ -130,8 +130,7 @@ def selected(
     is_single = isinstance(dtypes, (str, type, np.dtype))
     kinds = {as_dtype(dtype) for dtype in ([dtypes] if is_single else dtypes)}
     for name in names:
-        if name not in OPS:
-            raise ArgumentError(f"conformance: there is no op {name!r}", hint=nearest(name, OPS))
+        ArgumentError.unless_known(name, OPS, f"conformance: there is no op {name!r}")
     chosen = [
         case
         for case in (*cases(), *chain.from_iterable(map(_own, listed)))
@@ -158,11 +157,8 @@ def _own(op: AnOp) -> Iterator[Case]:
 def _check_words(declared: Mapping[str, str]) -> None:
     known = {trait for case in cases() for trait in case.traits} | set(OPS)
     for word in declared:
-        if word not in known:
-            raise ArgumentError(
-                f"conformance: {word!r} is declared as unsupported, and is no op, dtype or family",
-                hint=nearest(word, known),
-            )
+        fault = f"conformance: {word!r} is declared as unsupported, and is no op, dtype or family"
+        ArgumentError.unless_known(word, known, fault)
 
 
 def _batches(todo: Iterable[Case]) -> Iterator[list[Case]]:

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Mapping
 
 import numpy as np
-from typing_extensions import override
 
 from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import GraphError
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
 from luminal_lab.testing.cases import Case, CaseRun, tame
 
 
 class Sheet(Store):
     """A graph that is written and never run."""
-
-    def __init__(self) -> None:
-        super().__init__("case", 0)
-        self.backwards = {}
-        self.derived = []
-
-    @override
-    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> None:
-        self._refuse()
-
-    @override
-    def slope(self, tensor: Lazy) -> Tensor:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise GraphError("backward: this graph keeps no gradients", hint="use ll.grad(loss, wrt)")
 
     def of(self, name: str, *shape: DimLike, dtype: str = "float32") -> Tensor:
         """Return a new input."""
@@ -109,7 +89,7 @@ MODELS = (perceptron, attention, language, picture, halves, decoding)
 def models() -> Iterator[Case]:
     """Yield the models."""
     for write in MODELS:
-        cx = Sheet()
+        cx = Sheet("case", 0)
         cx.retrieve(write(cx))
         ir = cx.ir
         sizes: tuple[dict[str, int], ...] = ({"n": 5}, {"n": 2}) if ir.symbols else ({},)

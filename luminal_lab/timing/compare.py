@@ -16,7 +16,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from typing_extensions import override
 
 from luminal_lab.display import DISPLAYS, Charted, Theme
-from luminal_lab.errors import ArgumentError, GraphError, nearest, position, whole_number
+from luminal_lab.errors import ArgumentError, GraphError, position, whole_number
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
@@ -62,9 +62,8 @@ class SideBySide(Charted):
             keys = [segment.name, *(name for p in parts for name in (p.node, p.kernel))]
             names.update({key.removeprefix("%"): segment for key in reversed(keys)})
         bare = which.removeprefix("%")
-        if bare not in names:
-            fault = f"compare: there is no segment {which!r}"
-            raise GraphError(fault, hint=nearest(bare, names) or "print(…) shows them all")
+        fault = f"compare: there is no segment {which!r}"
+        GraphError.unless_known(bare, names, fault, "print(…) shows them all")
         return names[bare]
 
     def slowest(self, device: int | str = 0) -> Self:
@@ -80,13 +79,10 @@ class SideBySide(Charted):
         labels = {c.label: k for k, c in enumerate(self.columns)} | {
             LETTERS[k]: k for k in range(len(self.columns))
         }
-        if isinstance(device, str) and device in labels:
-            return labels[device]
-        known = [column.label for column in self.columns]
-        raise ArgumentError(
-            f"compare: {device!r} is none of the devices",
-            hint=nearest(str(device), known) or f"they are {', '.join(known)}",
-        )
+        hint = f"they are {', '.join(column.label for column in self.columns)}"
+        fault = f"compare: {device!r} is none of the devices"
+        ArgumentError.unless_known(device, labels, fault, hint)
+        return labels[str(device)]
 
     # -- shown -------------------------------------------------------------------------------------
 

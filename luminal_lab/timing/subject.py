@@ -20,7 +20,6 @@ from luminal_lab.errors import (
     GraphError,
     InputError,
     NotComputedError,
-    nearest,
 )
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -138,9 +137,6 @@ def subject_of(
 def _sizes(ir: IR, dims: Mapping[str, int] | None) -> dict[str, int]:
     sizes = named_sizes("compare", dims)
     for name in sizes:
-        if name not in ir.symbols:
-            raise DimError(
-                f"compare: dims names {name!r}, and this graph has no such dim",
-                hint=nearest(name, ir.symbols) or "dims come with tensors, or dim(...)",
-            )
+        fault = f"compare: dims names {name!r}, and this graph has no such dim"
+        DimError.unless_known(name, ir.symbols, fault, "dims come with tensors, or dim(...)")
     return sizes

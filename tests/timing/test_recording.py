@@ -7,7 +7,7 @@ import pytest
 
 from luminal_lab.errors import RecordingError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.machines.machine import Machine
 from luminal_lab.timing.recording import (
     MOST_SAMPLES,

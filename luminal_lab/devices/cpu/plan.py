@@ -10,7 +10,7 @@ import numpy as np
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest, spans_of
+from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
@@ -44,7 +44,7 @@ class CPUBound(Bound):
         tasks: list[int] = []
         stride = worklist.most_phases
         scratch = 0
-        self.spans = spans_of(plan.number_of(work) is not None for work in plan.works)
+        self.spans = plan.spans()
         for work in plan.works:
             launches.append(plan.number_of(work) or 0)
             kernel = plan.kernel_of(work)

@@ -98,8 +98,9 @@ class CPURun(DeviceRun[CPUBound]):
         values, program, bound = self.bound.values, self.program, self.bound
         arena, scratch = program.memory(bound)
         bound.locate(arena, scratch)
+        read = {id(array.base) for array in self.arrays.values()}
         for slots, size in bound.outputs:
-            block = program.output(slots, size, self.arrays.values())
+            block = program.output(slots, size, read)
             for slot in slots:
                 values[slot] = block.address
                 self.blocks[slot] = block

@@ -45,7 +45,7 @@ from luminal_lab.devices.cpu.trial import (
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
 from luminal_lab.emulator.kernels import emulate_kernel
-from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted
+from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted, expect
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.user.call import Draft, KernelCall
 from luminal_lab.kernels.user.gpu import gpu_user_kernel, outputs_of
@@ -128,13 +128,25 @@ def check_kernel(
     luminal_lab.errors.DefinitionError: kernel half: y[2] is not written
     hint: each call of the function writes its part of all outputs
     """
-    if not isinstance(call, KernelCall):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
-        raise ArgumentError(
-            f"check_kernel: {call!r} is no kernel",
-            hint="give what ll.kernel(...) returns, and then the arrays",
-        )
+    hint = "give what ll.kernel(...) returns, and then the arrays"
+    expect(call, KernelCall, "check_kernel: {} is no kernel", hint)
     try:
-        return _checked(call, arrays, compiler, seconds, dims)
+        op, given = _use(call, arrays, dims)
+        if call.dialect != "c":
+            return _emulated(call, op, given)
+        chosen = find_compiler(compiler)
+        check_source(op, chosen)
+        run = _CheckedRun(op, given)
+        build = builds(chosen)
+        ways = [run.here(chosen)] if build is None else run.apart(build, chosen, seconds)
+        first: tuple[Array, ...] = ()
+        for first, second in ways:
+            for name, earlier, other in zip(run.names, first, second, strict=True):
+                _check_written(call.name, name, earlier, other)
+        # Of the two at most one says what it means.
+        meant = outputs_of(op.body, given, {}) if call.meaning else _by_numpy(call, op, given)
+        for name, mine, expected in zip(run.names, first, meant, strict=False):
+            _check_meant(call.name, name, mine, expected)
     except Interrupted:
         raise
     except KeyboardInterrupt:
@@ -142,31 +154,6 @@ def check_kernel(
             f"check_kernel: stopped by Ctrl-C; nothing of kernel {call.name} goes on",
             where=str(here() or "") or None,
         ) from None
-
-
-def _checked(
-    call: KernelCall,
-    arrays: Sequence[object],
-    compiler: str | None,
-    seconds: float,
-    dims: Mapping[str, int],
-) -> tuple[Array, ...]:
-    op, given = _use(call, arrays, dims)
-    if call.dialect != "c":
-        return _emulated(call, op, given)
-    chosen = find_compiler(compiler)
-    check_source(op, chosen)
-    run = _CheckedRun(op, given)
-    build = builds(chosen)
-    ways = [run.here(chosen)] if build is None else run.apart(build, chosen, seconds)
-    first: tuple[Array, ...] = ()
-    for first, second in ways:
-        for name, earlier, other in zip(run.names, first, second, strict=True):
-            _check_written(call.name, name, earlier, other)
-    if call.meaning is None and call.numpy is None:
-        return first
-    for name, mine, meant in zip(run.names, first, run.meant(call), strict=True):
-        _check_meant(call.name, name, mine, meant)
     return first
 
 
@@ -231,7 +218,7 @@ def _use(
         TensorType(type.dtype, array.shape) for (_, type), array in zip(inputs, read, strict=True)
     ]
     labels = [f"array {k} {tuple_text(array.shape)}" for k, array in enumerate(read)]
-    return call.use(Draft(call.name), types, labels, dims), read
+    return call.use(Draft(call.name, 0), types, labels, dims), read
 
 
 class _CheckedRun:
@@ -334,14 +321,6 @@ class _CheckedRun:
             if bytes_.tobytes() != array.tobytes():
                 raise self._error(f"it changes its input {name}", ALONE)
         return self._outputs(inner[len(self.given) :])
-
-    # -- what it means -----------------------------------------------------------------------------
-
-    def meant(self, call: KernelCall) -> list[Array]:
-        """Return what the meaning makes of the same data."""
-        if call.numpy is not None:
-            return _by_numpy(call, self.op, self.given)
-        return outputs_of(self.op.body, self.given, {})
 
 
 def _check_written(

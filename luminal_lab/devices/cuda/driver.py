@@ -114,7 +114,6 @@ class ManagedBlock(MemoryBlock):
 @functools.lru_cache(maxsize=64)
 def load_module(device: int, capability: str, arch: str, source: str) -> Any:  # noqa: ANN401  # CuPy's
     """Return a source compiled and loaded; equal ones are one."""
-    del device
     compiled = compile_cuda(source, arch)
     cupy = import_cupy()
     module = cupy.cuda.Module()

@@ -67,7 +67,6 @@ class CuPyEngine(Engine):
         admit(source)
         if not driver.gpu_count():
             raise device_error("cuda: there is no NVIDIA GPU on this machine", hint=driver.STILL)
-        del kernels
         self.cupy = driver.import_cupy()
         cuda = self.cupy.cuda
         self.runtime = cuda.runtime

@@ -22,7 +22,7 @@ from luminal_lab.kernels.dialect import Dialect
 from luminal_lab.kernels.emulated import Meaning
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.kernel import Kernel, Kernels
-from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.user.gpu import gpu_user_kernel
@@ -88,5 +88,4 @@ class GPUCompiler(DeviceCompiler):
 
 
 def _emulated(dialect: Dialect, source: str, kernels: Kernels) -> EmulatorEngine:
-    del kernels
     return EmulatorEngine(source, dialect)

@@ -125,7 +125,6 @@ class Engine(ABC):
 
     def chosen(self, kernel: str) -> str:
         """Return what computes a kernel in place of its own code, and why; mostly nothing."""
-        del kernel
         return ""
 
 
@@ -149,7 +148,6 @@ class EmulatorEngine(Engine):
 
     @override
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        del key, careful
         calls = [
             Call.of(launch.phase, launch.blocks, [*map(_given, launch.arguments)])
             for launch in launches

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from luminal_lab.devices.gpu.engine import Argument, Location, Mapped, PlacedLaunch
-from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, spans_of
+from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.launch import numbers_of
 
@@ -47,7 +47,7 @@ class GPUBound(Bound):
             self.steps.append(ready)
         self.faults = self._faults(0, len(self.steps))
         # Apart where inputs are written over from there on.
-        spans = spans_of((step is not None for step in self.steps), plan.no_return)
+        spans = plan.spans(plan.no_return)
         self.spans = [span._replace(checks=self._faults(*span[:2])) for span in spans]
         self.is_tried = False
         """Whether a run has come to its end."""

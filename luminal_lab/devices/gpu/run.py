@@ -84,9 +84,10 @@ class GPURun(DeviceRun[GPUBound]):
         arena = program.kept("arena", sized.memory.arena_bytes)
         for slot, offset in sized.memory.offsets.items():
             self.locations[slot] = Location(arena, offset, self._bytes(slot))
+        read = {id(array.base) for array in self.held}
         for slots, size in sized.outputs:
             if program.lies_open(slots):
-                block = program.output(slots, size, self.held)
+                block = program.output(slots, size, read)
                 self.held.append(block.array((0,), NO_BYTES))
                 for slot in slots:
                     self._lies(slot, block)

@@ -106,7 +106,6 @@ class MetalEngine(Engine):
 
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
         """Put launches into a command buffer, or each into one of its own."""
-        del key
         groups = [[launch] for launch in launches] if careful else [launches]
         for group in groups:
             if group:

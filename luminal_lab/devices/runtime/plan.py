@@ -6,7 +6,7 @@ For each sizes of dims that it meets there is a `Bound`, to which a device adds 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -53,7 +53,7 @@ class Remembered(dict[K, V]):
 
 
 class LaunchSpan(NamedTuple):
-    """Works that are done at one go: launched, or by NumPy, one at a time."""
+    """Works that are done at one go: launched up to a probed value, or by NumPy, one at a time."""
 
     first: int
     last: int
@@ -114,17 +114,6 @@ class Bound:
         return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
 
 
-def spans_of(launched: Iterable[bool], apart: int = -1) -> list[LaunchSpan]:
-    """Return what is done at one go, by which works are launched; `apart` begins a span anew."""
-    spans: list[LaunchSpan] = []
-    for at, is_launched in enumerate(launched):
-        if is_launched and spans and spans[-1].is_launched and at != apart:
-            spans[-1] = spans[-1]._replace(last=at + 1)
-        else:
-            spans.append(LaunchSpan(at, at + 1, is_launched))
-    return spans
-
-
 class RunPlan(Generic[BoundT]):
     """The steps of a kind of run, and where their values live."""
 
@@ -173,6 +162,26 @@ class RunPlan(Generic[BoundT]):
     def number_of(self, work: NodeWork) -> int | None:
         """Return the number of the launch that does some work in this kind of run."""
         return work.exact if self._exact(work) else work.use
+
+    @cached_property
+    def probed(self) -> frozenset[int]:
+        """The works that make a value which a probe is shown."""
+        slots = {value.slot for value in self.results if value.id in self.asked.probed}
+        return frozenset(
+            at for at, work in enumerate(self.works) if not slots.isdisjoint(work.makes)
+        )
+
+    def spans(self, *apart: int) -> list[LaunchSpan]:
+        """Return what is done at one go; works of these numbers begin a span anew."""
+        begins = {at + 1 for at in self.probed}.union(apart)
+        spans: list[LaunchSpan] = []
+        for at, work in enumerate(self.works):
+            is_launched = self.number_of(work) is not None
+            if is_launched and spans and spans[-1].is_launched and at not in begins:
+                spans[-1] = spans[-1]._replace(last=at + 1)
+            else:
+                spans.append(LaunchSpan(at, at + 1, is_launched))
+        return spans
 
     def _plan(self, ir: IR, written: set[int], given: set[int]) -> MemoryPlan:
         slots, slot_of = self.list.slots, self.list.slot_of

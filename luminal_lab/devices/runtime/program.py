@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
 from functools import cached_property
 from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
@@ -58,7 +58,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """Whether the last run took the kernels for the sizes that compile was given."""
         self._launches: dict[bool, tuple[Launch, ...]] = {}
         self._plans = Remembered[RunRequest, PlanT](MOST_PLANS)
-        self._outputs: dict[tuple[int, ...], MemoryBlock] = {}
+        self._outputs: dict[tuple[int, ...], list[MemoryBlock]] = {}
         self._lock, self._process = threading.Lock(), os.getpid()
 
     @abstractmethod
@@ -165,13 +165,17 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """The memory that the host sees."""
         return BlockPool()
 
-    def output(self, slots: tuple[int, ...], size: int, held: Iterable[Array]) -> MemoryBlock:
-        """Return the memory of an output that the host sees; what is held does not lie in it."""
+    def output(self, slots: tuple[int, ...], size: int, read: AbstractSet[int]) -> MemoryBlock:
+        """Return the memory of an output that the host sees; `read` are the ids of what is read.
+
+        What is written over has two blocks if it is carried, which take turns.
+        """
         if not self.reuse_outputs:
             return self.blocks.take(size)
-        block = self._outputs.get(slots)
-        if block is None or block.bytes != size or any(array.base is block.raw for array in held):
-            block = self._outputs[slots] = self.blocks.make(size)
+        blocks = [block for block in self._outputs.get(slots, ()) if block.bytes == size]
+        free = next((block for block in blocks if id(block.raw) not in read), None)
+        block = free or self.blocks.make(size)
+        self._outputs[slots] = blocks if free else [*blocks, block]
         return block
 
     def kernels_of(self, dims: Mapping[str, int]) -> Mapping[int, Kernel]:

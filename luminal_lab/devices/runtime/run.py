@@ -75,18 +75,15 @@ class DeviceRun(ABC, Generic[BoundT]):
     def work(self) -> None:
         """Do all work in order."""
         for span in self.bound.spans:
-            if not span.is_launched:
+            if span.is_launched:
+                self.launch(span)
+            else:
                 start = perf_counter()
                 self.by_hand(span.first)
                 if self.times is not None:
                     self.times[span.first] = perf_counter() - start
-                self.probe_work(span.first)
-            elif self.environment.probes:
-                for at in range(span.first, span.last):
-                    self.launch(span._replace(first=at, last=at + 1))
-                    self.probe_work(at)
-            else:
-                self.launch(span)
+            if span.last - 1 in self.plan.probed:
+                self.probe_work(span.last - 1)
 
     @abstractmethod
     def find_inputs(self, *, may_overwrite: bool) -> None:
@@ -146,11 +143,10 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     def probe_work(self, at: int) -> None:
         """Show what some work has made to those who asked."""
-        if self.environment.probes:
-            makes = self.plan.works[at].makes
-            for id, slot, shape, dtype in self.bound.results:
-                if slot in makes:
-                    self.probe(id, self.array(slot, shape, dtype))
+        makes, probes = self.plan.works[at].makes, self.environment.probes
+        for id, slot, shape, dtype in self.bound.results:
+            if id in probes and slot in makes:
+                self.probe(id, self.array(slot, shape, dtype))
 
     def probe(self, id: int, value: Array) -> None:
         """Show a value to those who asked for it."""

@@ -17,12 +17,12 @@ from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import TensorType, size_of
-from luminal_lab.errors import DefinitionError, ScheduleError, nearest
+from luminal_lab.errors import DefinitionError, ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
-from luminal_lab.kernels.make_cpu import make_kernel, with_compared
+from luminal_lab.kernels.make import make_kernel, with_compared
 from luminal_lab.kernels.memory.aliasing import overwritable, same_bytes
 from luminal_lab.kernels.moving import moving_kernel
 from luminal_lab.kernels.render.c.program import Use, most_phases
@@ -140,11 +140,9 @@ class Worklist:
                 self._add(node, exact)
                 bar.step()
         for name, schedule in self.schedules.items():
-            if name not in self.kernels:
-                raise ScheduleError(
-                    f"{self.maker.name}: there is a schedule for {name!r}, and no such kernel",
-                    hint=nearest(name, self.kernels) or f"there are {', '.join(self.kernels)}",
-                )
+            fault = f"{self.maker.name}: there is a schedule for {name!r}, and no such kernel"
+            hint = f"there are {', '.join(self.kernels)}"
+            ScheduleError.unless_known(name, self.kernels, fault, hint)
             if self.kernels[name].make is None:
                 self.kernels[name].rescheduled(schedule)  # which says why it has none
         self._round_what_is_compared(exact)

@@ -8,14 +8,18 @@ are left out.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count, repeat
 
 from luminal_lab.core.dims import Dim, Symbol, substitute
+from luminal_lab.core.ops.intrinsic import Maximum
+from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
-from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced
-from luminal_lab.kernels.definition.terms import STATES, Fold, Term, axis_of, walk
+from luminal_lab.kernels.definition.substitution import exchanged, rebuilt, replaced, restated
+from luminal_lab.kernels.definition.terms import Apply, Fold, FoldState, States, Term, axis_of, walk
 
 AXES = "ijklmnopqrstuvwxyzabcdefgh"
+LARGEST, SUMS = "m", ("l", "acc")
+"""The values of a pass: maxima, and all others."""
 INPUTS, OUTPUTS, LOCALS = "ABCDEFGHIJKLMN", "OPQRSTUVWXYZ", "stuvwxyz"
 
 
@@ -32,12 +36,12 @@ def canonical(definition: Definition, *, buffers: bool = False) -> Definition:
         definition = renamed(definition, _plain_names(definition))
     names = [line.name for line in definition.lines]
     taken = {*definition.dims, *definition.types}
-    folds = [part for line in definition.lines for part in walk(line.term)]
-    if any(isinstance(part, Fold) and part.kind == "softmax" for part in folds):
-        taken |= {*STATES}
+    arrays = frozenset(taken)
+    if any(isinstance(part, FoldState) for line in definition.lines for part in walk(line.term)):
+        taken |= {LARGEST, *SUMS}
     sizes: dict[str, Dim] = {}
     lines_by_name = dict(
-        zip(names, [_line(line, taken, sizes) for line in definition.lines], strict=True)
+        zip(names, [_line(line, taken, sizes, arrays) for line in definition.lines], strict=True)
     )
     return replace(
         definition,
@@ -87,12 +91,12 @@ class _Letters:
         return axis_of(name, size)
 
 
-def _line(line: Output, taken: set[str], sizes: dict[str, Dim]) -> Output:
+def _line(line: Output, taken: set[str], sizes: dict[str, Dim], arrays: frozenset[str]) -> Output:
     letters = _Letters(taken, sizes)
     axes = tuple([letters.axis(size) for size in line.type.shape])
     values: dict[str, Dim] = dict(zip([axis.name for axis in line.axes], axes, strict=True))
     known: dict[Term, Symbol] = {}
-    return replace(line, axes=axes, term=_named(_by_height(line), values, letters, known))
+    return replace(line, axes=axes, term=_named(_by_height(line), values, letters, known, arrays))
 
 
 def _by_height(line: Output) -> Term:
@@ -115,9 +119,11 @@ def _by_height(line: Output) -> Term:
                 height += 1
                 axis = axis_of(f"{mark}{height}", term.size)
                 values: dict[str, Dim] = {term.axis.name: axis}
-                rebuilt_term: Term = term.over(
-                    axis, term.size, lambda body: replaced(part(body), values)
-                )
+                fold = term.over(axis, term.size, lambda body: replaced(part(body), values))
+                if fold.states is not None:
+                    count = len(fold.states.names)
+                    fold = restated(fold, [f"{mark}{height}{n}" for n in range(count)])
+                rebuilt_term: Term = fold
             else:
                 rebuilt_term = rebuilt(term, lambda dim: dim, part)
             done[id(term)] = rebuilt_term, height
@@ -127,9 +133,13 @@ def _by_height(line: Output) -> Term:
 
 
 def _named(
-    term: Term, values: Mapping[str, Dim], letters: _Letters, known: dict[Term, Symbol]
+    term: Term,
+    values: Mapping[str, Dim],
+    letters: _Letters,
+    known: dict[Term, Symbol],
+    around: frozenset[str],
 ) -> Term:
-    """Return a term with the final names of the axes around it, and such names for its folds."""
+    """Return a term with the final names of the axes and values around it, and of its own folds."""
 
     def fold(term: Term) -> Term | None:
         if not isinstance(term, Fold):
@@ -139,6 +149,20 @@ def _named(
             known[same] = letters.axis(term.size)
         axis = known[same]
         inner = {**values, term.axis.name: axis}
-        return term.over(axis, term.size, lambda body: _named(body, inner, letters, known))
+        bound = around
+        if term.states is not None:
+            names = _names(term.states, around)
+            term, bound = restated(term, names), around.union(names)
+        return term.over(axis, term.size, lambda part: _named(part, inner, letters, known, bound))
 
     return exchanged(term, fold, lambda dim: substitute(dim, values))
+
+
+def _names(states: States, around: frozenset[str]) -> list[str]:
+    """Return the names of the values of a pass, none of which is a name around it."""
+    names: list[str] = []
+    sums = chain(SUMS, repeat(SUMS[-1]))
+    for term in states.next:
+        is_largest = isinstance(term, Apply) and isinstance(term.op, Maximum)
+        names.append(unique(LARGEST if is_largest else next(sums), {*around, *names}))
+    return names

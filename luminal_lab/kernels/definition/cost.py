@@ -7,6 +7,7 @@ from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Cast, Mul, Where
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.running import running
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
@@ -15,7 +16,6 @@ from luminal_lab.kernels.definition.terms import (
     Read,
     Term,
     free,
-    softmaxes,
 )
 
 NO_DIMS: Mapping[str, int] = {}
@@ -41,9 +41,7 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     total: Dim = 0
     for term, points in _visited(definition):
         match term:
-            case Fold(score=Term(), size=size):
-                total = total + points * (2 * size + 2)
-            case Fold(size=size):
+            case Fold(states=None, size=size):
                 total = total + points * size
             case Apply(op=Cast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1))):
                 pass
@@ -107,23 +105,36 @@ def _visited(definition: Definition) -> Iterator[Visited]:
     """Yield each term with the number of points of the axes around it, once for the same axes."""
     for line in definition.lines:
         visited: list[Visited] = []
-        _visit(line.term, size_of(line.type.shape), set(), visited.append)
-        for fold in softmaxes(line.term):
-            # Its weights are computed once for all the values that they weigh.
-            weight = fold.states.next[1].parts[1]
-            axes = zip(line.axes, line.type.shape, strict=True)
-            scored = [size for axis, size in axes if axis.name in free(weight)]
-            _visit(weight, size_of(scored) * fold.size, set(), visited.append)
+        sizes = dict(zip((axis.name for axis in line.axes), line.type.shape, strict=True))
+        _visit(line.term, sizes, set(), visited.append)
         yield from visited
 
 
-def _visit(term: Term, points: Dim, seen: set[Term], visit: Callable[[Visited], None]) -> None:
-    if term not in seen:
-        seen.add(term)
-        visit((term, points))
-        inner, within = (
-            (points * term.size, set[Term]()) if isinstance(term, Fold) else (points, seen)
-        )
-        parts = (term.body,) if isinstance(term, Fold) else term.parts
-        for part in parts:
-            _visit(part, inner, within, visit)
+def _visit(
+    term: Term, sizes: Mapping[str, Dim], seen: set[Term], visit: Callable[[Visited], None]
+) -> None:
+    if term in seen:
+        return
+    seen.add(term)
+    visit((term, size_of([*sizes.values()])))
+    if not isinstance(term, Fold):
+        for part in term.parts:
+            _visit(part, sizes, seen, visit)
+    elif term.states is None:
+        _visit(term.body, {**sizes, term.axis.name: term.size}, set(), visit)
+    else:
+        _visit(term.body, sizes, seen, visit)
+        _visit_pass(term, sizes, visit)
+
+
+def _visit_pass(fold: Fold, sizes: Mapping[str, Dim], visit: Callable[[Visited], None]) -> None:
+    """Visit the values of a pass, each around the axes that it mentions; scaling them is free."""
+    assert fold.states is not None
+    values = running(fold)
+    terms = [value.term for value in values] or fold.states.next
+    seen: set[Term] = set()
+    for term in terms:
+        own = {name: sizes[name] for name in free(term) if name in sizes}
+        if values:
+            visit((Fold("sum", fold.axis, fold.size, term, term.dtype), size_of([*own.values()])))
+        _visit(term, {**own, fold.axis.name: fold.size}, seen, visit)

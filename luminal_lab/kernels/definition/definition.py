@@ -6,9 +6,9 @@
     term   = buffer "[" place , … "]"              a place is a dim, or a term: that is a lookup
            | ("sum" | "max") axis "<" dim ":" term          as far as it goes
            | term "where" "(" name , … ")" "=" "fold" axis "<" dim "from" "(" term , … ")" ":"
-             { "let" name "=" term ";" } "(" term , … ")"   the mean that a softmax weighs, in one
-                                            pass: what its three values are at first, what they
-                                            become at each position, and what comes of them
+             { "let" name "=" term ";" } "(" term , … ")"   a pass: what its values are at first,
+                                            what they become at each position, in order, and what
+                                            is made of them at the end
            | "let" name "=" term ";" term          the name stands for the first in the second
            | "[" dim ":" term "]"                  the term where the condition holds, else 0
            | term ("+" | "-" | "*" | "%" | "<") term       a - b is a + b * -1, a - 2 is a + -2

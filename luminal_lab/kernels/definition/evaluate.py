@@ -19,7 +19,6 @@ from luminal_lab.core.random import uniform
 from luminal_lab.errors import InputError, RangeError, nearest
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.terms import (
-    STATES,
     Apply,
     Count,
     Draw,
@@ -100,7 +99,7 @@ class _Line:
     known: Mapping[str, Array]
     dims: Mapping[str, int]
     step: int
-    states: dict[str, Array] = field(default_factory=dict[str, Array])
+    states: dict[FoldState, Array] = field(default_factory=dict[FoldState, Array])
 
     def array(self) -> Array:
         subject = f"kernel {self.kernel}: {self.line.name}"
@@ -141,27 +140,27 @@ class _Line:
                 return op.bind(self.dims).eval(*[self.value(arg, grid) for arg in args])
             case Fold():
                 return self.folded(term, grid)
-            case FoldState(name=name):
-                return self.states[name]
+            case FoldState():
+                return self.states[term]
             case _:
                 raise AssertionError(term)
 
     def folded(self, fold: Fold, grid: _Grid) -> Array:
-        """Return the value of a fold; a fold with several values goes along its axis in order."""
-        if fold.score is None:
+        """Return the value of a fold; a pass goes along its axis in order."""
+        if fold.states is None:
             inner = grid.along(fold.axis.name, number_of(fold.size, self.dims))
             last = len(grid.shape)
             op = SumReduce(last) if fold.kind == "sum" else MaxReduce(last)
             return op.eval(self.value(fold.body, inner))[..., 0]
         outer = self.states
-        start, following, result = fold.states
-        states = [self.computed(state, grid) for state in start]
+        states, start, following = fold.states
+        values = [self.computed(term, grid) for term in start]
         for position in range(number_of(fold.size, self.dims)):
-            self.states = dict(zip(STATES, states, strict=True))
+            self.states = {**outer, **dict(zip(states, values, strict=True))}
             here = _Grid(grid.shape, {**grid.positions, fold.axis.name: position}, grid.valid)
-            states = [self.value(state, here) for state in following]
-        self.states = dict(zip(STATES, states, strict=True))
-        value = self.value(result, replace(grid, done={}))
+            values = [self.value(term, here) for term in following]
+        self.states = {**outer, **dict(zip(states, values, strict=True))}
+        value = self.value(fold.body, replace(grid, done={}))
         self.states = outer
         return value
 

@@ -18,18 +18,19 @@ it is 0, as before. A fold that may be over nothing is left as it is: its sum is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from itertools import product
 from math import e, log2
 
 import numpy as np
 
 from luminal_lab.core.dims import Dim, Symbol, bounds
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Exp2, Mul, Recip, Where
 from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
-from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.definition.canonical import LARGEST, SUMS, canonical
 from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.running import factors, running
 from luminal_lab.kernels.definition.substitution import element, exchanged, rebuilt, replaced, used
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -42,11 +43,14 @@ from luminal_lab.kernels.definition.terms import (
     Term,
     choice,
     free,
-    positive,
+    passes,
+    product,
     read_by,
-    softmaxes,
     walk,
 )
+
+LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
+"""The lowest finite number: the largest score at first."""
 
 
 def online_softmax(definition: Definition) -> Definition:
@@ -60,48 +64,55 @@ def online_softmax(definition: Definition) -> Definition:
     return canonical(replace(definition, outputs=outputs, locals=tuple(inner)))
 
 
-def softmax_of(axis: Symbol, size: Dim, states: States) -> Fold | None:
-    """Return the fold that has these states, or None if no softmax has.
+def mean(
+    axis: Symbol,
+    size: Dim,
+    score: Term,
+    value: Term,
+    factor: float,
+    *,
+    empty: bool = False,
+    fused: bool = False,
+) -> Fold:
+    """Return the mean of values by weights 2 ** (factor * score), the largest score so far as 1.
 
-    The inverse of `Fold.states`.
+    What was summed is scaled down whenever a larger score comes. The first is larger than none,
+    but no -inf is: they weigh 0, and not NaN.
     """
-    match states.next:
-        case (
-            Apply(op=Maximum(), args=(FoldState(), score)),
-            _,
-            Apply(args=(_, Apply(args=(_, body)))),
-        ):
-            pass
-        case _:
-            return None
-    if not body.dtype.is_float or body.dtype.is_half:
-        return None
-    factors = [
-        arg.value
-        for term in walk(states.next[1])
-        if isinstance(term, Apply) and isinstance(term.op, Exp2)
-        for power in term.args
-        if isinstance(power, Apply)
-        for arg in power.args
-        if isinstance(arg, Number)
-    ]
-    for empty, fused in product((False, True), (False, True)):
-        for factor in factors[:1]:
-            fold = Fold("softmax", axis, size, body, body.dtype, score, float(factor), empty, fused)
-            if fold.states == states:
-                return fold
-    return None
+    dtype = value.dtype
+    top, total, acc = (FoldState(name, dtype) for name in (LARGEST, *SUMS))
+    zero, lowest = Number(0, dtype), Number(LOWEST[dtype], dtype)
+    largest = Apply(Maximum(), (top, score), dtype)
+    scale, weight = _power(top, largest, factor), _power(score, largest, factor)
+    weights = Apply(Add(), (product(total, scale), weight), dtype)
+    mixed = product(weight, value, fused=fused)
+    values = Apply(Add(), (product(acc, scale), mixed), dtype)
+    result = product(acc, Apply(Recip(), (_positive(total) if empty else total,), dtype))
+    states = States((top, total, acc), (lowest, zero, zero), (largest, weights, values))
+    return Fold("pass", axis, size, result, dtype, states)
+
+
+def _positive(total: Term) -> Term:
+    """Return a sum, or 1 where it is 0."""
+    return choice(Number(0, total.dtype), total, total, Number(1, total.dtype))
+
+
+def _power(of: Term, above: Term, factor: float) -> Term:
+    """Return exp2((of - above) * factor)."""
+    dtype = of.dtype
+    below = Apply(Add(), (of, product(above, Number(-1, dtype))), dtype)
+    return Apply(Exp2(), (product(below, Number(factor, dtype)),), dtype)
 
 
 def scores_inlined(definition: Definition) -> Definition:
-    """Return a definition with the locals that only one softmax's scores read put into them."""
+    """Return a definition with the locals that only one pass's scores read put into them."""
     lines = {line.name: line for line in definition.lines}
     local_names = {line.name for line in definition.locals}
     for line in definition.lines:
-        for fold in softmaxes(line.term):
-            assert fold.score is not None
-            for name in read_by(fold.score):
-                if name in local_names and _alone(lines, line.name, fold, name):
+        for fold in passes(line.term):
+            scores = {value.term for value in running(fold) if not value.is_sum}
+            for name in read_by(*scores):
+                if name in local_names and _alone(lines, line.name, scores, name):
                     term = _with_local(lines[line.name].term, lines[name])
                     lines[line.name] = replace(lines[line.name], term=term)
     outputs = tuple(lines[line.name] for line in definition.outputs)
@@ -109,21 +120,14 @@ def scores_inlined(definition: Definition) -> Definition:
     return replace(definition, outputs=outputs, locals=tuple(inner))
 
 
-def _alone(lines: Mapping[str, Output], own: str, fold: Fold, name: str) -> bool:
-    """Return whether nothing but the score of a fold reads an array."""
-    others = (line.term for line in lines.values() if line.name not in (own, name))
-    if name in read_by(*others) or name in read_by(fold.body):
-        return False
-    reads = [
-        part
-        for part in walk(lines[own].term)
-        if isinstance(part, (Read, Lookup)) and part.buffer == name
-    ]
-    scores = {id(part) for part in walk(*([fold.score] if fold.score else []))}
-    return (
-        all(isinstance(read, Read) and id(read) in scores for read in reads)
-        and len({read.index for read in reads}) == 1
-    )
+def _alone(lines: Mapping[str, Output], own: str, scores: Collection[Term], name: str) -> bool:
+    """Return whether nothing but scores reads an array, at one position."""
+    others = [line.term for line in lines.values() if line.name not in (own, name)]
+    none = Number(0, DType.bool_)
+    rest = exchanged(lines[own].term, lambda term: none if term in scores else None)
+    uses = {part for part in walk(*scores) if isinstance(part, (Read, Lookup))}
+    reads = [use for use in uses if use.buffer == name]
+    return name not in read_by(*others, rest) and len(reads) == 1 and isinstance(reads[0], Read)
 
 
 def _with_local(term: Term, local: Output) -> Term:
@@ -139,10 +143,10 @@ def _with_local(term: Term, local: Output) -> Term:
 
 
 def _line(line: Output, locals_: Mapping[str, Output]) -> Term:
-    def mean(term: Term) -> Term | None:
+    def changed(term: Term) -> Term | None:
         return _mean(term, locals_) if isinstance(term, Fold) else None
 
-    return exchanged(line.term, mean)
+    return exchanged(line.term, changed)
 
 
 def _mean(fold: Fold, locals_: Mapping[str, Output]) -> Fold | None:
@@ -151,49 +155,33 @@ def _mean(fold: Fold, locals_: Mapping[str, Output]) -> Fold | None:
     if fold.kind != "sum" or fold.dtype.is_half or not fold.dtype.is_float or not low:
         return None
     axis = fold.axis.name
-    factors = [*_factors(fold.body)]
-    for weight in factors:
-        parts = _weight(weight, axis)
-        if parts is None:
+    parts = [*factors(fold.body)]
+    for weight in parts:
+        weighed = _weight(weight, axis)
+        if weighed is None:
             continue
-        score, base, factor = parts
+        score, base, factor = weighed
         within = read_by(score)
         base = _expanded(base, locals_, within)
         top, empty = _guarded(base, _finite)
         if not _is_fold(top, "max", fold, score):
             continue
-        for share in factors:
+        for share in parts:
             if not (isinstance(share, Apply) and isinstance(share.op, Recip)):
                 continue
             total = _expanded(share.args[0], locals_, within)
-            total, seen = _guarded(total, positive)
+            total, seen = _guarded(total, _positive)
             same = _expanded(weight, locals_, within)
             if seen is empty and _is_fold(total, "sum", fold, same):
                 rest = [
                     factor_term
-                    for factor_term in factors
+                    for factor_term in parts
                     if factor_term is not weight and factor_term is not share
                 ]
-                return Fold(
-                    "softmax",
-                    fold.axis,
-                    fold.size,
-                    _product(rest, fold),
-                    fold.dtype,
-                    score,
-                    factor,
-                    empty,
-                    isinstance(fold.body, Apply) and isinstance(fold.body.op, FusedMul),
-                )
+                fused = isinstance(fold.body, Apply) and isinstance(fold.body.op, FusedMul)
+                value = _product(rest, fold)
+                return mean(fold.axis, fold.size, score, value, factor, empty=empty, fused=fused)
     return None
-
-
-def _factors(term: Term) -> Iterator[Term]:
-    if isinstance(term, Apply) and isinstance(term.op, Mul):
-        for arg in term.args:
-            yield from _factors(arg)
-    else:
-        yield term
 
 
 def _product(terms: list[Term], fold: Fold) -> Term:

@@ -16,35 +16,34 @@ regrouped, as by an online softmax; pieces are as long whatever the GPU, so that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
 from luminal_lab.core.dims import Dim, Symbol, bounds
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.core.ops import Recip
-from luminal_lab.core.ops.intrinsic import Maximum
+from luminal_lab.core.ops.intrinsic import FusedMul, Maximum
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.online import scores_inlined
-from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced
+from luminal_lab.kernels.definition.running import Running, after, factors, running
+from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced, stated
 from luminal_lab.kernels.definition.terms import (
-    LOWEST,
     Apply,
     Count,
     Fold,
+    FoldState,
     Number,
     Read,
     Term,
     axis_of,
     choice,
     free,
-    positive,
-    power,
+    passes,
     product,
-    softmaxes,
 )
 
 PIECE = 256
@@ -61,26 +60,36 @@ def in_pieces(definition: Definition, most: int) -> Definition:
     if definition.locals:
         return whole
     (line,) = definition.outputs
-    folds = softmaxes(line.term)
+    folds = passes(line.term)
     if len(folds) != 1 or _is_short(folds[0]):
         return whole
     (fold,) = folds
-    assert fold.score is not None
-    seen = free(fold.score)
+    values = running(fold)
+    if not any(value.ratio for value in values) or any(
+        value.start != Number(0, value.start.dtype) for value in values if value.is_sum
+    ):
+        return whole
+    seen = _free([value.term for value in values if not value.is_sum])
     rows = tuple(axis for axis in line.axes if axis.name in seen)
     sizes = dict(zip((axis.name for axis in line.axes), line.type.shape, strict=True))
-    alike = [axis for axis in rows if axis.name not in free(fold.body)]
+    mixed = _free([factor for value in values for factor in value.others if value.is_sum])
+    alike = [axis for axis in rows if axis.name not in mixed]
     if prod(typical(sizes[axis.name]) for axis in rows) > most:
         return whole
     if prod(typical(sizes[axis.name]) for axis in alike) >= FEW or len(rows) in (0, len(line.axes)):
         return whole
-    return canonical(_Pieces(definition, line, fold, rows, sizes).definition_in_pieces())
+    return canonical(_Pieces(definition, line, fold, values, rows, sizes).definition_in_pieces())
 
 
 def _is_short(fold: Fold) -> bool:
     """Return whether a fold has too few keys for pieces, however large its dims become."""
     _, most = bounds(fold.size)
     return most is not None and most < 2 * PIECE
+
+
+def _free(terms: Iterable[Term]) -> set[str]:
+    """Return the names of the axes and dims that some terms mention."""
+    return {name for term in terms for name in free(term)}
 
 
 class _Pieces:
@@ -91,10 +100,11 @@ class _Pieces:
         definition: Definition,
         line: Output,
         fold: Fold,
+        values: tuple[Running, ...],
         rows: tuple[Symbol, ...],
         sizes: dict[str, Dim],
     ) -> None:
-        self.definition, self.line, self.fold = definition, line, fold
+        self.definition, self.line, self.fold, self.values = definition, line, fold, values
         self.rows, self.sizes = rows, sizes
         self.taken = {
             *definition.types,
@@ -134,35 +144,67 @@ class _Pieces:
 
     def definition_in_pieces(self) -> Definition:
         """Return the definition."""
-        fold, dtype, rows = self.fold, self.fold.dtype, self.rows
-        assert fold.score is not None
-        position = self.piece * PIECE + self.key
-        values: dict[str, Dim] = {fold.axis.name: position}
-        exists = position < fold.size
-        score, value = (guarded(exists, replaced(term, values)) for term in (fold.score, fold.body))
-        if exists != 1:
-            at_key, keys = Count(position, DType.int64), Count(fold.size, DType.int64)
-            score = choice(at_key, keys, score, Number(float("-inf"), dtype))
-        lowest = Number(LOWEST[dtype], dtype)
+        position, rows = self.piece * PIECE + self.key, self.rows
         at, each = (*rows, self.piece), (*rows, self.piece, self.key)
-        t = self.line_of("t", each, score)
-        highest = self.over("max", self.key, t)
-        m = self.line_of("m", at, Apply(Maximum(), (highest, lowest), dtype))
-        w = self.line_of("w", each, power(t, m, fold.factor))
-        total = self.line_of("l", at, self.over("sum", self.key, w))
-        mixed = self.over("sum", self.key, product(w, value, fused=fold.fused))
-        a = self.line_of("a", (*at, *self.columns), mixed)
-        top = self.line_of("top", rows, self.over("max", self.piece, m))
-        c = self.line_of("c", at, power(m, top, fold.factor))
-        whole: Term = self.line_of(
-            "whole", rows, self.over("sum", self.piece, product(total, c, fused=fold.fused))
-        )
-        whole = positive(whole) if fold.empty else whole
-        added = self.over("sum", self.piece, product(a, c, fused=fold.fused))
-        mean = product(added, Apply(Recip(), (whole,), dtype))
-        term = exchanged(self.line.term, lambda part: mean if part == fold else None)
+        exists, values = position < self.fold.size, {self.fold.axis.name: position}
+        sums = [value for value in self.values if value.is_sum]
+        in_piece: dict[Term, Term] = {}
+        tops: dict[Term, Term] = {}
+        for value in self.values:
+            if not value.is_sum:
+                score = self.line_of("t", each, self.score(exists, replaced(value.term, values)))
+                most = (self.over("max", self.key, score), value.start)
+                top = self.line_of("m", at, Apply(Maximum(), most, score.dtype))
+                in_piece |= {value.term: score, after(value.state): top}
+                tops[value.state] = top
+        weights = {
+            weight: self.line_of("w", each, replaced(exchanged(weight, in_piece.get), values))
+            for weight in dict.fromkeys(weight for value in sums for weight in value.weights)
+        }
+
+        def added(term: Term) -> Term:
+            if term in weights:
+                return weights[term]
+            if isinstance(term, Apply) and any(factor in weights for factor in factors(term)):
+                return Apply(term.op, tuple(map(added, term.args)), term.dtype)
+            return guarded(exists, replaced(term, values))
+
+        totals: list[Read] = []
+        for value in sums:
+            seen = _free(value.others)
+            columns = [axis for axis in self.columns if axis.name in seen]
+            total = self.over("sum", self.key, added(value.term))
+            totals.append(self.line_of(value.state.name[0], (*at, *columns), total))
+        ends: dict[str, Term] = {}
+        for state, top in list(tops.items()):
+            assert isinstance(state, FoldState)
+            ends[state.name] = self.line_of("top", rows, self.over("max", self.piece, top))
+            tops[after(state)] = ends[state.name]
+        scales = {
+            ratio: self.line_of("c", at, exchanged(ratio, tops.get))
+            for ratio in dict.fromkeys(value.ratio for value in sums)
+            if ratio is not None
+        }
+        terms = [value.term for value in sums]
+        fused = any(isinstance(term, Apply) and term.op == FusedMul() for term in terms)
+        for value, total in zip(sums, totals, strict=True):
+            scaled = product(total, scales[value.ratio], fused=fused) if value.ratio else total
+            whole = self.over("sum", self.piece, scaled)
+            is_scalar = len(total.index) == len(at)
+            ends[value.state.name] = self.line_of("whole", rows, whole) if is_scalar else whole
+        result = stated(self.fold.body, ends)
+        term = exchanged(self.line.term, lambda part: result if part == self.fold else None)
         return replace(
             self.definition,
             locals=(*self.definition.locals, *self.lines),
             outputs=(replace(self.line, term=term),),
         )
+
+    def score(self, exists: Dim, term: Term) -> Term:
+        """Return a score that is -inf beyond the last position."""
+        score = guarded(exists, term)
+        if exists == 1:
+            return score
+        position = Count(self.piece * PIECE + self.key, DType.int64)
+        size = Count(self.fold.size, DType.int64)
+        return choice(position, size, score, Number(float("-inf"), term.dtype))

@@ -1,6 +1,7 @@
 """Substitute indices, sizes and buffers in terms; build the terms that indices alone decide."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, both, known, substitute, symbols
 from luminal_lab.core.dtypes import DType
@@ -12,10 +13,12 @@ from luminal_lab.kernels.definition.terms import (
     Count,
     Draw,
     Fold,
+    FoldState,
     Guarded,
     Lookup,
     Number,
     Read,
+    States,
     Term,
     axis_of,
     free,
@@ -77,21 +80,32 @@ def exchanged(
 ) -> Term:
     """Return a term with other parts where `change` has any; axes of folds keep their names.
 
-    Elsewhere it has other indices, and names of buffers. What it shares stays shared: written out,
-    it may be too long for any memory.
+    Elsewhere it has other indices, and names of buffers.
     """
-    done: dict[int, Term] = {}
+    return exchanging(change, located, buffers)(term)
+
+
+def exchanging(
+    change: Callable[[Term], Term | None],
+    located: Callable[[Dim], Dim] = _same,
+    buffers: Mapping[str, str] = NO_NAMES,
+) -> Callable[[Term], Term]:
+    """Return what exchanges parts of terms.
+
+    What terms share stays shared: written out, it may be too long for any memory.
+    """
+    done: dict[int, tuple[Term, Term]] = {}
 
     def part(inner: Term) -> Term:
-        new = done.get(id(inner))
-        if new is None:
+        if id(inner) not in done:
             new = change(inner)
             if new is None and isinstance(inner, Fold):
                 new = inner.over(inner.axis, inner.size, part)
-            new = done[id(inner)] = new or rebuilt(inner, located, part, buffers)
-        return new
+            # The old term is kept as well, so that its number is that of no other.
+            done[id(inner)] = inner, new or rebuilt(inner, located, part, buffers)
+        return done[id(inner)][1]
 
-    return part(term)
+    return part
 
 
 def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] = NO_NAMES) -> Term:
@@ -99,7 +113,10 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
 
     A fold whose axis has the name of a symbol that comes in gives its axis another name.
     """
+    return _replacing(values, buffers)(term)
 
+
+def _replacing(values: Mapping[str, Dim], buffers: Mapping[str, str]) -> Callable[[Term], Term]:
     def located(dim: Dim) -> Dim:
         return substitute(dim, values)
 
@@ -118,9 +135,38 @@ def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] =
             inner[term.axis.name] = axis
         if not inner and not buffers:
             return term
-        return term.over(axis, size, lambda body: replaced(body, inner, buffers))
+        return term.over(axis, size, _replacing(inner, buffers))
 
-    return exchanged(term, fold, located, buffers)
+    return exchanging(fold, located, buffers)
+
+
+def stated(term: Term, ends: Mapping[str, Term]) -> Term:
+    """Return a term with the values of a pass, by name, replaced by what they end as."""
+
+    def part(inner: Term) -> Term | None:
+        match inner:
+            case FoldState(name=name):
+                return ends.get(name)
+            case Fold(states=States(names=own)):
+                bound = {state.name for state in own}
+                rest = {name: end for name, end in ends.items() if name not in bound}
+                if len(rest) < len(ends):
+                    return inner.over(inner.axis, inner.size, lambda of: stated(of, rest))
+            case _:
+                pass
+        return None
+
+    return exchanged(term, part)
+
+
+def restated(fold: Fold, names: Sequence[str]) -> Fold:
+    """Return a pass whose values have other names, which must be free."""
+    assert fold.states is not None
+    old, start, following = fold.states
+    new = tuple([FoldState(name, state.dtype) for name, state in zip(names, old, strict=True)])
+    ends: dict[str, Term] = {state.name: to for state, to in zip(old, new, strict=True)}
+    states = States(new, start, tuple([stated(term, ends) for term in following]))
+    return replace(fold, states=states, body=stated(fold.body, ends))
 
 
 def element(output: Output, index: Shape) -> Term:

@@ -6,7 +6,7 @@ Term
 ├── Draw                a random number
 ├── Apply               an elementwise op on terms
 ├── Fold                all values along an axis of its own, as one
-├── State               what a fold that goes along its axis in order has so far
+├── FoldState           a value that a pass along an axis has so far
 └── Guard               a term where a condition on indices holds, else 0
 """
 
@@ -25,15 +25,11 @@ from typing_extensions import override
 from luminal_lab.core.dims import Dim, Shape, Symbol, symbols
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
-from luminal_lab.core.ops import Add, Cast, Exp2, LessThan, Mod, Mul, Recip, Where
-from luminal_lab.core.ops.intrinsic import FusedMul, Maximum
+from luminal_lab.core.ops import Add, Cast, LessThan, Mod, Mul, Where
+from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.printer import op_text, unique
 
-FoldKind: TypeAlias = Literal["sum", "max", "softmax"]
-STATES = "m", "l", "acc"
-"""The state of a softmax: the largest score, the sum of the weights, and that of the values."""
-LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
-"""The lowest finite number: the largest score at first."""
+FoldKind: TypeAlias = Literal["sum", "max", "pass"]
 
 
 def axis_of(name: str, size: Dim) -> Symbol:
@@ -195,13 +191,27 @@ class Apply(Term):
 
 
 @dataclass(frozen=True, slots=True)
+class FoldState(Term):
+    """A value that a pass has so far, by its name."""
+
+    name: str
+    dtype: DType
+
+
+class States(NamedTuple):
+    """The values of a pass: their names, what they are at first and after each position."""
+
+    names: tuple[FoldState, ...]
+    start: tuple[Term, ...]
+    next: tuple[Term, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Fold(Term):
-    """The body's values along the fold's own axis as one: sum, maximum, or weighted mean.
+    """The body's values along the fold's own axis as one: their sum or maximum, or a pass.
 
     16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
-    A softmax is the mean of float32 or float64 bodies, weighted by 2 ** (factor * score), in one
-    pass: `states` says how. Where all scores are -inf it is NaN or, if `empty`, 0. If `fused`, the
-    product of a weight and a value is rounded together with its sum.
+    A pass goes along its axis in order, with several values; the body is made of them at the end.
     """
 
     kind: FoldKind
@@ -209,90 +219,31 @@ class Fold(Term):
     size: Dim
     body: Term
     dtype: DType
-    score: Term | None = None
-    factor: float = 1.0
-    empty: bool = False
-    fused: bool = False
+    states: States | None = None
 
     @property
     @override
     def parts(self) -> tuple[Term, ...]:
-        return (self.body,) if self.score is None else (self.score, self.body)
+        return (*self.inside, self.body)
+
+    @property
+    def inside(self) -> tuple[Term, ...]:
+        """The terms of a pass that decide where it is computed: all but its result."""
+        return (*self.states.start, *self.states.next) if self.states else ()
 
     def over(self, axis: Symbol, size: Dim, part: Callable[[Term], Term]) -> Fold:
         """Return the fold over another axis and of other parts."""
-        score = None if self.score is None else part(self.score)
-        return replace(self, axis=axis, size=size, body=part(self.body), score=score)
-
-    @property
-    def states(self) -> States:
-        """How a softmax goes along its axis."""
-        assert self.score is not None
-        return online(self.score, self.body, self.factor, empty=self.empty, fused=self.fused)
+        states = self.states and States(
+            self.states.names,
+            tuple(map(part, self.states.start)),
+            tuple(map(part, self.states.next)),
+        )
+        return replace(self, axis=axis, size=size, body=part(self.body), states=states)
 
     @property
     @override
     def places(self) -> Shape:
         return (self.size,)
-
-
-@dataclass(frozen=True, slots=True)
-class FoldState(Term):
-    """A value of a fold so far, by its name."""
-
-    name: str
-    dtype: DType
-
-
-class States(NamedTuple):
-    """A fold with several values: their start, their update at each position, the result."""
-
-    start: tuple[Term, ...]
-    next: tuple[Term, ...]
-    result: Term
-
-
-def online(score: Term, value: Term, factor: float, *, empty: bool, fused: bool = False) -> States:
-    """Return the mean of values by weights 2 ** (factor * score), the largest score so far as 1.
-
-    What was summed is scaled down whenever a larger score comes. The first is larger than none,
-    but no -inf is: they weigh 0, and not NaN.
-    """
-    dtype = value.dtype
-    top, total, acc = (FoldState(name, dtype) for name in STATES)
-    zero, lowest = Number(0, dtype), Number(LOWEST[dtype], dtype)
-
-    def applied(op: Elementwise, *args: Term) -> Term:
-        return Apply(op, args, dtype)
-
-    largest = applied(Maximum(), top, score)
-    scale, weight = power(top, largest, factor), power(score, largest, factor)
-    weights = applied(Add(), product(total, scale), weight)
-    values = applied(Add(), product(acc, scale), product(weight, value, fused=fused))
-    result = product(acc, applied(Recip(), positive(total) if empty else total))
-    return States((lowest, zero, zero), (largest, weights, values), result)
-
-
-def product(a: Term, b: Term, *, fused: bool = False) -> Term:
-    """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
-    return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
-
-
-def choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
-    """Return one term where a < b, and else another."""
-    return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
-
-
-def positive(total: Term) -> Term:
-    """Return a sum, or 1 where it is 0."""
-    return choice(Number(0, total.dtype), total, total, Number(1, total.dtype))
-
-
-def power(of: Term, above: Term, factor: float) -> Term:
-    """Return exp2((of - above) * factor)."""
-    dtype = of.dtype
-    below = Apply(Add(), (of, product(above, Number(-1, dtype))), dtype)
-    return Apply(Exp2(), (product(below, Number(factor, dtype)),), dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +267,16 @@ class Guarded(Term):
     @override
     def places(self) -> Shape:
         return (self.holds,)
+
+
+def product(a: Term, b: Term, *, fused: bool = False) -> Term:
+    """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
+    return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
+
+
+def choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
+    """Return one term where a < b, and else another."""
+    return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
 
 
 def walk(*terms: Term) -> Iterator[Term]:
@@ -356,15 +317,15 @@ def _same(first: Term, other: Term) -> bool:
     return True
 
 
-def softmaxes(term: Term) -> list[Fold]:
-    """Return the softmaxes in a term that are in no other fold or condition."""
+def passes(term: Term) -> list[Fold]:
+    """Return the passes in a term that are in no other fold or condition."""
     folds: dict[Fold, None] = {}
     seen: set[int] = set()
     todo = [term]
     while todo:
         part = todo.pop()
         if isinstance(part, Fold):
-            if part.kind == "softmax":
+            if part.states:
                 folds[part] = None
         elif not isinstance(part, Guarded) and id(part) not in seen:
             seen.add(id(part))
@@ -427,14 +388,19 @@ def write(
 
 class _TermWriter:
     def __init__(self, taken: set[str], between: str) -> None:
-        self.states = {name: unique(name, taken) for name in STATES}
-        taken = {*taken, *self.states.values()}
+        self.taken = taken
         letters = "abcdefghpqrstuvwxyz"
         names = (f"{letter}{number or ''}" for number in count() for letter in letters)
-        self.free_names = (name for name in names if name not in taken)
+        self.letters = names
         self.names: dict[Term, str] = {}
         self.between = between
         """The separator after a named part of the whole term."""
+
+    def free_name(self) -> str:
+        """Return a name that stands for nothing yet, and take it."""
+        name = next(name for name in self.letters if name not in self.taken)
+        self.taken.add(name)
+        return name
 
     def scope(self, term: Term, between: str = "") -> tuple[str, int]:
         """Return the text of a whole term or of a fold's body, its repeated parts first."""
@@ -445,31 +411,38 @@ class _TermWriter:
     def lets(self, between: str, *terms: Term) -> str:
         """Return the text that gives names to what is repeated in terms."""
         lets: list[str] = []
-        for part in repeated(*terms):
-            if part not in self.names:
-                text, _ = self.write(part)
-                self.names[part] = next(self.free_names)
-                lets.append(f"let {self.names[part]} = {text};{between}")
+        for part in repeated(*terms, known=self.names):
+            text, _ = self.write(part)
+            self.names[part] = self.free_name()
+            lets.append(f"let {self.names[part]} = {text};{between}")
         return "".join(lets)
 
     def folded(self, fold: Fold) -> str:
         """Return the text of a fold, of one value or of several."""
-        if fold.score is None:
+        if fold.states is None:
             body = self.scope(fold.body, " ")[0]
             return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
-        start, following, result = fold.states
-        self.names |= {FoldState(name, fold.dtype): own for name, own in self.states.items()}
-        shown = self.write(result)[0]
-        names = ", ".join(self.states[name] for name in STATES)
+        states, start, following = fold.states
         first = ", ".join(self.write(state)[0] for state in start)
-        # The new maximum, which all else builds on, has a name however short it is.
-        largest = next(self.free_names)
-        text = self.write(following[0])[0]
-        self.names[following[0]] = largest
-        lets = f"let {largest} = {text}; {self.lets(' ', *following)}"
+        outer = dict(self.names)
+        for state in states:
+            self.names[state] = unique(state.name, self.taken)
+            self.taken.add(self.names[state])
+        names = ", ".join(self.names[state] for state in states)
+        shown, level = self.scope(fold.body, " ")
+        # A new value that others build on has a name, however short it is.
+        lets = ""
+        for number, state in enumerate(following):
+            if any(state in walk(*later.parts) for later in following[number + 1 :]):
+                name, text = self.free_name(), self.write(state)[0]
+                self.names[state] = name
+                lets += f"let {name} = {text}; "
+        lets += self.lets(" ", *following)
         steps = ", ".join(self.write(state)[0] for state in following)
+        self.names = outer
         loop = f"fold {fold.axis.name} < {fold.size} from ({first})"
-        return f"{shown} where ({names}) = {loop}: {lets}({steps})"
+        result = shown if level else f"({shown})"
+        return f"{result} where ({names}) = {loop}: {lets}({steps})"
 
     def write(self, term: Term) -> tuple[str, int]:
         """Return the text of a term, and how tightly it binds."""
@@ -532,7 +505,7 @@ def subtracted(term: Term) -> Term | None:
             return None
 
 
-def repeated(*scope: Term) -> list[Term]:
+def repeated(*scope: Term, known: Collection[Term] = ()) -> list[Term]:
     """Return the longer parts that come more than once in terms, the inner first.
 
     What comes more than once in the body of one fold alone belongs there.
@@ -542,7 +515,7 @@ def repeated(*scope: Term) -> list[Term]:
     order: dict[Term, None] = {}
 
     def visit(term: Term) -> None:
-        if term not in order:
+        if term not in order and term not in known:
             for part in _written(term, bound):
                 visit(part)
                 times[part] += 1
@@ -558,12 +531,13 @@ def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
     match term:
         case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
             return left, taken
-        case Fold():
+        case Fold(states=states):
+            own = {*states.names} if states else set[Term]()
             outer: dict[Term, None] = {}
             todo = [*term.parts]
             while todo:
                 part = todo.pop()
-                if free(part).keys().isdisjoint(bound):
+                if free(part).keys().isdisjoint(bound) and own.isdisjoint(walk(part)):
                     outer[part] = None
                 else:
                     todo += part.parts

@@ -2,7 +2,7 @@
 
 import re
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
 from typing_extensions import override
@@ -15,10 +15,8 @@ from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import TYPE, TypeReader
 from luminal_lab.errors import ParseError, nearest
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
-from luminal_lab.kernels.definition.online import softmax_of
 from luminal_lab.kernels.definition.substitution import counted
 from luminal_lab.kernels.definition.terms import (
-    STATES,
     Apply,
     Draw,
     Fold,
@@ -45,11 +43,11 @@ NUMBER = re.compile(
 )
 LET = re.compile(rf"let\b{GAP}({WORD}){GAP}={GAP}")
 FOLD = re.compile(rf"(sum|max)\s++(?={WORD}\s*+<)")
-STATED = re.compile(
-    rf"([^;:\n]{{0,2000}}?)\bwhere{GAP}\({GAP}({WORD}){GAP},{GAP}({WORD}){GAP},{GAP}({WORD}){GAP}\){GAP}"
-    rf"={GAP}fold\b{GAP}"
+PASS = re.compile(
+    rf"(?P<open>[(\[])|(?P<close>[)\]])|(?P<end>[,;:\n])"
+    rf"|\bwhere{GAP}\({GAP}(?P<names>{WORD}{GAP}(?:,{GAP}{WORD}{GAP})*+)\){GAP}={GAP}fold\b{GAP}"
 )
-"""The start of a fold with several values: its result, and their names."""
+"""What may stand between the result of a pass and the names of its values, which come after it."""
 DEEPEST = 100
 """Terms within terms as text, and blocks; the limit keeps Python's own stack from ending first."""
 DEEPEST_TERM = 200
@@ -109,6 +107,7 @@ class DefinitionReader(TypeReader):
         if len(text) > MOST_LETTERS:
             raise ParseError(f"a kernel's text has more than {MOST_LETTERS:,} letters")
         super().__init__(text)
+        self.has_passes = " fold" in text
         self.depth = 0
         self.types: dict[str, TensorType] = {}
         """The types of readable arrays: inputs and the locals so far."""
@@ -207,7 +206,7 @@ class DefinitionReader(TypeReader):
         lets: list[str] = []
         while match := self.take_if(LET):
             lets.append(self.let(match))
-        term = self.fold() or self.softmax() or self.comparison()
+        term = self.fold() or self.folded_pass() or self.comparison()
         for name in lets:
             del self.parts[name]
         self.depth -= 1
@@ -248,41 +247,62 @@ class DefinitionReader(TypeReader):
             op.infer(TensorType(body.dtype, (size,)))
         return self.noted(Fold(kind, axis, size, body, body.dtype), word)
 
-    def softmax(self) -> Term | None:
-        """Read a fold with several values, whose result stands before them."""
-        match = self.match(STATED)
-        if match is None or not _is_closed(match[1]):
+    def folded_pass(self) -> Term | None:
+        """Read a pass, whose result stands before its values, if one begins here."""
+        match = self.values_ahead()
+        if match is None:
             return None
-        begin, outer = self.pos, self.parts
-        self.pos = match.end()
+        begin, outer = self.here, self.parts
+        words = re.finditer(WORD, match["names"])
+        names = [Piece(match.start("names") + word.start(), word[0]) for word in words]
+        self.skip(match.end() - self.pos)
         axis, size = self.axis("f")
         self.take(r"from\b", "'from' and what the values are at first")
-        start = self.tuple()
+        start = self.tuple(names)
         self.take(":", "':' and what follows from each")
-        names = dict(zip(match.groups()[1:], STATES, strict=True))
-        dtype = start[0].dtype
-        self.parts = {**outer, **{name: FoldState(own, dtype) for name, own in names.items()}}
-        states = self.parts
+        own = self.states(names, start)
+        self.parts = {**outer, **own}
         while let := self.take_if(LET):
             self.let(let)
-        following = self.tuple()
-        end, self.pos, self.parts = self.pos, begin, states
-        result = self.comparison()
-        self.take("(?=where)", "'where' and the fold")
+        here = self.here
+        following = self.tuple(names)
+        states = States(tuple(own.values()), start, following)
+        for name, state, term in zip(*states, strict=True):
+            if term.dtype is not state.dtype:
+                self.fail(here, f"{name.name} is {state.dtype} at first, and then {term.dtype}")
         del self.axes[axis.name]
+        end, self.pos, self.parts = self.pos, begin.at, {**outer, **own}
+        body = self.comparison()
+        self.take("(?=where)", "'where' and the values")
         self.pos, self.parts = end, outer
-        fold = softmax_of(axis, size, States(start, following, result))
-        if fold is None:
-            hint = "it is the mean of values weighted by a softmax, as str(definition) writes it"
-            self.fail(Piece(begin, ""), "this fold with three values is not known", hint)
-        return self.noted(fold, Piece(begin, ""))
+        return self.noted(Fold("pass", axis, size, body, body.dtype, states), begin)
 
-    def tuple(self) -> tuple[Term, ...]:
-        """Read three terms in parentheses."""
-        start = self.take(r"\(", "'(' and three terms")
+    def values_ahead(self) -> re.Match[str] | None:
+        """Return the names of the values of which the term that begins here is made, if any are."""
+        depth = 0
+        for match in PASS.finditer(self.text, self.pos) if self.has_passes else ():
+            depth += (match["open"] is not None) - (match["close"] is not None)
+            if depth == 0 and match["names"]:
+                return match
+            if depth < 0 or (depth == 0 and match["end"]):
+                break
+        return None
+
+    def states(self, names: Sequence[Piece], start: Sequence[Term]) -> dict[str, FoldState]:
+        """Return the values of a pass by their names, which must be free."""
+        states: dict[str, FoldState] = {}
+        for name, term in zip(names, start, strict=True):
+            if any(name.text in known for known in (self.axes, self.dims, self.parts, states)):
+                self.fail(name, f"{name.text!r} is a name already")
+            states[name.text] = FoldState(name.text, term.dtype)
+        return states
+
+    def tuple(self, names: Sequence[Piece]) -> tuple[Term, ...]:
+        """Read a term for each name, in parentheses."""
+        start = self.take(r"\(", "'(' and a term for each value")
         terms = tuple([self.term() for _ in self.until(")")])
-        if len(terms) != len(STATES):
-            self.fail(start, f"there are {len(terms)} terms, and not {len(STATES)}")
+        if len(terms) != len(names):
+            self.fail(start, f"there are {len(names)} values, and {len(terms)} terms")
         return terms
 
     def comparison(self) -> Term:
@@ -492,13 +512,3 @@ class DefinitionReader(TypeReader):
             self.fail(piece, "a dim should stand here")
         self.skip(end - self.pos)
         return piece
-
-
-def _is_closed(text: str) -> bool:
-    """Return whether parentheses and brackets in a text are all opened and closed in it."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if depth < 0:
-            return False
-    return depth == 0

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, NoReturn, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
@@ -53,7 +53,6 @@ from luminal_lab.passes.pattern import as_value
 from luminal_lab.passes.pipeline import LICENCE
 from luminal_lab.passes.simplify import Simplify
 from luminal_lab.tensor import Tensor, formulas
-from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.store import Store
 
 SPELLED: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
@@ -221,14 +220,6 @@ class _Page(Store):
     def written(self, result: Tensor) -> IR:
         """Return the graph written."""
         return self.snapshot((result.id,), ())
-
-    @override
-    def backward(self, loss: Lazy, checkpoint: Sequence[str]) -> NoReturn:
-        raise AssertionError("nothing is derived here")
-
-    @override
-    def slope(self, tensor: Lazy) -> NoReturn:
-        raise AssertionError("nothing is derived here")
 
 
 @lru_cache(None)

@@ -10,16 +10,19 @@
 A fold becomes a local that a loop adds to, as far out as its axes allow; folds that are equal are
 one. A fold of a fold of one kind is one sum. Definitions' locals become arrays in memory.
 
-A softmax goes along its axis in blocks: the scores of a block, the largest so far, the earlier sums
-scaled down to it, the weights, and their contributions. Rows of values are summed side by side, and
-a local that only the scores read is computed where they are.
+A pass whose sums follow maxima goes along its axis in blocks: the scores of a block, the largest so
+far, the earlier sums scaled down to it, the weights, and what they add. Rows of sums are computed
+side by side, and a local that only the scores read is computed where they are. Any other pass is
+one loop over its axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape, Symbol, minimum
 from luminal_lab.core.dtypes import DType
@@ -28,26 +31,27 @@ from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
 from luminal_lab.kernels.definition.online import scores_inlined
-from luminal_lab.kernels.definition.substitution import exchanged, replaced
+from luminal_lab.kernels.definition.running import Running, after, running
+from luminal_lab.kernels.definition.substitution import exchanged, replaced, stated
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Fold,
-    FoldState,
     Guarded,
     Number,
     Read,
+    States,
     Term,
     axis_of,
     free,
-    power,
+    passes,
     product,
-    softmaxes,
     walk,
 )
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, Statement, When
 
+NO_DIMS: Mapping[str, Dim] = {}
 BLOCK = 64
-"""The number of positions in a block of a softmax."""
+"""The number of positions in a block of a pass."""
 
 
 def lower(definition: Definition) -> Nest:
@@ -74,33 +78,37 @@ def lower(definition: Definition) -> Nest:
     return Nest(definition.name, definition.inputs, outputs, tuple(body))
 
 
+Pass: TypeAlias = tuple[Symbol, States]
+"""A pass without its result."""
+
+
 class _Level(NamedTuple):
     """A loop around, or the level outside all loops."""
 
     statements: list[Statement]
     known: dict[Term, Term]
     """The folds computed so far."""
+    ended: dict[Pass, Mapping[str, Term]]
+    """The passes computed so far: what their values end as, by name."""
     axes: frozenset[str] = frozenset()
     """The axes that are known."""
 
     def inner(self, *axes: Symbol) -> _Level:
         """Return the level of a loop within."""
-        return _Level([], {}, self.axes.union(axis.name for axis in axes))
+        return _Level([], {}, {}, self.axes.union(axis.name for axis in axes))
 
 
 class _Lowering:
     def __init__(self, definition: Definition, written: Definition) -> None:
         self.written = {line.name: line.term for line in written.lines}
-        """The lines before scores became part of the softmaxes that read them."""
+        """The lines before scores became part of the passes that read them."""
         self.words = {*written.types} - {*definition.types}
         """The names of such scores, which are computed in blocks."""
         self.asked: dict[Term, Fold] = {}
-        """The softmaxes of a line as they were written."""
+        """The passes of a line as they were written."""
         self.taken = {*written.types, *written.dims}
         self.levels: list[_Level] = []
         """The loops around, the outermost first."""
-        self.rows: dict[Term, Term] = {}
-        """Softmaxes computed for several axes at once."""
         self.floor = 0
         """The outermost level that may be used: inside a condition, only levels within it."""
 
@@ -111,17 +119,15 @@ class _Lowering:
         pairs = list(zip(line.axes, axes, line.type.shape, strict=True))
         values: dict[str, Dim] = {old.name: 0 if size == 1 else new for old, new, size in pairs}
         loops = [(new, size) for _, new, size in pairs if size != 1]
-        self.levels = [_Level([], {})]
+        self.levels = [_Level([], {}, {})]
         for axis, _ in loops:
             self.levels.append(self.levels[-1].inner(axis))
         index = tuple(values[axis.name] for axis in line.axes)
         term = replaced(line.term, values)
-        self.rows = {}
-        self.asked = dict(zip(softmaxes(term), softmaxes(self.written[line.name]), strict=False))
-        along = _values(term, [axis for axis, _ in loops])
-        level = len(loops) - len(along)
-        for fold in softmaxes(term) if along else ():
-            self.rows[fold] = self.softmax(fold, level, loops[level:])
+        self.asked = dict(zip(passes(term), passes(self.written[line.name]), strict=False))
+        level = len(loops) - len(_mixed(term, [axis for axis, _ in loops]))
+        for fold in passes(term) if level < len(loops) else ():
+            self.passed(fold, level, loops[level:])
         self.add(Set(line.name, index, self.term(term)))
         for axis, size in reversed(loops):
             block = self.levels.pop().statements
@@ -160,23 +166,21 @@ class _Lowering:
             case _:
                 return None
 
-    def level(self, term: Term) -> int:
-        """Return the outermost level at which all axes that a term mentions are known."""
-        mentioned = free(term).keys() & self.levels[-1].axes
+    def level(self, *terms: Term) -> int:
+        """Return the outermost level at which all axes that terms mention are known."""
+        mentioned = {name for term in terms for name in free(term)} & self.levels[-1].axes
         outermost = next(n for n, level in enumerate(self.levels) if mentioned <= level.axes)
         return max(outermost, self.floor)
 
     def fold(self, fold: Fold) -> Term:
-        if fold in self.rows:
-            return self.rows[fold]
+        if fold.states is not None:
+            ends = self.passed(fold, self.level(*fold.inside), [])
+            return self.term(stated(fold.body, ends))
         level = self.level(fold)
         for outer in self.levels[: level + 1]:
             if fold in outer.known:
                 return outer.known[fold]
         known = self.levels[level].known
-        if fold.kind == "softmax":
-            known[fold] = self.softmax(fold, level, [])
-            return known[fold]
         dtype = DType.float32 if fold.dtype.is_half else fold.dtype
         value = self.local(level, dtype)
         start = Number(0, dtype) if fold.kind == "sum" else Number(least(dtype), dtype)
@@ -186,76 +190,45 @@ class _Lowering:
         known[fold] = value if is_same else Apply(Cast(fold.dtype), (value,), fold.dtype)
         return known[fold]
 
-    def softmax(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Term:
-        """Compute a softmax for all positions along some axes, which its scores do not have."""
-        assert fold.score is not None
-        dtype = fold.dtype
-        (lowest, zero, _), _, result = fold.states
-        shape = tuple(size for _, size in along)
-        axes = tuple(axis for axis, _ in along)
-        m, total = (self.local(level, dtype, name) for name in ("m", "l"))
-        acc = self.local(level, dtype, "acc", shape)
-        self.add(Set(m.buffer, (), lowest), Set(total.buffer, (), zero), level=level)
-        self.add(*self.each("start", along, lambda axes: Set(acc.buffer, axes, zero)), level=level)
+    def passed(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Mapping[str, Term]:
+        """Compute a pass, for all positions along some axes; return what its values end as."""
+        assert fold.states is not None
+        for outer in self.levels[: level + 1]:
+            if (fold.axis, fold.states) in outer.ended:
+                return outer.ended[fold.axis, fold.states]
+        values = running(fold)
+        if any(value.ratio for value in values):
+            ends = _Blocks(self, fold, level, along).computed()
+        else:
+            ends = self.steps(fold, fold.states, level)
+        self.levels[level].ended[fold.axis, fold.states] = ends
+        return ends
 
-        blocks = (fold.size + BLOCK - 1) // BLOCK
-        count = min(BLOCK, fold.size) if isinstance(fold.size, int) else BLOCK
-        outer = self.axis(Symbol(f"{fold.axis.name}.block"), blocks)
-        whole = fold.size % count == 0
-        length: Dim = count if whole else minimum(count, fold.size - BLOCK * outer)
+    def steps(self, fold: Fold, states: States, level: int) -> Mapping[str, Term]:
+        """Compute a pass position by position."""
+        ends = {state.name: self.local(level, state.dtype, state.name) for state in states.names}
+        for end, start in zip(ends.values(), states.start, strict=True):
+            self.add(Set(end.buffer, (), self.term(start)), level=level)
+        axis = self.axis(fold.axis, fold.size)
 
-        def block(word: str, body_of: Callable[[Symbol], Block]) -> None:
-            """Add a loop over a block, whose body may need further folds."""
-            j = self.axis(Symbol(f"{fold.axis.name}_{word}"), count)
-            with self.inside(len(self.levels) - 1, j) as body:
-                body += body_of(j)
-            self.add(Loop(j, length, tuple(body)))
+        def here(term: Term) -> Term:
+            return self.term(replaced(stated(term, ends), {fold.axis.name: axis}))
 
-        def at(term: Term, j: Symbol) -> Term:
-            return replaced(term, {fold.axis.name: BLOCK * outer + j})
-
-        score, value = fold.score, fold.body
-        with self.inside(level, outer) as inside:
-            s = self.local(level + 1, dtype, self.scores(fold), (count,))
-            top, c = (self.local(level + 1, dtype, name) for name in ("top", "c"))
-
-            def element(j: Symbol) -> Term:
-                return Read(s.buffer, (j,), dtype)
-
-            def weight(of: Term) -> Term:
-                return power(of, top, fold.factor)
-
-            def added(j: Symbol) -> Block:
-                def mixed(axes: tuple[Symbol, ...]) -> Set:
-                    pairs = zip(along, axes, strict=True)
-                    own: dict[str, Dim] = {old.name: new for (old, _), new in pairs}
-                    term = self.term(replaced(at(value, j), own))
-                    return Set(acc.buffer, axes, product(element(j), term, fused=fold.fused), "+=")
-
-                return self.each("mix", along, mixed)
-
-            def scaled(axes: tuple[Symbol, ...]) -> Set:
-                return Set(acc.buffer, axes, product(Read(acc.buffer, axes, dtype), c))
-
-            block("score", lambda j: (Set(s.buffer, (j,), self.term(at(score, j))),))
-            inside.append(Set(top.buffer, (), m))
-            block("top", lambda j: (Set(top.buffer, (), element(j), "max="),))
-            inside += [Set(c.buffer, (), weight(m)), Set(m.buffer, (), top)]
-            inside.append(Set(total.buffer, (), product(total, c)))
-            block(
-                "weight",
-                lambda j: (
-                    Set(s.buffer, (j,), weight(element(j))),
-                    Set(total.buffer, (), element(j), "+="),
-                ),
-            )
-            inside += self.each("scale", along, scaled)
-            block("mix", added)
-        self.add(Loop(outer, blocks, tuple(inside)), level=level)
-        ends = {"l": total, "acc": Read(acc.buffer, axes, dtype)}
-        return exchanged(
-            result, lambda part: ends[part.name] if isinstance(part, FoldState) else None
-        )
+        with self.inside(level, axis) as inside:
+            values = running(fold)
+            for value in values:
+                how = "+=" if value.is_sum else "max="
+                inside.append(Set(ends[value.state.name].buffer, (), here(value.term), how))
+            known: dict[Term, Term] = {}
+            following: list[Read] = []
+            for state, term in zip(states.names, () if values else states.next, strict=False):
+                following.append(self.local(-1, state.dtype, "next"))
+                inside.append(Set(following[-1].buffer, (), here(exchanged(term, known.get))))
+                known.setdefault(term, following[-1])
+            for end, new in zip(ends.values(), following, strict=False):
+                inside.append(Set(end.buffer, (), new))
+        self.add(Loop(axis, fold.size, tuple(inside)), level=level)
+        return ends
 
     def each(
         self,
@@ -277,12 +250,13 @@ class _Lowering:
         return block
 
     def scores(self, fold: Fold) -> str:
-        """Return a name for the scores of a softmax: the name that they were written with."""
-        score = self.asked[fold].score if fold in self.asked else None
-        if isinstance(score, Read) and score.buffer in self.words:
-            self.words.remove(score.buffer)
-            self.taken.remove(score.buffer)
-            return score.buffer
+        """Return a name for the scores of a pass: the name that they were written with."""
+        values = running(self.asked[fold]) if fold in self.asked else ()
+        for score in [value.term for value in values if not value.is_sum]:
+            if isinstance(score, Read) and score.buffer in self.words:
+                self.words.remove(score.buffer)
+                self.taken.remove(score.buffer)
+                return score.buffer
         return "s"
 
     def local(self, level: int, dtype: DType, word: str = "t", shape: Shape = ()) -> Read:
@@ -320,6 +294,179 @@ class _Lowering:
         return value
 
 
+class _Total(NamedTuple):
+    """A value of a pass so far: a scalar, or an array along some axes."""
+
+    value: Running
+    array: Read
+    along: list[tuple[Symbol, Dim]]
+
+
+class _Blocks:
+    """A pass computed block by block, so that its sums are scaled once for each."""
+
+    def __init__(
+        self, lowering: _Lowering, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]
+    ) -> None:
+        self.lowering, self.fold, self.level, size = lowering, fold, level, fold.size
+        totals = [self.total(value, along) for value in running(fold)]
+        self.maxima = [total for total in totals if not total.value.is_sum]
+        self.sums = [total for total in totals if total.value.is_sum]
+        for total in totals:
+            start = lowering.each("start", total.along, partial(_set, total, total.value.start))
+            lowering.add(*start, level=level)
+        self.count: Dim = min(BLOCK, size) if isinstance(size, int) else BLOCK
+        self.blocks = (size + BLOCK - 1) // BLOCK
+        self.block = lowering.axis(Symbol(f"{fold.axis.name}.block"), self.blocks)
+        is_whole = size % self.count == 0
+        self.length = self.count if is_whole else minimum(self.count, size - BLOCK * self.block)
+        self.known: dict[Term, Read] = {}
+        """The maxima before and after a block, and what sums are scaled by."""
+        self.arrays: dict[Term, Read] = {}
+        """The scores of a block, and then its weights."""
+
+    def computed(self) -> Mapping[str, Term]:
+        """Add the loop over blocks; return what the values of the pass end as."""
+        with self.lowering.inside(self.level, self.block) as inside:
+            self.score()
+            self.weigh()
+            self.mix()
+        self.lowering.add(Loop(self.block, self.blocks, tuple(inside)), level=self.level)
+        return {
+            total.value.state.name: at(total.array, *[axis for axis, _ in total.along])
+            for total in (*self.maxima, *self.sums)
+        }
+
+    def total(self, value: Running, along: list[tuple[Symbol, Dim]]) -> _Total:
+        """Declare a value of the pass."""
+        mentioned = {name for factor in value.others for name in free(factor)}
+        own = [(axis, size) for axis, size in along if axis.name in mentioned]
+        shape, state = tuple(size for _, size in own), value.state
+        return _Total(value, self.lowering.local(self.level, state.dtype, state.name, shape), own)
+
+    def score(self) -> None:
+        """Compute the scores of a block, the maxima after it, and what sums are scaled by."""
+        for total in self.maxima:
+            name, dtype = self.lowering.scores(self.fold), total.array.dtype
+            self.arrays[total.value.term] = self.lowering.local(-1, dtype, name, (self.count,))
+            self.known[after(total.value.state)] = self.lowering.local(-1, dtype, "top")
+            self.known[total.value.state] = total.array
+        scales = {
+            ratio: self.lowering.local(-1, ratio.dtype, "c")
+            for ratio in dict.fromkeys(total.value.ratio for total in self.sums)
+            if ratio is not None
+        }
+        for score, array in self.arrays.items():
+            self.loop("score", partial(self.scored, score, array))
+        for total in self.maxima:
+            array, top = self.arrays[total.value.term], self.known[after(total.value.state)]
+            self.lowering.add(Set(top.buffer, (), total.array))
+            self.loop("top", partial(_largest, array, top))
+        for ratio, scale in scales.items():
+            self.lowering.add(Set(scale.buffer, (), exchanged(ratio, self.known.get)))
+        for total in self.maxima:
+            self.lowering.add(Set(total.array.buffer, (), self.known[after(total.value.state)]))
+        self.known |= scales
+
+    def scored(self, score: Term, array: Read, j: Symbol) -> list[Set]:
+        """Return what computes a score."""
+        return [Set(array.buffer, (j,), self.lowering.term(self.at(score, j)))]
+
+    def weigh(self) -> None:
+        """Compute the weights of a block, and the sums of weights alone."""
+        alone = [total for total in self.sums if total.value.term in total.value.weights]
+        weights = dict.fromkeys(weight for total in self.sums for weight in total.value.weights)
+        uses = Counter(weight for total in self.sums for weight in total.value.weights)
+        lone = {total.value.term for total in alone}
+        stored = {
+            weight: self.array(weight, weights)
+            for weight in weights
+            if uses[weight] > 1 or weight not in lone
+        }
+
+        def weighed(j: Symbol) -> Iterator[Set]:
+            for weight, array in stored.items():
+                yield Set(array.buffer, (j,), self.term(weight, j))
+            for total in alone:
+                weight = total.value.term
+                term = at(stored[weight], j) if weight in stored else self.term(weight, j)
+                yield Set(total.array.buffer, (), term, "+=")
+
+        for total in alone:
+            self.lowering.add(*self.scaled(total))
+        if weights:
+            self.loop("weight", weighed)
+        self.arrays = stored
+
+    def array(self, weight: Term, weights: Iterable[Term]) -> Read:
+        """Return the array of a weight: that of its score, if no other weight needs that."""
+        scores = [score for score in self.arrays if score in walk(weight)]
+        if len(scores) == 1 and sum(scores[0] in walk(other) for other in weights) == 1:
+            return self.arrays[scores[0]]
+        return self.lowering.local(-1, weight.dtype, "w", (self.count,))
+
+    def mix(self) -> None:
+        """Scale all other sums, and add what the positions of a block add to them."""
+        mixed = [total for total in self.sums if total.value.term not in total.value.weights]
+        for total in mixed:
+            self.lowering.add(*self.scaled(total))
+
+        def added(j: Symbol) -> Iterator[Statement]:
+            for total in mixed:
+                yield from self.lowering.each("mix", total.along, partial(self.added, total, j))
+
+        if mixed:
+            self.loop("mix", added)
+
+    def added(self, total: _Total, j: Symbol, axes: tuple[Symbol, ...]) -> Set:
+        """Return what a position adds to a sum, at a position of its axes."""
+        own: dict[str, Dim] = {
+            old.name: new for (old, _), new in zip(total.along, axes, strict=True)
+        }
+        return Set(total.array.buffer, axes, self.term(total.value.term, j, own), "+=")
+
+    def scaled(self, total: _Total) -> Block:
+        """Return what scales a sum down."""
+        ratio = total.value.ratio
+
+        def scaled(axes: tuple[Symbol, ...]) -> Set:
+            assert ratio is not None
+            return _set(total, product(at(total.array, *axes), self.known[ratio]), axes)
+
+        return self.lowering.each("scale", total.along, scaled) if ratio else ()
+
+    def loop(self, word: str, body_of: Callable[[Symbol], Iterable[Statement]]) -> None:
+        """Add a loop over a block, whose body may need further folds."""
+        lowering = self.lowering
+        j = lowering.axis(Symbol(f"{self.fold.axis.name}_{word}"), self.count)
+        with lowering.inside(len(lowering.levels) - 1, j) as body:
+            for statement in body_of(j):
+                body.append(statement)  # each may add others before it
+        lowering.add(Loop(j, self.length, tuple(body)))
+
+    def term(self, term: Term, j: Symbol, own: Mapping[str, Dim] = NO_DIMS) -> Term:
+        """Return a term at a position of a block."""
+        known = {**self.known, **{part: at(array, j) for part, array in self.arrays.items()}}
+        return self.lowering.term(self.at(exchanged(term, known.get), j, own))
+
+    def at(self, term: Term, j: Symbol, own: Mapping[str, Dim] = NO_DIMS) -> Term:
+        """Return a term, not yet lowered, at a position of a block."""
+        return replaced(term, {self.fold.axis.name: BLOCK * self.block + j, **own})
+
+
+def _largest(array: Read, top: Read, j: Symbol) -> list[Set]:
+    return [Set(top.buffer, (), at(array, j), "max=")]
+
+
+def _set(total: _Total, term: Term, axes: tuple[Symbol, ...]) -> Set:
+    return Set(total.array.buffer, axes, term)
+
+
+def at(array: Read, *axes: Symbol) -> Read:
+    """Return an element of an array."""
+    return Read(array.buffer, axes, array.dtype)
+
+
 def widened(term: Term, dtype: DType) -> Term:
     """Return a term in a wider dtype; factors widen before they multiply, without rounding."""
     if term.dtype is dtype:
@@ -336,16 +483,19 @@ def least(dtype: DType) -> float | int:
     return dtype.limits[0] if dtype is not DType.bool_ else 0
 
 
-# -- softmaxes -------------------------------------------------------------------------------------
+# -- passes ----------------------------------------------------------------------------------------
 
 
-def _values(term: Term, axes: list[Symbol]) -> list[Symbol]:
-    """Return the last axes, as many as the scores of no softmax have; none without softmaxes."""
-    folds = softmaxes(term)
-    scored = {name for fold in folds if fold.score is not None for name in free(fold.score)}
-    values: list[Symbol] = []
+def _mixed(term: Term, axes: list[Symbol]) -> list[Symbol]:
+    """Return the last axes, as many as sums of passes alone have; none without such passes."""
+    values = [value for fold in passes(term) for value in running(fold)]
+    parts = [part for value in values for part in value.weights or (value.term,)]
+    if not any(value.ratio for value in values):
+        return []
+    scored = {name for part in parts for name in free(part)}
+    mixed: list[Symbol] = []
     for axis in reversed(axes):
-        if not folds or axis.name in scored:
+        if axis.name in scored:
             break
-        values.append(axis)
-    return values[::-1]
+        mixed.append(axis)
+    return mixed[::-1]

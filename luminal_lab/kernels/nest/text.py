@@ -12,7 +12,7 @@ from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import nearest
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.terms import Read, Term, axis_of
-from luminal_lab.kernels.definition.text import DEEPEST, FOLD, STATED, WORD, DefinitionReader
+from luminal_lab.kernels.definition.text import DEEPEST, FOLD, WORD, DefinitionReader
 from luminal_lab.kernels.nest.nest import (
     Block,
     Fetch,
@@ -253,8 +253,8 @@ class NestReader(DefinitionReader):
         return None
 
     @override
-    def softmax(self) -> Term | None:
-        match = self.match(STATED)
+    def folded_pass(self) -> Term | None:
+        match = self.values_ahead()
         if match is not None:
-            self.fail(Piece(self.pos, match[0]), "terms of nests have no folds")
+            self.fail(Piece(match.start("names"), match["names"]), "terms of nests have no folds")
         return None

@@ -48,7 +48,6 @@ class Arrays:
 
     def converted(self, term: Apply) -> str | None:
         """Return a cast that has been made already, if it has."""
-        del term
 
     def asked(self, holds: Dim) -> Dim:
         """Return a condition as it is asked."""
@@ -56,5 +55,4 @@ class Arrays:
 
     def is_zero_elsewhere(self, term: Guarded) -> bool:
         """Return whether what a guard reads is 0 where the guard does not hold."""
-        del term
         return False

@@ -14,7 +14,7 @@ from typing import TypeAlias, cast, overload
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, ParseError, RangeError, ScheduleError, whole_number
+from luminal_lab.errors import ParseError, ScheduleError, expect, position as place_of
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step
@@ -67,16 +67,10 @@ class Changes(Sequence[Change]):
     def __getitem__(self, position: slice) -> Sequence[Change]: ...
     @override
     def __getitem__(self, position: int | slice) -> Change | Sequence[Change]:
-        if not isinstance(position, slice) and whole_number(position) is None:
-            raise ArgumentError(
-                f"steps: {position!r} names no step", hint="give its place: 0 is first"
-            )
-        if not isinstance(position, slice) and not -len(self) <= position < len(self):
-            raise RangeError(
-                f"steps: there is no step {position}; there are {len(self)}",
-                hint="steps count from 0; steps.start and steps.end are the first and last nest",
-            )
-        return self.steps[position]
+        if isinstance(position, slice):
+            return self.steps[position]
+        hint = "steps count from 0; steps.start and steps.end are the first and last nest"
+        return self.steps[place_of(position, len(self), "steps: there is no step", hint)]
 
     @override
     def __str__(self) -> str:
@@ -112,12 +106,9 @@ def _lines(like: object, kernel: str) -> list[str]:
     parts = cast("Iterable[object]", like) if isinstance(like, Iterable) else (like,)
     lines: list[str] = []
     for step in parts:
-        if not isinstance(step, (str, Step)):
-            raise ArgumentError(
-                f"kernel {kernel}: its schedule has {step!r}, which is no step",
-                hint="give text, one step a line, or a list as in "
-                '["split i by 8", "parallel i.block"]',
-            )
+        said = f"kernel {kernel}: its schedule has {{}}, which is no step"
+        hint = 'give text, one step a line, or a list as in ["split i by 8", "parallel i.block"]'
+        expect(step, str | Step, said, hint)
         lines += str(step).splitlines()
     return lines
 

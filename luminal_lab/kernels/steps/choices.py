@@ -9,14 +9,7 @@ from typing import NamedTuple, overload
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import (
-    ArgumentError,
-    RangeError,
-    ScheduleError,
-    UnknownNameError,
-    nearest,
-    whole_number,
-)
+from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, position as place_of
 
 NO_CHOICES: Mapping[str, int] = {}
 
@@ -71,12 +64,9 @@ class Choices(Sequence[Taken]):
         """Refuse a number that the plan does not leave open, or a value that it does not offer."""
         known = {taken.choice.name: taken.choice for taken in self.taken}
         for name, value in asked.items():
-            if name not in known:
-                open_ones = ", ".join(known) or "none: it leaves nothing open"
-                raise UnknownNameError(
-                    f"kernel {kernel}: there is no choice {name!r}",
-                    hint=nearest(name, known) or f"its choices are {open_ones}",
-                )
+            hint = f"its choices are {', '.join(known) or 'none: it leaves nothing open'}"
+            fault = f"kernel {kernel}: there is no choice {name!r}"
+            UnknownNameError.unless_known(name, known, fault, hint)
             if value not in known[name].values:
                 raise RangeError(
                     f"kernel {kernel}: {name} cannot be {value!r}",
@@ -93,13 +83,10 @@ class Choices(Sequence[Taken]):
     def __getitem__(self, position: slice) -> Sequence[Taken]: ...
     @override
     def __getitem__(self, position: int | slice) -> Taken | Sequence[Taken]:
-        if not isinstance(position, slice) and whole_number(position) is None:
-            raise ArgumentError(
-                f"choices: {position!r} names none", hint="give its place; choices.values has names"
-            )
-        if not isinstance(position, slice) and not -len(self) <= position < len(self):
-            raise RangeError(f"choices: there is no choice {position}; there are {len(self)}")
-        return self.taken[position]
+        if isinstance(position, slice):
+            return self.taken[position]
+        hint = "give its place; choices.values has names"
+        return self.taken[place_of(position, len(self), "choices: there is no choice", hint)]
 
     @override
     def __str__(self) -> str:

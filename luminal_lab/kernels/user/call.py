@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NoReturn, cast, get_args
 
 from typing_extensions import override
@@ -34,8 +34,7 @@ from luminal_lab.errors import (
     DeviceError,
     DTypeError,
     GraphError,
-    LabError,
-    nearest,
+    expect,
 )
 from luminal_lab.kernels.definition.definition import Buffer, header_text
 from luminal_lab.kernels.definition.text import Header
@@ -54,7 +53,7 @@ from luminal_lab.kernels.user.kernel import (
 from luminal_lab.passes.gradients.custom import custom_gradient
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.arguments import told, told_object
 from luminal_lab.tensor.store import Store
 from luminal_lab.trust import write
 
@@ -62,6 +61,7 @@ Dialect = Literal["c", "cuda", "metal"]
 RESULTS = "what a kernel means has a result for each output"
 
 
+@partial(told, on="ll.", of_arguments=False)
 def kernel(
     source: str,
     header: str | None = None,
@@ -94,40 +94,17 @@ def kernel(
     >>> scale(Graph().tensor((4,), name="x")).shape
     (4,)
     """
-    try:
-        launch = blocks, threads
-        return _kernel(source, header, meaning, numpy, gradient, str(tasks), dialect, launch)
-    except LabError as error:
-        error.where = error.where or str(here() or "") or None
-        raise
-
-
-def _kernel(
-    source: object,
-    header: str | None,
-    meaning: Callable[..., object] | None,
-    numpy: Callable[..., object] | None,
-    gradient: Callable[..., object] | None,
-    tasks: str,
-    dialect: str,
-    launch: tuple[str | int | None, str | int | None],
-) -> KernelCall:
-    if not isinstance(source, str):
-        raise ArgumentError(
-            f"kernel: the source is a {type(source).__name__}", hint="give its text"
-        )
-    if dialect not in get_args(Dialect):
-        raise ArgumentError(
-            f"kernel: there is no dialect {dialect!r}",
-            hint=nearest(dialect, get_args(Dialect)) or "it is 'c', 'cuda' or 'metal'",
-        )
-    header = header_in(source) if header is None else header.strip()
-    if header is None:
+    expect(source, str, f"kernel: the source is a {type(source).__name__}", "give its text")
+    hint = "it is 'c', 'cuda' or 'metal'"
+    fault = f"kernel: there is no dialect {dialect!r}"
+    ArgumentError.unless_known(dialect, get_args(Dialect), fault, hint)
+    stated = header_in(source) if header is None else header.strip()
+    if stated is None:
         raise DefinitionError(
             "kernel: nothing says what it takes and gives",
             hint="begin the source with // kernel name(x: f32[n]) -> (y: f32[n])",
         )
-    read = header_of(header if header.startswith("kernel") else f"kernel {header}")
+    read = header_of(stated if stated.startswith("kernel") else f"kernel {stated}")
     for option, call in (("meaning", meaning), ("numpy", numpy), ("gradient", gradient)):
         if call is not None and not callable(call):
             raise DefinitionError(
@@ -148,10 +125,9 @@ def _kernel(
             f"kernel {read.name}: it has no outputs, so that no tensor comes of it",
             hint="what it computes goes into its outputs, as in -> (y: f32[n])",
         )
-    kind = cast("Dialect", dialect)
-    tasks = _checked_launch(read, source, kind, tasks, launch)
+    launch = _checked_launch(read, source, dialect, str(tasks), (blocks, threads))
     text = header_text(f"kernel {read.name}", read.dims, read.inputs, read.outputs)
-    return KernelCall(text, source.strip("\n"), kind, tasks, meaning, numpy, gradient)
+    return KernelCall(text, source.strip("\n"), dialect, launch, meaning, numpy, gradient)
 
 
 def _checked_launch(
@@ -303,11 +279,9 @@ class KernelCall:
         header = self._header
         known = header_dims(header)
         for name in named:
-            if name not in known:
-                raise ArgumentError(
-                    f"kernel {self.name}: it has no dim {name!r}",
-                    hint=nearest(name, known) or f"its dims: {', '.join(known) or 'none'}",
-                )
+            hint = f"its dims: {', '.join(known) or 'none'}"
+            fault = f"kernel {self.name}: it has no dim {name!r}"
+            ArgumentError.unless_known(name, known, fault, hint)
         given = {name: graph.as_dim(size) for name, size in named.items()}
         dims = solved(header, types, given, labels)
         body, sizes = self._body(graph, dims), tuple(dims.values())
@@ -340,7 +314,7 @@ class KernelCall:
     def _written(
         self, meaning: Callable[..., object], inputs: list[Buffer], outputs: list[Buffer]
     ) -> IR:
-        inner = Draft(self.name)
+        inner = Draft(self.name, 0)
         given = [inner.tensor(type.shape, type.dtype, name=name) for name, type in inputs]
         result = meaning(*given)
         results = (
@@ -388,16 +362,7 @@ class KernelCall:
 class Draft(Store):
     """A graph that is written, and never runs as a session."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name, 0)
-
-    @override
-    def backward(self, loss: object, checkpoint: Sequence[str]) -> NoReturn:
-        raise GraphError("backward: what a kernel means is derived where the kernel is called")
-
-    @override
-    def slope(self, tensor: object) -> NoReturn:
-        raise GraphError("grad: what a kernel means is derived where the kernel is called")
+    underived = "what a kernel means is derived where the kernel is called"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Elementwise, Reduce, TensorType, mentioned, size_of, tuple_text
 from luminal_lab.core.ops import Cast, StopGradient, UserKernel, Where
-from luminal_lab.errors import DefinitionError, DimError, LabError, ShapeError, nearest
+from luminal_lab.errors import DefinitionError, DimError, LabError, ShapeError
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.kernels.definition.text import Header, parse_header
 from luminal_lab.kernels.kernel import Kernel, Phase, comment, function_name
@@ -220,12 +220,9 @@ def check_signature(
             hint=f"to write it yourself, begin with {usual} {{ … }}; to change the generated one, "
             "give its kernel another schedule, kernel.rescheduled(…)",
         )
-    if header.name not in defined:
-        raise DefinitionError(
-            f"{subject}: its {language.name} has no function {header.name!r}; the functions it "
-            f"has: {', '.join(defined) or 'none'}",
-            hint=nearest(header.name, defined) or f"write {usual} {{ … }}",
-        )
+    fault = f"{subject}: its {language.name} has no function {header.name!r}; the functions it has"
+    fault += f": {', '.join(defined) or 'none'}"
+    DefinitionError.unless_known(header.name, defined, fault, f"write {usual} {{ … }}")
     function = defined[header.name]
     for problem, hint in _problems(header, language, function, numbers):
         raise DefinitionError(f"{subject}: {problem}", where=f"  {function.prototype}", hint=hint)

@@ -349,6 +349,22 @@ def test_outputs_that_are_written_over_if_that_is_asked_for():
     assert third.tolist() == [4, 4, 4, 4]
 
 
+def test_carried_outputs_that_are_written_over_take_turns_in_two_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set(np.ones(4))
+    y = cx.carry(x.flip(0) * 2, x)
+    cx.compile(CPUCompiler(reuse_outputs=True))
+    pool, sizes = program_of(cx).blocks, list[int]()
+    make = pool.make
+    monkeypatch.setattr(pool, "make", lambda size: (sizes.append(size), make(size))[1])
+    for turn in range(6):
+        cx.execute()
+        assert y.tolist() == [2 ** (turn + 1)] * 4
+    assert len(sizes) == 2
+
+
 def test_an_output_that_is_an_input_or_another_output_has_memory_of_its_own():
     cx = ll.Graph()
     x = cx.tensor((2, 3), name="x").set(np.ones((2, 3)))
@@ -491,6 +507,29 @@ def test_values_on_the_way_are_kept_probed_and_traced():
     assert traced is not None
     assert traced.seconds > 0
     assert {step.bytes for step in traced.steps} >= {12}
+
+
+def test_a_run_stops_only_where_a_value_is_probed(monkeypatch: pytest.MonkeyPatch):
+    cx = ll.Graph()
+    x = cx.tensor((3, 4), name="x").set(np.ones((3, 4)))
+    a = x.softmax(-1) @ x.T
+    b = a.softmax(-1) @ x
+    (b.softmax(-1) @ x.T).retrieve()
+    seen: list[float] = []
+    cx.probe(b, lambda value: seen.append(value.sum().item()))
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    library, spans = program_of(cx).library, list[tuple[int, int]]()
+    execute = library.execute
+
+    def counted(run: int, first: int, last: int) -> int:
+        spans.append((first, last))
+        return execute(run, first, last)
+
+    monkeypatch.setattr(library, "execute", counted)
+    cx.execute()
+    (_, probed), (again, last) = spans
+    assert 1 < probed == again < last == len(program_of(cx).launches)
+    np.testing.assert_allclose(seen, [12], rtol=1e-6)
 
 
 def test_what_needs_no_new_run_is_known():

@@ -26,7 +26,7 @@ from luminal_lab.devices.gpu.nvrtc import (
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import gpu_of
-from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.prelude.files import paragraphs
 from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.render.gpu.program import gpu_source

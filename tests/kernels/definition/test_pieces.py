@@ -10,7 +10,7 @@ from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.pieces import in_pieces
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import gpu_of
-from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.make import make_gpu_kernel
 from tests.kernels.judging import check_same
 
 DECODE = """\

@@ -6,7 +6,7 @@ from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add
 from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term, softmaxes, walk
+from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term, passes, walk
 from luminal_lab.kernels.nest.nest import Set, Statement, mapped
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
@@ -29,7 +29,7 @@ def test_what_is_shared_stays_shared() -> None:
     parts = [*walk(made)]
     assert len(parts) == 101
     assert parts[-1] == b
-    assert softmaxes(made) == []
+    assert passes(made) == []
 
 
 def test_the_bodies_of_folds_are_changed_too() -> None:

@@ -12,7 +12,7 @@ from luminal_lab.devices.build import cache
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule

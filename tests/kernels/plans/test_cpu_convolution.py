@@ -12,7 +12,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate as value_of
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.plans.cpu_contraction import convolution_plan

@@ -14,7 +14,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.dialect import HOPPER
 from luminal_lab.kernels.gpu import GPU, gpu_of
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_gpu import make_gpu_kernel
+from luminal_lab.kernels.make import make_gpu_kernel
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.gpu_contraction import group_plan

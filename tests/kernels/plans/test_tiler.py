@@ -6,7 +6,7 @@ import pytest
 
 from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans import cpu_contraction
 from luminal_lab.kernels.plans.tiler import Tiler

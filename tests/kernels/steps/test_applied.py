@@ -9,7 +9,7 @@ import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, LabError, ParseError, RangeError, ScheduleError
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.pipeline import parse_pipeline

@@ -5,7 +5,7 @@ import pytest
 
 from luminal_lab.errors import ParseError
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.render.c.nest import render_nest

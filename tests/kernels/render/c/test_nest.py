@@ -17,7 +17,7 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.render.index import condition_c, index_c

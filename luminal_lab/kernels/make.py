@@ -1,23 +1,57 @@
-"""From a definition to a kernel for a GPU, in CUDA C++ or Metal's language."""
+"""From a definition to a kernel: in C for a machine, in CUDA C++ or Metal's language for a GPU."""
 
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
+from dataclasses import replace
 from functools import partial
 
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.nest.spelling import spelled
+from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.plans.gpu import gpu_definition, gpu_schedule
+from luminal_lab.kernels.render.c.nest import render_nest
 from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import Schedule, chosen
+from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, chosen
+from luminal_lab.machines.machine import Machine
 from luminal_lab.tensor.arguments import told
+
+
+def make_kernel(
+    definition: Definition,
+    name: str,
+    machine: Machine,
+    schedule: Schedule | None = None,
+    *,
+    compared: AbstractSet[str] = frozenset(),
+    choices: Mapping[str, int] = NO_CHOICES,
+) -> Kernel:
+    """Return a kernel for a machine, made by its default schedule or by another.
+
+    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    """
+    definition = online_softmax(definition)
+    plan = partial(cpu_schedule, lower(definition), machine)
+    make = partial(make_kernel, definition, name, machine)
+    return with_compared(_planned(definition, name, plan, schedule, choices, make)[0], compared)
+
+
+def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
+    """Return a kernel of which other kernels compare some results."""
+    definition, nest = kernel.definition, kernel.nest
+    assert definition is not None, "C that no definition says is as it is"
+    assert nest is not None, "C that no definition says is as it is"
+    c = render_nest(spelled(nest), function_name(kernel.name), tuple(definition.dims), compared)
+    make = kernel.make if not compared else partial(kernel.make or make_kernel, compared=compared)
+    return c.put_into(replace(kernel, make=make), comment(str(definition)))
 
 
 def make_gpu_kernel(
@@ -33,38 +67,39 @@ def make_gpu_kernel(
     Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
     definition = gpu_definition(definition, gpu)
-    nest = lower(definition)
-    top = comment(str(definition))
-    taken = Choices()
-    if schedule is None:
-        plan = chosen(partial(gpu_schedule, nest, gpu), choices, name)
-        nest, schedule, taken = plan.nest, plan.schedule, plan.choices
-        top = f"{top}\n{comment(plan.why)}" if plan.why else top
-    else:
-        nest = applied(schedule, nest, name).end
+    plan = partial(gpu_schedule, lower(definition), gpu)
+    make = partial(make_gpu_kernel, definition, name, gpu, compared=compared)
+    kernel, why = _planned(definition, name, plan, schedule, choices, make)
+    nest, dialect = kernel.nest, gpu.dialect
+    assert nest is not None, "it has just been planned"
     source = render_gpu(
-        spelled(nest), function_name(name), tuple(definition.dims), gpu.dialect, compared
+        spelled(nest), function_name(name), tuple(definition.dims), dialect, compared
     )
     check_threads(name, source, gpu)
     check_shared(nest, name, source.shared, gpu)
     check_tiles(name, source, gpu)
-    kernel = Kernel(
-        name,
-        definition,
-        "",
-        (),
-        nest=nest,
-        schedule=schedule,
-        choices=taken,
-        make=told(
-            partial(make_gpu_kernel, definition, name, gpu, compared=compared),
-            "make",
-            on="kernel.",
-            whole=True,
-        ),
-        dialect=gpu.dialect.name,
-    )
-    return source.put_into(kernel, top)
+    top = "\n".join(comment(text) for text in (str(definition), why) if text)
+    return source.put_into(replace(kernel, dialect=dialect.name), top)
+
+
+def _planned(
+    definition: Definition,
+    name: str,
+    plan: Callable[[Mapping[str, int]], Scheduling],
+    schedule: Schedule | None,
+    choices: Mapping[str, int],
+    make: Callable[..., Kernel],
+) -> tuple[Kernel, str]:
+    """Return a kernel without source, and why a preferred plan did not apply."""
+    taken, why = Choices(), ""
+    if schedule is None:
+        scheduling = chosen(plan, choices, name)
+        nest, schedule = scheduling.nest, scheduling.schedule
+        taken, why = scheduling.choices, scheduling.why
+    else:
+        nest = applied(schedule, lower(definition), name).end
+    kernel = Kernel(name, definition, "", (), nest=nest, schedule=schedule, choices=taken)
+    return replace(kernel, make=told(make, "make", on="kernel.", whole=True)), why
 
 
 def check_threads(name: str, source: Rendered, gpu: GPU) -> None:

@@ -1,0 +1,136 @@
+"""Passes whose values a block of positions can share: running maxima, and sums that follow them.
+
+    m ← maximum(m, s[j])
+    l ← l * exp2((m - m') * 1.44) + exp2((s[j] - m') * 1.44)        m' is the new m
+
+A sum is scaled when a maximum grows, by the power of 2 by which the terms to come are smaller. So a
+block takes one scaling, by how much the maximum grew in all of it, and so do two parts of an axis
+that are joined. That this holds is read from the exponents, which are sums of maxima and of others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.op import Elementwise
+from luminal_lab.core.ops import Add, Exp2, Mul
+from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
+from luminal_lab.kernels.definition.substitution import exchanged
+from luminal_lab.kernels.definition.terms import Apply, Fold, FoldState, Number, Term, walk
+
+Linear: TypeAlias = Mapping[Term, float]
+"""The terms of a sum, each with its factor."""
+
+
+class Running(NamedTuple):
+    """A value of a pass: a maximum or a sum."""
+
+    state: FoldState
+    start: Term
+    term: Term
+    """What a position adds, by the new maxima (`after`)."""
+    is_sum: bool = True
+    ratio: Term | None = None
+    """What scales the sum before, by the old maxima and the new ones."""
+    weights: tuple[Term, ...] = ()
+    """The factors of the term that mention maxima."""
+
+    @property
+    def others(self) -> tuple[Term, ...]:
+        """The factors of the term that mention no maximum."""
+        return tuple(factor for factor in factors(self.term) if factor not in self.weights)
+
+
+def after(state: FoldState) -> FoldState:
+    """Return what stands for a new value in the terms of others."""
+    return FoldState(f"{state.name}'", state.dtype)
+
+
+def running(fold: Fold) -> tuple[Running, ...]:
+    """Return the values of a pass, if blocks of positions can share them; else nothing."""
+    assert fold.states is not None
+    known: dict[Term, FoldState] = {}
+    old: dict[Term, FoldState] = {}
+    values: list[Running] = []
+    for state, start, term in zip(*fold.states, strict=True):
+        value = _value(state, start, exchanged(term, known.get), old)
+        if value is None:
+            return ()
+        if not value.is_sum:
+            known[term] = after(state)
+            old[after(state)] = state
+        values.append(value)
+    return tuple(values)
+
+
+def factors(term: Term) -> Iterator[Term]:
+    """Yield the factors of a product."""
+    if isinstance(term, Apply) and isinstance(term.op, (Mul, FusedMul)):
+        for arg in term.args:
+            yield from factors(arg)
+    else:
+        yield term
+
+
+def _value(
+    state: FoldState, start: Term, term: Term, old: Mapping[Term, FoldState]
+) -> Running | None:
+    match term:
+        case Apply(op=Maximum(), args=(before, new)) if before == state and not _states(new):
+            return Running(state, start, new, is_sum=False)
+        case Apply(op=Add(), args=(before, new)) if before == state and not _states(new):
+            return Running(state, start, new)
+        case Apply(op=Add(), args=(Apply(op=Mul(), args=(before, ratio)), new)):
+            weights = tuple(factor for factor in factors(new) if _states(factor))
+            if before == state and _follows(ratio, weights, old):
+                return Running(state, start, new, ratio=ratio, weights=weights)
+        case _:
+            pass
+    return None
+
+
+def _follows(ratio: Term, weights: tuple[Term, ...], old: Mapping[Term, FoldState]) -> bool:
+    """Return whether a ratio is what weights are multiplied by when maxima change."""
+    for op in Exp2, Exp:
+        scale, weight = _exponent(op, factors(ratio)), _exponent(op, weights)
+        if scale is not None and weight is not None:
+            new = {part: by for part, by in weight.items() if _states(part)}
+            if not new.keys() <= old.keys():
+                return False
+            return scale == {**new, **{old[part]: -by for part, by in new.items()}}
+    return False
+
+
+def _exponent(op: type[Elementwise], powers: Iterable[Term]) -> Linear | None:
+    """Return the exponent of a product of powers, or None if a factor is no such power."""
+    total: dict[Term, float] = defaultdict(float)
+    for power in powers:
+        if not isinstance(power, Apply) or not isinstance(power.op, op):
+            return None
+        _add(power.args[0], 1.0, total)
+    return {part: by for part, by in total.items() if by}
+
+
+def _add(term: Term, by: float, total: dict[Term, float]) -> None:
+    """Add a term, times a number, to a sum."""
+    match term:
+        case Apply(op=Add(), args=args):
+            for arg in args:
+                _add(arg, by, total)
+        case Apply(op=Mul(), args=(part, Number(value=value)) | (Number(value=value), part)):
+            _add(part, by * value, total)
+        case _:
+            total[term] += by
+
+
+def _states(term: Term) -> set[FoldState]:
+    """Return the values of a pass that a term mentions."""
+    inner = {
+        state
+        for part in walk(term)
+        if isinstance(part, Fold) and part.states
+        for state in part.states.names
+    }
+    return {part for part in walk(term) if isinstance(part, FoldState)} - inner
