@@ -36,6 +36,8 @@ from luminal_lab.search.language import (
     is_known,
 )
 
+MOST_NODES = 2_000
+"""From so many nodes on, rules that may go on for ever end, and sums keep the sums in them."""
 K = TypeVar("K", bound=Operator)
 Equal = tuple[int, int]
 """Two numbers of nodes that are in one class."""
@@ -61,6 +63,8 @@ class Facts:
     moving: frozenset[str]
     """The axes along which it cannot be had without a fold."""
     constant: float | None = None
+    whole: frozenset[str] = frozenset()
+    """The axes of which only finished folds may be looked at here."""
     is_solved: bool = True
     """Whether some node of it asks for no ratio and no shift."""
 
@@ -72,6 +76,7 @@ class Facts:
             self.free & other.free,
             self.moving & other.moving,
             constant,
+            self.whole | other.whole,
             self.is_solved or other.is_solved,
         )
 
@@ -193,12 +198,21 @@ class EGraph:
         """Return the class of a number."""
         return self.add(Leaf(Number(value, dtype)))
 
-    def sum(self, constant: float, weights: Iterable[tuple[int, float]], dtype: DType) -> int:
-        """Return the class of a constant and weighted classes."""
+    def sum(
+        self,
+        constant: float,
+        weights: Iterable[tuple[int, float]],
+        dtype: DType,
+        *,
+        flat: bool = True,
+    ) -> int:
+        """Return the class of a constant and weighted classes; `flat`, with sums' own terms."""
         terms: dict[int, float] = {}
         for number, weight in weights:
             value = self.facts(number).constant
-            inner = None if value is not None else self.look(number, Sum)
+            inner = self.look(number, Sum) if flat and value is None else None
+            if inner is not None and self._is_within(number, inner):
+                inner = None
             if value is not None:
                 self._led(number)
                 constant += weight * value
@@ -206,24 +220,33 @@ class EGraph:
                 constant += weight * inner.operator.constant
                 for part, own in zip(inner.children, inner.operator.weights, strict=True):
                     self._weigh(terms, part, weight * own)
-            else:
+            elif flat:
                 self._weigh(terms, number, weight)
-        terms = {child: terms[child] for child in sorted(terms) if terms[child] != 0}
+            else:
+                child = self._led(number)
+                terms[child] = terms.get(child, 0.0) + weight
+        constant = rounded(constant, dtype)
+        terms = {child: rounded(terms[child], dtype) for child in sorted(terms)}
+        terms = {child: weight for child, weight in terms.items() if weight != 0}
         if not terms:
             return self.constant(constant, dtype)
         if constant == 0 and len(terms) == 1:
             ((child, weight),) = terms.items()
-            return self.product(weight, [child], dtype)
+            return self.product(weight, [child], dtype, flat=flat)
         return self._enter(Node(Sum(constant, tuple(terms.values()), dtype), tuple(terms)))
 
-    def product(self, factor: float, children: Iterable[int], dtype: DType) -> int:
-        """Return the class of a factor times classes."""
+    def product(
+        self, factor: float, children: Iterable[int], dtype: DType, *, flat: bool = True
+    ) -> int:
+        """Return the class of a factor times classes; `flat`, with products' own factors."""
         parts: list[int] = []
         for number in children:
             value = self.facts(number).constant
             # What a function gives is a factor of its own, even where it is a product, too.
-            is_whole = value is not None or self.look(number, Applied) is not None
+            is_whole = not flat or value is not None or self.look(number, Applied) is not None
             inner = None if is_whole else self.look(number, Product)
+            if inner is not None and self._is_within(number, inner):
+                inner = None
             if value is not None:
                 self._led(number)
                 factor *= value
@@ -232,11 +255,16 @@ class EGraph:
                 parts += map(self._led, inner.children)
             else:
                 parts.append(self._led(number))
+        factor = rounded(factor, dtype)
         if not parts or factor == 0:
             return self.constant(factor, dtype)
         if factor == 1 and len(parts) == 1:
             return parts[0]
         return self._enter(Node(Product(factor, dtype), tuple(sorted(parts))))
+
+    def _is_within(self, number: int, node: Node) -> bool:
+        """Return whether a node of a class needs the class itself."""
+        return any(self.find(child) == self.find(number) for child in node.children)
 
     def _weigh(self, terms: dict[int, float], number: int, weight: float) -> None:
         """Add a weighted class to terms; the factor of a product counts as its weight."""
@@ -276,6 +304,7 @@ class EGraph:
         parts = [self.facts(child) for child in node.children]
         axes = frozenset[str]().union(*(part.free for part in parts))
         moving = frozenset[str]().union(*(part.moving for part in parts))
+        whole = frozenset[str]().union(*(part.whole for part in parts))
         is_solved = all(part.is_solved for part in parts)
         match operator:
             case Folded(axis=axis) | Online(axis=axis):
@@ -294,12 +323,15 @@ class EGraph:
                 axes |= {symbol.name for symbol in op.symbols()}
             case Sum() | Product():
                 pass
-        return Facts(operator.dtype, axes, moving, None, is_solved)
+        return Facts(operator.dtype, axes, moving, None, whole, is_solved)
 
     # -- joining -----------------------------------------------------------------------------------
 
-    def union(self, first: int, second: int, rule: str = "") -> bool:
-        """Say that two numbers are equal, for what was relied on; return whether that is news."""
+    def union(self, first: int, second: int, rule: str = "", whole: str = "") -> bool:
+        """Say that two numbers are equal, for what was relied on; return whether that is news.
+
+        If only finished folds over an axis are, `whole` names it.
+        """
         kept, gone = sorted((self.find(first), self.find(second)))
         if kept == gone:
             return False
@@ -309,6 +341,7 @@ class EGraph:
         into.nodes |= held.nodes
         into.users |= held.users
         into.facts = into.facts.joined(held.facts)
+        into.facts.whole |= {whole} if whole else set()
         self._joined[kept] = self._learned[kept] = None
         return True
 
@@ -329,12 +362,13 @@ class EGraph:
         for node in [*self.classes[number].users]:
             old = self._number[node]
             self.premises = {}
-            new = self._again(node)
-            if self.find(new) != self.find(old):
-                self.union(old, new)
+            new = self._again(node, flat=False)
+            self.union(old, new)
+            self.premises = {}
+            if len(self.entered) <= MOST_NODES:
+                self.union(old, self._again(node, flat=True))
             holder = self.classes[self.find(old)]
-            fresh = self.entered[new]
-            if fresh != node:
+            if self.entered[new] != node:
                 holder.nodes.pop(node, None)
                 for child in node.children:
                     self.classes[self.find(child)].users.pop(node, None)
@@ -344,13 +378,14 @@ class EGraph:
             numbers = [node for node in held.nodes if isinstance(node.operator, Leaf)]
             held.nodes = dict.fromkeys(numbers[:1])
 
-    def _again(self, node: Node) -> int:
+    def _again(self, node: Node, *, flat: bool) -> int:
         """Return the number of a node in normal form."""
         match node.operator:
             case Sum(constant=constant, weights=weights, dtype=dtype):
-                return self.sum(constant, zip(node.children, weights, strict=True), dtype)
+                terms = zip(node.children, weights, strict=True)
+                return self.sum(constant, terms, dtype, flat=flat)
             case Product(factor=factor, dtype=dtype):
-                return self.product(factor, node.children, dtype)
+                return self.product(factor, node.children, dtype, flat=flat)
             case operator:
                 return self.add(operator, *node.children)
 
@@ -374,3 +409,8 @@ class EGraph:
         ]
         for _, number, node in sorted(nodes, key=lambda entry: entry[:2]):
             yield number, node
+
+
+def rounded(value: float, dtype: DType) -> float:
+    """Return a number as a dtype has it, so that what is equal but for roundings is one node."""
+    return float(np.asarray(value, dtype.numpy)) if dtype.is_float else value

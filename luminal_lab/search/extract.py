@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import product
 from typing import TypeAlias
 
@@ -20,10 +20,17 @@ Tried: TypeAlias = Callable[[Mapping[int, Node]], "Pick | None"]
 
 
 def programs(
-    egraph: EGraph, outputs: Mapping[str, int], axes: Mapping[str, Dim], count: int = 8
+    egraph: EGraph,
+    outputs: Mapping[str, int],
+    axes: Mapping[str, Dim],
+    count: int = 8,
+    without: Collection[tuple[int, Node]] = (),
 ) -> list[Pick]:
-    """Return up to so many programs for outputs, the cheapest first."""
-    ways = {number: [*_solved(egraph, number)] for number in egraph.classes}
+    """Return up to so many programs for outputs, the cheapest first, without some nodes."""
+    ways = {
+        number: [node for node in nodes if (number, node) not in without]
+        for number, nodes in solved(egraph).items()
+    }
     found: dict[frozenset[tuple[int, Node]], Pick] = {}
 
     def tried(choice: Mapping[int, Node]) -> Pick | None:
@@ -56,12 +63,25 @@ def _improve(choice: dict[int, Node], ways: Ways, tried: Tried) -> None:
             return
 
 
-def _solved(egraph: EGraph, number: int) -> Iterable[Node]:
-    for node in egraph.nodes(number):
-        if not isinstance(node.operator, (Ratio, Shift)) and all(
-            egraph.facts(child).is_solved for child in node.children
-        ):
-            yield node
+def solved(egraph: EGraph) -> dict[int, list[Node]]:
+    """Return for each class the nodes that ask for no ratio and no shift."""
+    return {
+        number: [
+            node
+            for node in egraph.nodes(number)
+            if not isinstance(node.operator, (Ratio, Shift))
+            and all(egraph.facts(child).is_solved for child in node.children)
+            and not _looks_too_early(egraph, node)
+        ]
+        for number in egraph.classes
+    }
+
+
+def _looks_too_early(egraph: EGraph, node: Node) -> bool:
+    """Return whether a pass needs what is known only of finished folds over its axis."""
+    return isinstance(node.operator, Online) and any(
+        node.operator.axis.name in egraph.facts(child).whole for child in node.children
+    )
 
 
 def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
@@ -83,11 +103,12 @@ def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
             ]
             for number, nodes in ways.items()
         }
-        yield _cheapest(egraph, allowed)
+        yield cheapest(egraph, allowed)
 
 
-def _cheapest(egraph: EGraph, ways: Ways) -> dict[int, Node]:
+def cheapest(egraph: EGraph, ways: Ways | None = None) -> dict[int, Node]:
     """Return for each class the node whose tree costs least."""
+    ways = solved(egraph) if ways is None else ways
     costs: dict[int, float] = {}
     choice: dict[int, Node] = {}
     is_new = True

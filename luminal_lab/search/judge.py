@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from luminal_lab.core.dims import evaluate
 from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.search.evaluate import Evaluation
 from luminal_lab.search.pick import Pick
-from luminal_lab.search.space import Space
+from luminal_lab.search.space import Space, Way
 
 MORE = 4
 """How many times the error of what was written a program's may be."""
@@ -21,6 +22,8 @@ LOOKED_AT = 16
 """At so many positions along each axis of an output, spread over it."""
 SIZES = 7, 1
 """The sizes of symbolic dims."""
+TRIED = 24
+"""So many programs are judged, at most, until one is right."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -32,48 +35,105 @@ DRAWS: Mapping[str, Drawing] = {
 
 
 class Verdict(NamedTuple):
-    """The largest errors of a program and of what was written; why it is refused, if it is."""
+    """The largest error of a program, and of what was written; why it is refused, if it is."""
 
     error: float
     written: float
     refusal: str = ""
+    wrong: Way | None = None
+    """The first of its classes that is wrong, and how it has it."""
+
+
+class Judged(NamedTuple):
+    """A program, and what was found of it."""
+
+    pick: Pick
+    verdict: Verdict
+
+
+def judged_programs(space: Space) -> Iterator[Judged]:
+    """Yield programs, the cheapest first, each without what made those before it wrong."""
+    wrong: dict[Way, None] = {}
+    for _ in range(TRIED):
+        picks = space.programs(1, wrong)
+        if not picks:
+            return
+        verdict = judged(space, picks[0])
+        yield Judged(picks[0], verdict)
+        if verdict.wrong is None:
+            return
+        wrong[verdict.wrong] = None
 
 
 def judged(space: Space, pick: Pick) -> Verdict:
     """Return whether a program computes what was written, as exactly."""
     worst = Verdict(0, 0)
-    for name, data, dims in drawn(space):
-        exact = space.values(None, data, dims, most=LOOKED_AT)
-        written = space.values(None, data, dims, wide=False, most=LOOKED_AT)
-        computed = space.values(pick, data, dims, wide=False, most=LOOKED_AT)
-        for output, values in exact.items():
-            error = _error(computed[output], values, written[output])
-            usual = _error(written[output], values, written[output])
-            if error > worst.error:
-                worst = Verdict(error, usual)
+    for draw in drawn(space):
+        trial = _Trial(space, pick, draw)
+        for name, number in space.outputs.items():
+            error, usual = trial.errors(number)
+            worst = max(worst, Verdict(error, usual))
             if error > max(MORE * usual, TOLERANCE):
-                amount = f"{error:.1g} of the largest value" if np.isfinite(error) else "no number"
-                reason = f"{output} is wrong by {amount} where inputs are {name}"
-                return Verdict(error, usual, f"{reason}; as written, by {usual:.1g}")
+                off = (
+                    f"off by {error:.1g} of the largest value"
+                    if np.isfinite(error)
+                    else "no number"
+                )
+                reason = f"{name} is {off} where inputs are {draw.name}"
+                return Verdict(error, usual, f"{reason}; as written, by {usual:.1g}", trial.wrong())
     return worst
 
 
-def drawn(space: Space) -> Iterator[tuple[str, dict[str, Values], dict[str, int]]]:
-    """Yield inputs, each with what they are called, and sizes for symbolic dims."""
+class Draw(NamedTuple):
+    """Inputs, what they are called, and sizes for symbolic dims."""
+
+    name: str
+    data: Mapping[str, Values]
+    dims: Mapping[str, int]
+
+
+class _Trial:
+    """A program and what was written, on one draw."""
+
+    def __init__(self, space: Space, pick: Pick, draw: Draw) -> None:
+        def evaluation(of: Pick | None, *, wide: bool) -> Evaluation:
+            return space.evaluation(of, draw.data, draw.dims, wide=wide, most=LOOKED_AT)
+
+        self.pick = pick
+        self.exact = evaluation(None, wide=True)
+        self.written = evaluation(None, wide=False)
+        self.computed = evaluation(pick, wide=False)
+
+    def errors(self, number: int) -> tuple[float, float]:
+        """Return the error of a class in the program, and as it was written."""
+        exact, written = self.exact.value(number), self.written.value(number)
+        return _error(self.computed.value(number), exact, written), _error(written, exact, written)
+
+    def wrong(self) -> Way:
+        """Return the first class of the program that is wrong, and its node."""
+        for number in self.pick.order:
+            error, usual = self.errors(number)
+            if error > max(MORE * usual, TOLERANCE):
+                return number, self.pick.node(number)
+        raise AssertionError("an output is wrong")
+
+
+def drawn(space: Space) -> Iterator[Draw]:
+    """Yield inputs: ordinary ones, large ones, ones that are alike, and masked ones."""
     definition = space.definition
     for seed, size in enumerate(SIZES if definition.dims else SIZES[:1]):
         dims = dict.fromkeys(definition.dims, size)
         rng = np.random.default_rng(seed)
         for name, drawing in DRAWS.items():
             data = {b.name: _array(b, dims, drawing, rng) for b in definition.inputs}
-            yield name, data, dims
+            yield Draw(name, data, dims)
         for masked in definition.inputs:
             if masked.type.dtype.is_float:
                 data = {b.name: _array(b, dims, DRAWS["ordinary"], rng) for b in definition.inputs}
                 mask = rng.random(data[masked.name].shape) < 1 / 3
                 mask[:1] = True
                 data[masked.name][mask] = -np.inf
-                yield f"-inf here and there in {masked.name}", data, dims
+                yield Draw(f"-inf here and there in {masked.name}", data, dims)
 
 
 def _array(
@@ -87,6 +147,7 @@ def _array(
 
 def _error(values: Values, exact: Values, written: Values) -> float:
     """Return the largest difference against the largest value, where there are numbers."""
+    values, exact, written = np.broadcast_arrays(values, exact, written)
     known = np.isfinite(exact) & np.isfinite(written)
     if not known.any():
         return 0.0

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from luminal_lab.search.egraph import EGraph
+from luminal_lab.search.egraph import MOST_NODES, EGraph
+from luminal_lab.search.language import Folded
 from luminal_lab.search.rules import RULES
 from luminal_lab.search.rules.rule import Rule
-
-MOST_NODES = 2_000
-"""From so many nodes on, rules that may go on for ever are not tried any more."""
 
 
 @dataclass
@@ -38,11 +36,13 @@ def _round(egraph: EGraph, rules: Sequence[Rule], report: Saturation) -> bool:
         for rule in rules:
             if not rule.matches(node):
                 continue
-            if rule.grows and len(egraph) > MOST_NODES:
+            if rule.grows and len(egraph.entered) > MOST_NODES:
                 report.stopped.add(rule.name)
                 continue
             for result in egraph.fired(rule.fire, node):
-                if egraph.union(egraph.number_of(node), result, rule.name):
+                fold = node.operator if rule.whole else None
+                whole = fold.axis.name if isinstance(fold, Folded) else ""
+                if egraph.union(egraph.number_of(node), result, rule.name, whole):
                     report.firings[rule.name] = report.firings.get(rule.name, 0) + 1
     egraph.rebuild()
     return before != (len(egraph.entered), len(egraph.reasons))

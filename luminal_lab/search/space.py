@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from luminal_lab.core.dims import Dim, evaluate
+from luminal_lab.errors import PassError
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
 from luminal_lab.search.extract import programs
-from luminal_lab.search.language import Folded, Online
+from luminal_lab.search.language import Folded, Node, Online
 from luminal_lab.search.pick import Pick
+from luminal_lab.search.proof import proved
 from luminal_lab.search.reading import read_definition
 from luminal_lab.search.rules import RULES
-from luminal_lab.search.rules.rule import Rule
+from luminal_lab.search.rules.rule import FINITE, Rule
 from luminal_lab.search.saturate import Saturation, saturate
 
+Way: TypeAlias = tuple[int, Node]
+"""A class, and one of its nodes."""
+ALWAYS = frozenset({"reassociate", "no_signed_zero"})
+"""What all of search assumes: sums and products are multisets."""
+LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
 
 
@@ -56,35 +64,60 @@ class Space:
         wide: bool = True,
         most: int | None = None,
     ) -> dict[str, Array]:
-        """Return the outputs as a program computes them, or, without one, as they were written.
-
-        Of the outputs' axes, `most` positions are looked at, if that is given.
-        """
-        folded = set[str]().union(*(held.facts.moving for held in self.egraph.classes.values()))
-        sizes: dict[str, Positions] = {}
-        for name, dim in self.axes.items():
-            size = evaluate(dim, dims)
-            count = size if most is None or name in folded else min(size, most)
-            sizes[name] = np.linspace(0, size - 1, count).astype(np.int64)
-        node = self.egraph.entered.__getitem__ if pick is None else pick.node
+        """Return the outputs as a program computes them, or, without one, as they were written."""
+        evaluation = self.evaluation(pick, buffers, dims, wide=wide, most=most)
         numbers = self.outputs if pick is None else pick.outputs
-        evaluation = Evaluation(node, buffers, sizes, dims, wide)
+        axes = [*evaluation.axes]
         results: dict[str, Array] = {}
         for line in self.definition.outputs:
-            own = [[*sizes].index(axis.name) for axis in line.axes]
-            others = tuple(k for k in range(len(sizes)) if k not in own)
+            own = {axes.index(axis.name) for axis in line.axes}
+            others = tuple(k for k in range(len(axes)) if k not in own)
             value = evaluation.value(numbers[line.name]).squeeze(others)
-            shape = [len(sizes[axis.name]) for axis in line.axes]
+            shape = [len(evaluation.axes[axis.name]) for axis in line.axes]
             results[line.name] = np.broadcast_to(value, shape)
         return results
 
-    def programs(self, count: int = 8) -> list[Pick]:
-        """Return up to so many programs, the cheapest first."""
-        return programs(self.egraph, self.outputs, self.axes, count)
+    def evaluation(
+        self,
+        pick: Pick | None,
+        buffers: Mapping[str, npt.NDArray[Any]],
+        dims: Mapping[str, int] = NO_DIMS,
+        *,
+        wide: bool = True,
+        most: int | None = None,
+    ) -> Evaluation:
+        """Return the values of classes; at `most` positions of outputs' axes, if it is given."""
+        folded = set[str]().union(*(held.facts.moving for held in self.egraph.classes.values()))
+        axes: dict[str, Positions] = {}
+        for name, dim in self.axes.items():
+            size = evaluate(dim, dims)
+            count = size if most is None or name in folded else min(size, most)
+            axes[name] = np.linspace(0, size - 1, count).astype(np.int64)
+        node = self.egraph.entered.__getitem__ if pick is None else pick.node
+        return Evaluation(node, buffers, axes, dims, wide)
+
+    def programs(self, count: int = 8, without: Collection[Way] = ()) -> list[Pick]:
+        """Return up to so many programs, the cheapest first, without some ways to have a class."""
+        return programs(self.egraph, self.outputs, self.axes, count, without)
 
 
-def space_of(definition: Definition, rules: Iterable[Rule] = RULES) -> Space:
-    """Return what rules make of a definition."""
+def space_of(
+    definition: Definition, rules: Iterable[Rule] = RULES, licence: Collection[str] = LICENCE
+) -> Space:
+    """Return what rules make of a definition, assuming no more than a licence grants."""
     egraph = EGraph()
+    rules = [_admitted(rule, licence) for rule in rules]
     outputs = read_definition(egraph, definition)
     return Space(definition, egraph, outputs, saturate(egraph, rules))
+
+
+def _admitted(rule: Rule, licence: Collection[str]) -> Rule:
+    """Return a rule with its proof; refuse one that assumes more than a licence grants."""
+    beyond = [fact for fact in FACTS if fact in rule.assumes | ALWAYS and fact not in licence]
+    if beyond:
+        told = " and ".join(FACTS[fact] for fact in beyond)
+        raise PassError(
+            f"search: rule {rule.name!r} assumes that {told}, which the licence does not grant",
+            hint=f"grant it, or leave the rule out: RULES.without({rule.name!r})",
+        )
+    return rule if rule.is_proved or rule in [*RULES] else proved(rule)

@@ -1,8 +1,9 @@
 """Programs are judged in float32 against float64: what no proof over real numbers can see."""
 
 import luminal_lab as ll
-from luminal_lab.search.judge import judged
-from tests.search.written import attention, searched
+from luminal_lab.search.judge import judged, judged_programs
+from luminal_lab.search.language import First
+from tests.search.written import along, attention, searched
 
 
 def test_the_cheapest_attention_is_as_exact_as_what_was_written() -> None:
@@ -26,3 +27,18 @@ def test_a_difference_that_is_multiplied_out_is_refused_where_inputs_are_large()
     verdicts = [judged(space, pick) for pick in space.programs()]
     assert not verdicts[0].refusal
     assert any("where inputs are around 1000" in verdict.refusal for verdict in verdicts)
+
+
+def test_layer_norm_in_one_pass_is_the_form_that_is_right_far_from_zero() -> None:
+    cx = ll.Graph()
+    cx.tensor((6, 17), name="x").layer_norm(-1).retrieve()
+    space = searched(cx)
+    *refused, (pick, verdict) = judged_programs(space)
+    assert along(pick, space, 17) == 2  # the moments, and what is stored
+    assert not verdict.refusal
+    assert verdict.error < 2e-4
+    assert any(isinstance(pick.node(number).operator, First) for number in pick.order)
+    naive = refused[0].verdict
+    assert naive.error > 1e-2
+    assert naive.refusal.startswith("O is off by 0.0")
+    assert "where inputs are around 1000; as written, by 3e-05" in naive.refusal

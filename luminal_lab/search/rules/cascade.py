@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import Folded, Online, Ratio
-from luminal_lab.search.rules.rule import rule
+from luminal_lab.search.rules.rule import FINITE, equation
 
 
-@rule(
+@equation(
     "sum j: x",
     "online j: acc * ratio[j](x) + x",
     where="x with a fold over j, the ratio without j",
+    assumes=FINITE,
 )
 def cascade(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Rescale what was summed by how its terms have changed, wherever in the sum they stand."""

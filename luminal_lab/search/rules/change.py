@@ -9,24 +9,24 @@ from collections.abc import Iterator
 from luminal_lab.core.ops import Exp2, Recip
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import Applied, Folded, Product, Ratio, Rise, Shift, Sum
-from luminal_lab.search.rules.rule import rule
+from luminal_lab.search.rules.rule import FINITE, equation
 
 
-@rule("ratio[j](x)", "1", where="x without a fold over j")
+@equation("ratio[j](x)", "1", where="x without a fold over j", assumes=FINITE)
 def ratio_plain(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """What needs no fold stays as it is."""
     if ratio.axis.name not in egraph.facts(value).moving:
         yield egraph.constant(1, ratio.dtype)
 
 
-@rule("ratio[j](x * y)", "ratio[j](x) * ratio[j](y)")
+@equation("ratio[j](x * y)", "ratio[j](x) * ratio[j](y)", assumes=FINITE)
 def ratio_product(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A product changes by the product of the ratios."""
     for _, parts in egraph.looks(value, Product):
         yield egraph.product(1, [egraph.add(ratio, part) for part in parts], ratio.dtype)
 
 
-@rule("ratio[j](exp2(x))", "exp2(shift[j](x))")
+@equation("ratio[j](exp2(x))", "exp2(shift[j](x))", assumes=FINITE)
 def ratio_exp2(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A power changes by the power of what its exponent changes by."""
     exp2 = Applied(Exp2(), ratio.dtype)
@@ -34,7 +34,7 @@ def ratio_exp2(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
         yield egraph.add(exp2, egraph.add(Shift(ratio.axis, ratio.dtype), exponent))
 
 
-@rule("ratio[j](recip(x))", "recip(ratio[j](x))")
+@equation("ratio[j](recip(x))", "recip(ratio[j](x))", assumes=FINITE)
 def ratio_recip(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A reciprocal changes by the reciprocal of the ratio."""
     recip = Applied(Recip(), ratio.dtype)
@@ -42,7 +42,7 @@ def ratio_recip(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
         yield egraph.add(recip, egraph.add(ratio, inner))
 
 
-@rule("ratio[j](sum k: x)", "ratio[j](x)", where="the ratio without k")
+@equation("ratio[j](sum k: x)", "ratio[j](x)", where="the ratio without k", assumes=FINITE)
 def ratio_sum(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
     """A sum over another axis changes as its terms do, if all change alike."""
     for fold, (body,) in egraph.looks(value, Folded):
@@ -52,14 +52,19 @@ def ratio_sum(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
                 yield same
 
 
-@rule("shift[j](x)", "0", where="x without a fold over j")
+@equation("shift[j](x)", "0", where="x without a fold over j", assumes=FINITE)
 def shift_plain(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """What needs no fold stays as it is."""
     if shift.axis.name not in egraph.facts(value).moving:
         yield egraph.constant(0, shift.dtype)
 
 
-@rule("shift[j](max j: x)", "rise[j](max j: x)", where="x without a fold over j")
+@equation(
+    "shift[j](max j: x)",
+    "rise[j](max j: x)",
+    where="x without a fold over j",
+    assumes=FINITE,
+)
 def shift_max(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """A running maximum changes by the new one less the old one."""
     for fold, (body,) in egraph.looks(value, Folded):
@@ -68,7 +73,7 @@ def shift_max(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
             yield egraph.add(Rise(fold.axis, fold.dtype), value)
 
 
-@rule("shift[j](x + y)", "shift[j](x) + shift[j](y)")
+@equation("shift[j](x + y)", "shift[j](x) + shift[j](y)", assumes=FINITE)
 def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """A sum changes by the sum of what its terms change by."""
     for total, parts in egraph.looks(value, Sum):
@@ -76,7 +81,7 @@ def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
         yield egraph.sum(0, zip(shifts, total.weights, strict=True), shift.dtype)
 
 
-@rule("shift[j](c * x)", "c * shift[j](x)", where="c without a fold over j")
+@equation("shift[j](c * x)", "c * shift[j](x)", where="c without a fold over j", assumes=FINITE)
 def shift_product(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """A product in which one factor changes does so by the rest times that one's change."""
     for product, parts in egraph.looks(value, Product):

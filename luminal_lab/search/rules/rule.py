@@ -15,6 +15,7 @@ from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.language import Applied, Folded, Node
 from luminal_lab.search.rules.side import Side, parse_side
 
+FINITE = frozenset({"no_nan", "no_inf"})
 Fire: TypeAlias = Callable[..., Iterator[int]]
 """Yields what a node is equal to, given the e-graph, the node's operator, and its parts."""
 
@@ -35,6 +36,7 @@ class Rule:
     """Whether it may go on making nodes: then a region has a limit of them."""
     whole: bool = False
     """Whether it holds only for a fold that is finished, and not for one as it stands."""
+    is_proved: bool = False
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -64,7 +66,7 @@ class Rule:
         return f"<Rule {self}>"
 
 
-def rule(
+def equation(
     before: str,
     after: str,
     *,
@@ -73,7 +75,7 @@ def rule(
     grows: bool = False,
     whole: bool = False,
 ) -> Callable[[Fire], Rule]:
-    """Make a rule of the function that is decorated; its name is the function's."""
+    """Make a rule of the function that is decorated, whose name it has; it is not proved yet."""
 
     def named(fire: Fire) -> Rule:
         name = fire.__name__.replace("_", "-")

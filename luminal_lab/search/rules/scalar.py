@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from luminal_lab.core.ops import Exp2
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.language import Applied, Product, Sum
-from luminal_lab.search.rules.rule import rule
+from luminal_lab.search.rules.rule import FINITE, equation
 
 MOST_TERMS = 8
 """The longest sum that is multiplied out."""
@@ -17,7 +17,7 @@ def each_and_rest(parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
         yield part, [*parts[:position], *parts[position + 1 :]]
 
 
-@rule("a * (b + c)", "a * b + a * c", assumes={"no_nan", "no_inf"})
+@equation("a * (b + c)", "a * b + a * c", assumes=FINITE)
 def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Multiply a sum out."""
     factor, dtype = product.factor, product.dtype
@@ -32,7 +32,7 @@ def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
                 yield egraph.sum(0, [*weighted, last], dtype)
 
 
-@rule("c * a + c * b", "c * (a + b)", where="c a number", assumes={"no_nan", "no_inf"})
+@equation("c * a + c * b", "c * (a + b)", where="c a number", assumes=FINITE)
 def factor(egraph: EGraph, total: Sum, *terms: int) -> Iterator[int]:
     """Multiply a sum once instead of each of its terms."""
     common = abs(total.weights[0])
@@ -42,7 +42,7 @@ def factor(egraph: EGraph, total: Sum, *terms: int) -> Iterator[int]:
         yield egraph.product(common, [inner], total.dtype)
 
 
-@rule("exp2(a) * exp2(b)", "exp2(a + b)", assumes={"no_nan", "no_inf"})
+@equation("exp2(a) * exp2(b)", "exp2(a + b)", assumes=FINITE)
 def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Make one power of two: what is finite apart is finite together, but not the other way."""
     exp2 = Applied(Exp2(), product.dtype)
@@ -59,7 +59,7 @@ def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
         yield egraph.product(product.factor, [*others, power], product.dtype)
 
 
-@rule("where(true, x, y)", "x")
+@equation("where(true, x, y)", "x")
 def where_true(egraph: EGraph, applied: Applied, holds: int, yes: int, no: int) -> Iterator[int]:
     """Take what a condition that always holds chooses."""
     del applied, no

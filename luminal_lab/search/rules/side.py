@@ -1,11 +1,13 @@
 """The sides of a rule as text: what its function must do, which the proof holds it to.
 
-side   = ("sum" | "max") axis ":" side                as far as it goes
-       | "online" axis ":" "acc" "*" atom "+" side     a sum that is rescaled at each step
-       | product { ("+" | "-") product }
+side    = "let" name "=" side ";" side
+        | ("sum" | "max") axis ":" side               as far as it goes
+        | "online" axis ":" "acc" "*" atom "+" side    a sum that is rescaled at each step
+        | product { ("+" | "-") product }
 product = atom { "*" atom }
-atom   = ("ratio" | "shift" | "rise" | "first") "[" axis "]" "(" side ")"
-       | op "(" side , … ")" | "(" side ")" | variable | number | "true"
+atom    = ("ratio" | "shift" | "rise" | "first") "[" axis "]" "(" side ")"
+        | op "(" side , … ")" | "(" side ")"
+        | variable | number | "true" | "size" "[" axis "]"
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
 from luminal_lab.core.ops import Exp2, Log2, Recip, Sqrt, Where
+from luminal_lab.kernels.definition.substitution import counted
 from luminal_lab.kernels.definition.terms import axis_of
 from luminal_lab.scanner import Scanner
 from luminal_lab.search.egraph import EGraph
@@ -24,6 +27,7 @@ from luminal_lab.search.language import (
     Applied,
     First,
     Folded,
+    Leaf,
     Online,
     Operator,
     Product,
@@ -78,7 +82,8 @@ class Side(NamedTuple):
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables of the term, in order."""
-        names = (part.head for part in self.walk() if not part.parts and part.head != "true")
+        leaves = (part for part in self.walk() if not part.parts and not part.axis)
+        names = (leaf.head for leaf in leaves if leaf.head != "true")
         return tuple(dict.fromkeys(name for name in names if name[0].isalpha()))
 
 
@@ -92,6 +97,10 @@ def parse_side(text: str) -> Side:
 
 
 def _side(scanner: Scanner) -> Side:
+    if (let := scanner.take_if(rf"let\s+({NAME})\s*=")) is not None:
+        value = _side(scanner)
+        scanner.take(";", "';' and the term in which the name stands for this one")
+        return _replaced(_side(scanner), let[1], value)
     fold = scanner.take_if(rf"(sum|max|online)\s+({NAME})\s*:")
     if fold is None:
         total = _product(scanner)
@@ -104,6 +113,12 @@ def _side(scanner: Scanner) -> Side:
     ratio = _atom(scanner)
     scanner.take(r"\+", "'+' and what is added")
     return Side("online", fold[2], (ratio, _side(scanner)))
+
+
+def _replaced(side: Side, name: str, value: Side) -> Side:
+    if side == Side(name):
+        return value
+    return side._replace(parts=tuple(_replaced(part, name, value) for part in side.parts))
 
 
 def _product(scanner: Scanner) -> Side:
@@ -121,6 +136,8 @@ def _atom(scanner: Scanner) -> Side:
     question = scanner.take_if(rf"({'|'.join(QUESTIONS)})\[({NAME})\]\s*\(")
     if question is not None:
         return Side(question[1], question[2], (_closed(scanner),))
+    if (size := scanner.take_if(rf"size\[({NAME})\]")) is not None:
+        return Side("size", size[1])
     name = scanner.take(NAME, "a variable, a number, an op or '('").text
     if scanner.accept("("):
         return Side(name, "", tuple([_side(scanner) for _ in scanner.until(")")]))
@@ -154,6 +171,8 @@ def enter(
             question = QUESTIONS.get(head)
             function = question(axis, dtype) if question else Applied(FUNCTIONS[head], dtype)
             return egraph.add(function, *parts)
+        case "size":
+            return egraph.add(Leaf(counted(sizes[side.axis], dtype)))
         case "true":
             return egraph.constant(True, DType.bool_)
         case head if head[0].isdigit():
