@@ -115,24 +115,28 @@ class KernelSearch:
     def resume(self, budget: float | Budget = 60, executor: Executor | None = None) -> KernelSearch:
         """Go on with the search, and return it."""
         budget = Budget.of(budget)
-        begin = monotonic()
-        with held():
-            try:
-                if executor is None:
-                    _Inline(self, budget, begin).run()
-                else:
-                    _Spread(self, budget, begin, executor).run()
-            except KeyboardInterrupt:
-                self.ended = "Ctrl-C"
-            except DeviceError as error:
-                if not self.answers:
-                    raise
-                self.ended = error.message
-                warn(f"search: it ended early, and what was found is kept: {error.message}")
-            finally:
-                self.driver.drop()
-                self.seconds += monotonic() - begin
+        try:
+            with held():
+                self._run(budget, executor)
+        except KeyboardInterrupt:
+            self.ended = "Ctrl-C"
         return self
+
+    def _run(self, budget: Budget, executor: Executor | None) -> None:
+        begin = monotonic()
+        try:
+            if executor is None:
+                _Inline(self, budget, begin).run()
+            else:
+                _Spread(self, budget, begin, executor).run()
+        except DeviceError as error:
+            if not self.answers:
+                raise
+            self.ended = error.message
+            warn(f"search: it ended early, and what was found is kept: {error.message}")
+        finally:
+            self.driver.drop()
+            self.seconds += monotonic() - begin
 
     def job(self, batch: Batch) -> str:
         """Return the text of the job that measures a batch."""
