@@ -81,6 +81,10 @@ class Draws:
         self.default = _draft(scheduling, "default")
         self._known.add(self.default.schedule)
 
+    def know(self, schedules: Iterable[str]) -> None:
+        """Note schedules that have been tried."""
+        self._known.update(schedules)
+
     def forget(self, schedules: Iterable[str]) -> None:
         """Let schedules that nobody tried be given again."""
         self._known.difference_update(schedules)

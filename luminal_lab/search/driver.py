@@ -169,6 +169,11 @@ class Driver:
             else:
                 self.trials.append(Trial(draft, outcome, ratio))
 
+    def restore(self, trials: Sequence[Trial], reference: Sequence[float]) -> None:
+        """Begin with what another search has been told; none of it is tried again."""
+        self.trials, self.reference = [*trials], [*reference]
+        self.draws.know(trial.draft.schedule for trial in trials)
+
     def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
         best = min(self._ratios(), default=0.0)
         batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most)

@@ -23,6 +23,7 @@ from typing_extensions import override
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import as_text
+from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
 from luminal_lab.interrupts import held, look
@@ -37,7 +38,8 @@ from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
 from luminal_lab.search.draws import Draws, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
-from luminal_lab.search.worker import Job, answer_of, work
+from luminal_lab.search.winners import Question, Winners
+from luminal_lab.search.worker import Job, answer_of, signature, work
 
 AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
@@ -109,6 +111,30 @@ class KernelSearch:
     def refusals(self) -> Mapping[str, int]:
         """How often a plan or a step refused a schedule before it was a candidate, by reason."""
         return dict(self.driver.draws.refusals)
+
+    @property
+    def question(self) -> Question:
+        """What is searched for, as winners are kept by."""
+        machine = signature(find_compiler(self.device.compiler), self.device.threads)
+        return Question(self.definition, self.dims, machine)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it came to its end: the best were measured again."""
+        return any(batch.is_last for batch, _ in self.answers)
+
+    def known(self, winners: Winners) -> bool:
+        """Take in what was found before; return whether that was anything."""
+        winner = winners.find(self.question)
+        if winner is None:
+            return False
+        try:
+            self.driver.restore(winner.trials, winner.reference)
+        except ValueError as error:
+            warn(f"search: {winners.path(self.question)} is refused, and searched again: {error}")
+            return False
+        self.ended = f"found before ({winner.created}); nothing was measured"
+        return True
 
     # -- going on ----------------------------------------------------------------------------------
 
@@ -301,19 +327,26 @@ def search_kernel(
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
+    winners: Winners | None = None,
     plan: Plan = cpu_schedule,
     worker: Worker = work,
 ) -> KernelSearch:
     """Search for the fastest schedule of what a definition says, for sizes of its dims.
 
-    `plan` says which schedules there are; `worker` answers jobs, both as text.
+    What `winners` has found before is not measured again; what is found is kept there. `plan` says
+    which schedules there are; `worker` answers jobs, both as text.
     """
     expect(executor, Executor | None, "search: the executor is {}", "give one of any library")
     if whole_number(seed) is None:
         raise ArgumentError(f"search: the seed is {seed!r}", hint="give a whole number")
     budget = Budget.of(budget)
     search = begun(definition, device, seed=seed, dims=dims, plan=plan, worker=worker)
-    return search.resume(budget, executor)
+    if winners is not None and search.known(winners):
+        return search
+    search.resume(budget, executor)
+    if winners is not None and search.is_whole:
+        winners.keep(search.question, search.driver)
+    return search
 
 
 def begun(

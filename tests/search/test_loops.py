@@ -34,7 +34,7 @@ POOLS: Mapping[str, Callable[[], Executor]] = {
 def searched(count: int = 40, **more: object) -> KernelSearch:
     """Return a search of a product by times that depend on schedules alone."""
     options = {"plan": tiles, "worker": guess, "budget": Budget(candidates=count), **more}
-    return search_kernel(matmul(70, 60, 50), **options)  # pyright: ignore[reportArgumentType]
+    return search_kernel(matmul(70, 60, 50), **options)
 
 
 # -- what is found ---------------------------------------------------------------------------------
