@@ -19,7 +19,18 @@ from luminal_lab.machines.here import this_machine
 from luminal_lab.search.driver import Driver, Trial
 from luminal_lab.tables import Table, aligned, frame, heads
 
-COLUMNS = ("number", "state", "why", "seconds", "ratio", "origin", "numbers", "steps", "step")
+COLUMNS = (
+    "kernel",
+    "number",
+    "state",
+    "why",
+    "seconds",
+    "ratio",
+    "origin",
+    "numbers",
+    "steps",
+    "step",
+)
 SHOWN = 12
 """The candidates that a search's text shows."""
 Numbers: TypeAlias = Mapping[str, int]
@@ -125,7 +136,7 @@ class Candidates(Sequence[Candidate]):
         """Return a table of pandas, a row for each candidate."""
         rows = (
             (
-                *(c.number, c.state, c.why, c.seconds, c.ratio, c.origin),
+                *(c.definition.name, c.number, c.state, c.why, c.seconds, c.ratio, c.origin),
                 ", ".join(f"{name} = {value}" for name, value in c.choices.items()),
                 *(len(c.text.splitlines()), c.step),
             )
@@ -148,6 +159,7 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
     """Return the lines of a table of candidates."""
     rows = [
         (
+            c.definition.name,
             str(c.number),
             "" if c.seconds is None else seconds_text(c.seconds),
             "" if c.ratio is None else f"{c.ratio:.3f}",
@@ -156,7 +168,7 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
         )
         for c in candidates
     ]
-    return aligned(heads("> candidate > time > ratio < origin < state"), rows)
+    return aligned(heads("< kernel > candidate > time > ratio < origin < state"), rows)
 
 
 def seconds_text(seconds: float) -> str:

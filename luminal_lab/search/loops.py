@@ -11,12 +11,11 @@ worker that is lost, ends a search early; what was found so far is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
-from typing import TypeAlias
 
 from typing_extensions import override
 
@@ -39,14 +38,13 @@ from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidat
 from luminal_lab.search.draws import Draws, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Job, answer_of, signature, work
+from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
 
 AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
 SILENT = 300.0
 """The seconds after which an executor that has not answered is given up."""
 POLL = 0.1
-Worker: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -87,6 +85,8 @@ class KernelSearch:
     """How long it took, all runs of it together."""
     ended: str = ""
     """Why it ended, in words."""
+    is_whole: bool = False
+    """Whether it came to its end, with the best measured again."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
     """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
 
@@ -118,11 +118,6 @@ class KernelSearch:
         machine = signature(find_compiler(self.device.compiler), self.device.threads)
         return Question(self.definition, self.dims, machine)
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether it came to its end: the best were measured again."""
-        return any(batch.is_last for batch, _ in self.answers)
-
     def known(self, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
         winner = winners.find(self.question)
@@ -149,12 +144,13 @@ class KernelSearch:
         return self
 
     def _run(self, budget: Budget, executor: Executor | None) -> None:
-        begin = monotonic()
+        begin, self.is_whole = monotonic(), False
         try:
             if executor is None:
                 _Inline(self, budget, begin).run()
             else:
                 _Spread(self, budget, begin, executor).run()
+            self.is_whole = True
         except DeviceError as error:
             if not self.answers:
                 raise

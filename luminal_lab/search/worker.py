@@ -74,6 +74,8 @@ class Job:
         return json.dumps(plain(self))
 
 
+Worker: TypeAlias = Callable[[str], str]
+"""Answers a job, both as text."""
 Make: TypeAlias = Callable[[Definition, str, str], Kernel]
 
 
