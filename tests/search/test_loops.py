@@ -3,10 +3,14 @@
 import os
 import shutil
 import signal
+import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +26,7 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.search import loops, measure, worker
 from luminal_lab.search.driver import WRONG
 from luminal_lab.search.loops import Budget, KernelSearch, replayed, search_kernel
+from tests.processes import children
 from tests.search.planted import guess, lose, matmul, seconds_of, tiles
 
 SPAWN = get_context("spawn")
@@ -215,3 +220,25 @@ def test_symbolic_dims_have_sizes():
     search = search_kernel(text, budget=Budget(candidates=2), dims={"n": 100}, plan=refuses)
     assert search.dims == {"n": 100}
     assert search.best.seconds is not None
+
+
+@pytest.mark.usefixtures("_measured")
+@pytest.mark.parametrize("delay", [0.02, 0.1, 0.3, 0.6])
+def test_ctrl_c_while_a_batch_is_measured_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, delay: float
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = children()
+
+    def soon(job: str) -> str:
+        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+        time.sleep(delay if delay < 0.1 else 0)
+        return worker.work(job)
+
+    search = search_kernel(
+        matmul(13, 17, 40), worker=soon, budget=Budget(candidates=64), plan=tiles
+    )
+    assert search.ended == "Ctrl-C"
+    assert search.best is not None
+    assert children() == before
+    assert [path.name for path in tmp_path.iterdir()] == []
