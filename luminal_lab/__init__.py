@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
+    from luminal_lab.search.loops import Budget
+    from luminal_lab.search.program import Search
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded
@@ -92,6 +94,7 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "Binary",
+    "Budget",
     "CPUCompiler",
     "CUDACompiler",
     "Compilation",
@@ -135,6 +138,7 @@ __all__ = [
     "RuleSet",
     "Run",
     "ScheduleError",
+    "Search",
     "ShapeError",
     "Snapshot",
     "Source",
@@ -180,6 +184,7 @@ __all__ = [
 
 LATE = {
     "CPU": "timing.column",
+    "Budget": "search.loops",
     "CPUCompiler": "devices.cpu.compiler",
     "CUDA": "timing.column",
     "CUDACompiler": "devices.cuda.compiler",
@@ -198,6 +203,7 @@ LATE = {
     "Recorded": "timing.recording",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
+    "Search": "search.program",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
     "compare": "timing.compare",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from typing_extensions import override
 
+from luminal_lab.core.binding import solve_shape
 from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError
+from luminal_lab.errors import ArgumentError, GraphError, expect
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -22,6 +23,9 @@ from luminal_lab.tensor.sizes import named_sizes
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.search.loops import Budget
+    from luminal_lab.search.program import ProgramSearch
     from luminal_lab.timing.timings import Timings
 
 
@@ -96,6 +102,47 @@ class CompiledStore(Store):
                 self.compile, *passes, check=check, licence=licence, specialise=specialise
             )
         return compilation
+
+    def search(
+        self,
+        device: CPUCompiler | None = None,
+        *,
+        budget: float | Budget = 60,
+        seed: int = 0,
+        executor: Executor | None = None,
+        dims: Mapping[str, int] | None = None,
+    ) -> ProgramSearch:
+        """Search for the fastest schedules of the graph's kernels, and return the search.
+
+        `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
+        which is kept for later searches on this machine. `dims` has the sizes to measure at; those
+        of data that is set need not be named. Ctrl-C ends it, and keeps what was found.
+        """
+        from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
+        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
+        from luminal_lab.passes.pipeline import Pipeline  # noqa: PLC0415  # likewise
+        from luminal_lab.search.program import search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
+
+        device = CPUCompiler() if device is None else device
+        hint = "schedules are searched for a CPU so far: give ll.CPUCompiler()"
+        expect(device, CPUCompiler, "search: the device is {}", hint)
+        sizes = self._set_dims | self._bound
+        with self.whole():
+            written = self._asked("search")
+            for id, array in self._data.items():
+                sizes |= solve_shape(written[id].shape, array.shape, sizes) if id in written else {}
+            passes = Pipeline(device.passes, rounds=device.rounds)
+            fused = manager.compile_ir(written, manager.GenericCompiler(), passes).ir
+        return search_program(
+            fused,
+            device,
+            budget=budget,
+            seed=seed,
+            executor=executor,
+            dims={n: sizes[n] for n in sizes if n in fused.symbols} | named_sizes("search", dims),
+            winners=Winners(),
+        )
 
     def given(self) -> Given:
         """Return the known facts about the inputs, for passes and for runs beside the session."""

@@ -207,8 +207,8 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named(
         "a value, which runs nothing",
-        "Binary DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol TensorType Unary",
-        "View Diff Firing History Snapshot Trace Run",
+        "Binary Budget DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol TensorType",
+        "Unary View Diff Firing History Snapshot Trace Run",
     ),
     **named(
         "it makes passes, rules or nodes of Python that runs already",
@@ -217,7 +217,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named(
         "a device or passes by themselves; compile_ir and compare use them",
-        "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline",
+        "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline Search",
     ),
     **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
     "counterexample": "its graphs are those of a rule",

@@ -1,4 +1,4 @@
-"""Search: from what was written to programs that compute it, by rules that know no layer."""
+"""Search: programs that nobody wrote, by rules that know no layer and times that were measured."""
 
 from luminal_lab.search.proof import counterexample, rule
 from luminal_lab.search.rules import RULES

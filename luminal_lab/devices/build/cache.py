@@ -22,7 +22,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -291,6 +291,44 @@ def _facts(path: Path) -> dict[str, object]:
     return cast("dict[str, object]", facts)
 
 
+# -- files of other kinds --------------------------------------------------------------------------
+
+
+def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, object]) -> None:
+    """Keep files as an entry, in place of one that was there; raise an OSError if that fails."""
+    reason = _unfit(path.parent)
+    if reason is not None:
+        raise OSError(0, reason)
+    noted = {**facts, "key": path.name, "digest": _digest_of(files)}
+    _placed(path, {**files, FACTS: json.dumps(noted, indent=1).encode()}, lambda _: "")
+
+
+def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict[str, object]]:
+    """Return the files of an entry and what is noted of it; raise an OSError if it is not sound.
+
+    It is sound if nobody else may have written it, and it is as it was stored.
+    """
+    reason = _mistrusted(path.parent) or _others(path.lstat(), folder=True)
+    for name in (*names, FACTS):
+        reason = reason or _others((path / name).lstat(), folder=False)
+    if reason:
+        raise OSError(0, reason)
+    files = {name: read_plain(path / name) for name in names}
+    try:
+        facts = _facts(path)
+    except ValueError:
+        raise OSError(0, "its facts cannot be read") from None
+    if facts.get("key") != path.name:
+        raise OSError(0, "it is another entry's")
+    if facts.get("digest") != _digest_of(files):
+        raise OSError(0, "its bytes are not those that were stored")
+    return files, facts
+
+
+def _digest_of(files: Mapping[str, bytes]) -> str:
+    return key_of(*(part for name in sorted(files) for part in (name, files[name])))
+
+
 # -- entries come and go ---------------------------------------------------------------------------
 
 
@@ -306,7 +344,17 @@ def _put(
     }
     files = {LIBRARY: library, SOURCE: source, FACTS: json.dumps(facts, indent=1).encode()}
     path = folder / f"lib-{key}"
-    with _draft(folder) as draft:
+    return _placed(path, files, lambda path: _fault(path, source), check)
+
+
+def _placed(
+    path: Path,
+    files: Mapping[str, bytes],
+    fault_of: Callable[[Path], str | None],
+    check: Check | None = None,
+) -> Path:
+    """Write an entry of some files, and return its path; a sound one that was there stays."""
+    with _draft(path.parent) as draft:
         entry = draft / "made"
         entry.mkdir(mode=0o700)
         for name, data in files.items():
@@ -324,15 +372,15 @@ def _put(
                     raise
             else:
                 return path
-            if _fault(path, source) is None:  # somebody was faster
+            if fault_of(path) is None:  # somebody was faster
                 return path
             # What is loaded somewhere stays so: it is put aside, never written into.
             aside = draft / str(tries) / path.name
             aside.parent.mkdir()
             with suppress(FileNotFoundError):
                 path.rename(aside)
-                fault = _fault(aside, source)
-                if fault is not None:  # it has not been replaced just now
+                fault = fault_of(aside)
+                if fault:  # it has not been replaced just now
                     warn(f"cache: {path} was damaged and is made again: {fault}")
 
 

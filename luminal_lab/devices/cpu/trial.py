@@ -327,26 +327,38 @@ class TrialProcess:
 
     # -- running -----------------------------------------------------------------------------------
 
-    def run(self, first: int, last: int, *, backwards: bool = False) -> int:
+    def run(
+        self, first: int, last: int, *, backwards: bool = False, within: float | None = None
+    ) -> int:
         """Run launches; return how many are done: fewer if an index was out of range."""
-        return self._ask(RUN, first, last, int(backwards))
+        return self._ask(RUN, first, last, int(backwards), within=within)
 
-    def seconds(self, rounds: int) -> tuple[float, ...]:
-        """Run all launches some times, and return the seconds of each time."""
+    def seconds(
+        self,
+        rounds: int,
+        first: int = 0,
+        last: int | None = None,
+        *,
+        within: float | None = None,
+    ) -> tuple[float, ...]:
+        """Run launches some times, all of them or a range, and return the seconds of each time."""
         assert rounds <= self.rounds
-        self._ask(TIME, len(self.job.launches), rounds, 0)
+        last = len(self.job.launches) if last is None else last
+        self._ask(TIME, first, last, rounds, within=within)
         at = self._told("seconds_at")
         return tuple(float(nanoseconds) * 1e-9 for nanoseconds in self._numbers[at : at + rounds])
 
     def _told(self, name: str) -> int:
         return int(self._numbers[PLACE[name]])
 
-    def _ask(self, *command: int) -> int:
+    def _ask(self, *command: int, within: float | None = None) -> int:
+        """Return the answer to a command, or end the child if it has none within some seconds."""
         process = self._process
         assert process is not None, "a trial runs within its block"
         with suppress(BrokenPipeError):  # it has died, and said why
             os.write(self._commands, np.array(command, np.int64).tobytes())
-        end = monotonic() + self.job.seconds
+        patience = self.job.seconds if within is None else within
+        end = monotonic() + patience
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._answers, selectors.EVENT_READ)
             while not waiting.select(min(POLL, max(0.0, end - monotonic()))):
@@ -354,17 +366,19 @@ class TrialProcess:
                 if has_ended(process.pid):  # what it has started may still have the pipe
                     break
                 if monotonic() >= end:
-                    raise Died(self._death("seconds"))
+                    raise Died(self._death("seconds", patience))
                 if _resident(process.pid) > self.job.bytes + self._size:
-                    raise Died(self._death("bytes"))
+                    raise Died(self._death("bytes", self.job.bytes))
             answer = os.read(self._answers, 8) if waiting.select(0) else b""
         done = int(np.frombuffer(answer, np.int64)[0]) if len(answer) == 8 else None
         if done is None or done < 0:
             raise Died(self._death("signal" if done is None else "left"))
         return done
 
-    def _death(self, cause: Literal["signal", "seconds", "bytes", "left"]) -> Death:
-        """Return how the child died, which it has if it was not killed for its limits."""
+    def _death(
+        self, cause: Literal["signal", "seconds", "bytes", "left"], most: float = 0
+    ) -> Death:
+        """Return how the child died, which it has if it was not killed for a limit, `most`."""
         process = self._process
         assert process is not None
         told = cause == "signal" or (cause == "seconds" and self._asked_where(process.pid))
@@ -380,7 +394,6 @@ class TrialProcess:
             "utf-8", "replace"
         )
         if cause != "signal":
-            most = self.job.seconds if cause == "seconds" else self.job.bytes
             return Death(cause, most, *where, said)
         if status == 85 and not self._told("begun"):
             raise DeviceError(

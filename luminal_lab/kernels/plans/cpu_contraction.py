@@ -48,6 +48,8 @@ HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
 """The number of tiles side by side in a task."""
+BY_ROWS, IN_PLACE, SWAPPED = (Choice(n, 0, 1) for n in ("row_tasks", "rows_in_place", "swapped"))
+"""Whether tasks are blocks of rows; rows stay in place; the first operand gives the columns."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
@@ -89,11 +91,12 @@ def contraction_plan(scheduling: Scheduling, machine: Machine) -> bool:
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
     is_along = stride(scheduling.nest, right, k) == 1 and stride(scheduling.nest, left, k) == 1
-    if is_along and about(i.size) < about(j.size):
-        # The longer operand stays as it is.
+    # The longer operand stays as it is.
+    if scheduling.choose(SWAPPED, int(is_along and about(i.size) < about(j.size))):
         left, right, i, j = right, left, j, i
     is_along = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
-    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, is_along), ROWS)
+    in_place = bool(scheduling.choose(IN_PLACE, int(is_along)))
+    _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place), ROWS)
     return True
 
 
@@ -112,7 +115,7 @@ def _cut(product: CPUProduct, block: int) -> None:
     columns, rows = about(j.size) / width, about(i.size)
     blocks = 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
-    axis = "i" if is_few and rows > 2 * blocks * height else "j"
+    axis = "ji"[scheduling.choose(BY_ROWS, int(is_few and rows > 2 * blocks * height))]
     usual = block // height
     if axis == "j":
         # As many tiles side by side as half of the cache holds, if that leaves enough tasks.

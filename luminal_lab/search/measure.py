@@ -1,0 +1,291 @@
+"""Kernels of one library, checked and timed in a child process that may be killed.
+
+All kernels read the same inputs and write the same outputs, between guards. First each is held to
+what it should compute, on two draws of inputs and two fillings of memory. Then they are timed in
+rounds, one after another in each, so that what slows the machine down slows all of them. A kernel
+that hangs or crashes costs its child; another child goes on with the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import ints, size_of
+from luminal_lab.devices.cpu.plan import SHORT_BYTES, SHORT_FLOPS
+from luminal_lab.devices.cpu.trial import FILLS, Area, Died, TrialJob, TrialProcess
+from luminal_lab.devices.cpu.trial_build import Builds
+from luminal_lab.devices.cpu.trial_report import ArrayName, words
+from luminal_lab.interrupts import look
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.specialise import specialised
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.render.c.program import most_phases
+from luminal_lab.machines.here import usable_cores
+from luminal_lab.search.driver import WRONG, Outcome
+from luminal_lab.search.validate import difference, drawn, wrong_by_definition
+
+FIRST, RUNNING, SLOWEST = 20.0, 1.0, 10.0
+"""The seconds that the reference's first run may take; those that any other may, at least, and as a
+multiple of the best."""
+LIFE = 600.0
+"""The seconds of computing that a child may take in all."""
+FEWEST, ROUNDS, LAST_ROUNDS = 3, 30, 40
+TURN, MEASURING = 0.001, 0.015
+"""The seconds that one kernel runs for in a round, and in all rounds, at least."""
+MOST_RUNS = 64
+"""How often a kernel runs in a round at most."""
+SLOW = 2.0
+"""What takes so many times as long as the best, after two rounds, is measured no further."""
+ALIGNED = 64
+
+
+class Data:
+    """The inputs of two draws, and what the definition makes of them."""
+
+    def __init__(self, definition: Definition, dims: Mapping[str, int], seed: int) -> None:
+        self.definition, self.dims, self.seed = definition, dims, seed
+        self.bound = specialised(definition, dims)
+        self.draws = [drawn(self.bound, {}, seed + n) for n in range(len(FILLS))]
+
+    def size(self, dim: object) -> int:
+        """Return a size as a number."""
+        return number_of(dim, self.dims)  # pyright: ignore[reportArgumentType]
+
+
+class _Areas:
+    """Where the arrays of all kernels are: inputs, outputs, and locals that they share."""
+
+    def __init__(self, data: Data, kernels: Mapping[int, Kernel], threads: int) -> None:
+        self.data = data
+        self.areas: list[Area] = []
+        self.names: dict[int, ArrayName] = {}
+        self.own: dict[int, list[tuple[int, int, int]]] = {}
+        """For each kernel where its outputs and locals are: area, offset and bytes."""
+        definition = data.bound
+        item = {name: type.dtype.itemsize for name, type in definition.types.items()}
+        sizes = {
+            name: data.size(size_of(t.shape)) * item[name] for name, t in definition.types.items()
+        }
+        for name, _ in definition.inputs:
+            self._area(name, sizes[name], item[name], is_input=True)
+        given = len(self.areas)
+        outputs = [
+            (self._area(o.name, sizes[o.name], item[o.name]), 0, sizes[o.name])
+            for o in definition.outputs
+        ]
+        self.values: list[tuple[int, int] | None] = [(area, 0) for area in range(len(self.areas))]
+        own = {at: [data.size(local.bytes) for local in k.locals] for at, k in kernels.items()}
+        most = max(map(len, own.values()))
+        largest = [max((s[n] for s in own.values() if n < len(s)), default=0) for n in range(most)]
+        shared = [self._area(f"local array {n}", size) for n, size in enumerate(largest)]
+        for at, local_sizes in own.items():
+            places = list(outputs)
+            for area, size in zip(shared, local_sizes, strict=False):
+                # Each ends where the area does, so that what reaches behind it is found.
+                offset = self.areas[area].bytes - _aligned(size)
+                places.append((area, offset, size))
+            self.own[at] = places
+            locals_ = [place[:2] for place in places[len(outputs) :]]
+            self.values += [*locals_, *(None,) * (most - len(locals_))]
+        self.scratch_bytes = _aligned(max(data.size(k.scratch) for k in kernels.values()))
+        size = self.scratch_bytes * threads
+        self.scratch = self._area("the memory of its thread", size) if size else None
+        self.writable = range(given, len(self.areas))
+
+    def _area(self, name: str, size: int, item: int = 1, *, is_input: bool = False) -> int:
+        self.areas.append(Area(_aligned(size), not is_input))
+        self.names[len(self.areas) - 1] = ArrayName(name, item, is_input)
+        return len(self.areas) - 1
+
+    def beyond(self, trial: TrialProcess, at: int, fill: int) -> str:
+        """Return what a kernel has written outside of its arrays, in words; empty if nothing."""
+        before = trial.overwritten(fill)
+        if before is not None:
+            return f"it writes before {self.names[before].name}"
+        for area, offset, size in self.own[at]:
+            raw = trial.raw(area)
+            if (raw[offset + size :] != fill).any():
+                return f"it writes behind {self.names[area].name}"
+            if (raw[:offset] != fill).any():
+                return f"it writes before {self.names[area].name}"
+        return ""
+
+
+class Session:
+    """A library in one child after another, until there is an outcome for each of its kernels."""
+
+    def __init__(
+        self,
+        data: Data,
+        best: float,
+        build: Builds,
+        library: Path,
+        kernels: Mapping[int, Kernel],
+        *,
+        is_last: bool,
+    ) -> None:
+        self.data, self.best, self.build, self.library = data, best, build, library
+        self.kernels, self.is_last = kernels, is_last
+        self.launch = {at: number for number, at in enumerate(kernels)}
+        """The number of each kernel's launch."""
+        self.known: dict[int, Outcome] = {}
+        self.samples: dict[int, list[float]] = {at: [] for at in kernels}
+        self.spent = dict.fromkeys(kernels, 0.0)
+        self.checked: set[int] = set()
+        self.stopped: set[int] = set()
+        self.running = 0
+        """The kernel that runs, or ran last."""
+
+    def outcomes(self, threads: int | None) -> dict[int, Outcome]:
+        """Check and time all kernels; 0 is the reference."""
+        threads = usable_cores() if threads is None else threads
+        self.areas = _Areas(self.data, self.kernels, threads)
+        job = TrialJob(
+            self.library,
+            self.areas.areas,
+            self.areas.values,
+            range(len(self.kernels)),
+            self._tasks(),
+            [self.data.dims[name] for name in self.data.definition.dims],
+            scratch=self.areas.scratch,
+            scratch_bytes=self.areas.scratch_bytes,
+            threads=threads,
+            no_return=len(self.kernels),
+            seconds=LIFE,
+        )
+        while left := [at for at in self.kernels if at not in self.known]:
+            if 0 in self.known:  # there is nothing to compare with
+                why = f"the default kernel fails: {self.known[0].why}"
+                self.known |= dict.fromkeys(left, Outcome("failed", why=why))
+                break
+            with TrialProcess(self.build, job, checked=False, rounds=MOST_RUNS) as self.trial:
+                try:
+                    self._check(left)
+                    self._time()
+                except Died as died:
+                    self._fail(self.running, words(self.trial, died.death, self.areas.names).event)
+                else:
+                    for at in self._left():
+                        state = "stopped" if at in self.stopped else "measured"
+                        self.known[at] = Outcome(state, tuple(self.samples[at]))
+        return self.known
+
+    def _tasks(self) -> list[int]:
+        """Return how many tasks each phase has; below 0 where one thread does them all."""
+        stride, tasks = most_phases(self.kernels.values()), list[int]()
+        for at, kernel in self.kernels.items():
+            counts = [self.data.size(phase.tasks) for phase in kernel.phases]
+            inputs = len(self.data.bound.inputs)
+            size = sum(area.bytes for area in self.areas.areas[:inputs])
+            size += sum(size for _, _, size in self.areas.own[at])
+            is_short = size < SHORT_BYTES and kernel.flops(self.data.dims) < SHORT_FLOPS
+            if max(counts) > 1 and is_short:
+                counts = [-count for count in counts]
+            tasks += [*counts, *(0,) * (stride - len(counts))]
+        return tasks
+
+    def _left(self) -> list[int]:
+        return [at for at in self.kernels if at not in self.known]
+
+    def _fail(self, at: int, why: str) -> None:
+        self.known[at] = Outcome("failed", why=why)
+
+    @property
+    def _fastest(self) -> float:
+        """The least seconds of any kernel so far; 0 where none was measured."""
+        fastest = [min(some) for some in self.samples.values() if some]
+        if self.best and self.samples[0]:
+            fastest.append(self.best * min(self.samples[0]))
+        return min(fastest, default=0.0)
+
+    def _patience(self, at: int) -> float:
+        """Return the seconds that one run of a kernel may take."""
+        if at == 0 and not self.samples[0]:
+            return FIRST
+        return max(RUNNING, SLOWEST * self._fastest)
+
+    # -- whether it is right -----------------------------------------------------------------------
+
+    def _check(self, left: Sequence[int]) -> None:
+        """Hold what each kernel makes to what is right, on each draw."""
+        todo = [at for at in left if at not in self.checked]
+        for number in reversed(range(len(FILLS))):
+            self._prepare(number)
+            expected: dict[str, Array] = {}
+            for at in dict.fromkeys((0, *todo)) if todo else ():
+                if at in self.known:
+                    continue
+                made = self._made(at)
+                if made is None:
+                    self._fail(at, "an index is out of range")
+                    continue
+                if at == 0:
+                    expected = {name: array.copy() for name, array in made.items()}
+                wrong = difference(expected, made) if at else self._undefined(number, made, todo)
+                wrong = self.areas.beyond(self.trial, at, FILLS[number]) or (
+                    wrong and WRONG + wrong
+                )
+                if wrong:
+                    self._fail(at, wrong)
+                    if at == 0:
+                        return
+                    self._prepare(number)
+                for area in self.areas.writable:
+                    self.trial.raw(area)[:] = FILLS[number]
+                look()
+        self.checked.update(todo)
+
+    def _undefined(self, number: int, made: Mapping[str, Array], todo: Sequence[int]) -> str | None:
+        """Return what is wrong with the reference's outputs; a second child need not ask."""
+        if 0 not in todo:
+            return None
+        data = self.data
+        return wrong_by_definition(data.bound, data.draws[number], made, data.seed)
+
+    def _prepare(self, number: int) -> None:
+        """Fill memory, and put the inputs of a draw where they belong."""
+        self.trial.fill(FILLS[number])
+        for area, array in enumerate(self.data.draws[number].values()):
+            self.trial.raw(area)[: array.nbytes] = array.reshape(-1).view(np.uint8)
+
+    def _made(self, at: int) -> dict[str, Array] | None:
+        """Return what a kernel makes, in the child's memory; None if an index is out of range."""
+        self.running, number = at, self.launch[at]
+        if not self.trial.run(number, number + 1, within=self._patience(at)):
+            return None
+        places = zip(self.data.bound.outputs, self.areas.own[at], strict=False)
+        return {
+            output.name: self.trial.array(area, ints(output.type.shape), output.type.dtype.numpy)
+            for output, (area, _, _) in places
+        }
+
+    # -- how long it takes -------------------------------------------------------------------------
+
+    def _time(self) -> None:
+        """Time kernels in rounds, until each has been measured enough or is known to be slow."""
+        for turn in range(LAST_ROUNDS if self.is_last else ROUNDS):
+            for at in self._left():
+                if at in self.stopped or (turn >= FEWEST and self._is_done(at)):
+                    continue
+                known = self.samples[at]
+                runs = min(MOST_RUNS, max(1, int(TURN / max(min(known), 1e-9)))) if known else 1
+                self.running, number = at, self.launch[at]
+                patience = runs * self._patience(at)
+                seconds = self.trial.seconds(runs, number, number + 1, within=patience)
+                known.append(min(seconds))
+                self.spent[at] += sum(seconds)
+            if turn == 1 and not self.is_last:
+                slow = SLOW * self._fastest
+                self.stopped |= {at for at in self._left() if at and min(self.samples[at]) > slow}
+
+    def _is_done(self, at: int) -> bool:
+        return not self.is_last and at != 0 and self.spent[at] > MEASURING
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNED) * ALIGNED

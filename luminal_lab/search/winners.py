@@ -1,0 +1,158 @@
+"""What searches found, on disk beside the compiled libraries, and checked as those are before use.
+
+    ~/.cache/luminal_lab/winners/<key>/
+        definition.txt      what is computed
+        schedule.txt        the fastest schedule, which may be the default one
+        candidates.jsonl    all that was tried, a line each
+        entry.json          seconds, sizes, machine, versions, seed, and the digest of the others
+
+The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
+others may have written, that is damaged, or whose schedule does not apply is refused: it is
+searched for again. A schedule is no code: each of its steps is checked when it is applied.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from luminal_lab.core.origin import warn
+from luminal_lab.devices.build import cache
+from luminal_lab.errors import ParseError, ScheduleError
+from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.steps.applied import applied
+from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.plain import plain, read
+from luminal_lab.reading import read_json
+from luminal_lab.search.driver import Driver, Trial
+
+VERSION = 1
+"""What a search does, and how an entry says it; one more whenever that changes."""
+DEFINITION, SCHEDULE, CANDIDATES = "definition.txt", "schedule.txt", "candidates.jsonl"
+MOST_CANDIDATES = 100_000
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is searched for: a definition, at some sizes, on some machine."""
+
+    definition: Definition
+    dims: Mapping[str, int]
+    machine: str
+    """The signature of the machine, its compiler and threads."""
+
+    @property
+    def text(self) -> str:
+        """The definition by names that do not depend on where it comes from."""
+        return str(canonical(replace(self.definition, name="kernel")))
+
+    @property
+    def key(self) -> str:
+        """The name of its entry."""
+        sizes = [f"{name}:{size.bit_length()}" for name, size in sorted(self.dims.items())]
+        return cache.key_of(str(VERSION), self.text, ",".join(sizes), "c", self.machine)
+
+
+@dataclass(frozen=True)
+class Winner:
+    """An entry: the fastest schedule, and what is known of how it was found."""
+
+    schedule: str
+    seed: int
+    reference: tuple[float, ...]
+    """The default's seconds, of each batch."""
+    created: str
+    candidates: bytes
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All that was tried; a ValueError says what cannot be read."""
+        lines = self.candidates.decode("utf-8").splitlines()[:MOST_CANDIDATES]
+        return [read(Trial, read_json(line, exact=True)) for line in lines]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What entry.json says, beside its key and the digest of the other files."""
+
+    version: int
+    machine: str
+    dims: Mapping[str, int]
+    seed: int
+    reference: tuple[float, ...]
+    seconds: float | None
+    created: str
+
+
+class Winners:
+    """A folder of what searches found."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        beside = cache.user_folder() or cache.spare_folder()
+        self.folder = beside.with_name("winners") if folder is None else Path(folder)
+
+    def path(self, question: Question) -> Path:
+        """Return where the entry of a question is, if there is one."""
+        return self.folder / question.key
+
+    def find(self, question: Question) -> Winner | None:
+        """Return what was found before; None if that is nothing, or nothing that can be trusted."""
+        path = self.path(question)
+        if not path.is_dir():
+            return None
+        try:
+            return _checked(path, question)
+        except (OSError, ValueError, ScheduleError, ParseError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
+            warn(f"search: {path} is refused, and searched for again: {why or error}")
+            return None
+
+    def keep(self, question: Question, driver: Driver) -> Path | None:
+        """Keep what a search has found, and return where; None, with a warning, if it cannot be."""
+        winner = driver.winner
+        default = min(driver.reference, default=None)
+        share = 1.0 if winner is None else winner.rank
+        facts = Facts(
+            VERSION,
+            question.machine,
+            dict(question.dims),
+            driver.seed,
+            tuple(driver.reference),
+            None if default is None else default * share,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        schedule = driver.draws.default.schedule if winner is None else winner.draft.schedule
+        lines = [json.dumps(plain(trial)) for trial in driver.trials]
+        texts = {DEFINITION: question.text, SCHEDULE: schedule, CANDIDATES: "\n".join(lines)}
+        files = {name: text.encode() for name, text in texts.items()}
+        path = self.path(question)
+        try:
+            cache.write_files(path, files, _mapping(plain(facts)))
+        except OSError as error:
+            why = error.strerror or str(error)
+            warn(f"search: the winner cannot be kept in {self.folder}: {why}")
+            return None
+        return path
+
+
+def _checked(path: Path, question: Question) -> Winner:
+    """Return an entry, or raise what is wrong with it."""
+    files, noted = cache.read_files(path, (DEFINITION, SCHEDULE, CANDIDATES))
+    facts = read(Facts, noted)
+    if facts.version != VERSION or facts.machine != question.machine:
+        raise ValueError("it is of another version or machine")
+    if files[DEFINITION].decode("utf-8") != question.text:
+        raise ValueError("it is of another definition")
+    schedule = files[SCHEDULE].decode("utf-8")
+    applied(parse_schedule(schedule), lower(question.definition), question.definition.name)
+    return Winner(schedule, facts.seed, facts.reference, facts.created, files[CANDIDATES])
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    assert isinstance(value, dict), "facts are fields with names"
+    return {str(name): item for name, item in value.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # of JSON

@@ -1,0 +1,249 @@
+"""What a worker does with a batch: make its kernels, compile them as one library, measure them.
+
+A job is text, and so is its answer: any executor can carry them. Kernels run in a child process of
+the worker (measure.py). Where several workers share a machine, one of them measures at a time: a
+lock file sees to that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.devices.build.cache import is_passing, spare_folder
+from luminal_lab.devices.build.toolchain import (
+    Compiler,
+    compile_library,
+    find_compiler,
+    machine as processor,
+)
+from luminal_lab.devices.cpu.trial_build import Builds, builds
+from luminal_lab.errors import DeviceError, LabError
+from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.make_cpu import make_kernel
+from luminal_lab.kernels.render.c.program import Use, program_source
+from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.machines.here import this_machine, usable_cores
+from luminal_lab.plain import plain, read
+from luminal_lab.reading import read_json
+from luminal_lab.search.driver import Answer, Outcome
+from luminal_lab.search.measure import Data, Session
+from luminal_lab.search.validate import wrong_step
+
+MOST_LINES = 3_000
+"""The lines of C that a candidate may have: more take the compiler too long."""
+COMPILING, ALONE = 20.0, 4.0
+"""The seconds that a batch, and then each of its kernels, may take to compile."""
+WAITING = 600.0
+"""The seconds to wait for another worker that measures on this machine."""
+CANDIDATE = re.compile(r"candidate_([0-9]+)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch as text: what is computed, by which schedules, on which data."""
+
+    definition: str
+    reference: str
+    """The schedule that the others are compared with."""
+    schedules: tuple[str, ...]
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    compiler: str | None = None
+    threads: int | None = None
+    seed: int = 0
+    best: float = 0.0
+    """The least share of the reference's time so far; 0 where none is known."""
+    is_last: bool = False
+
+    @override
+    def __str__(self) -> str:
+        return json.dumps(plain(self))
+
+
+Worker: TypeAlias = Callable[[str], str]
+"""Answers a job, both as text."""
+Make: TypeAlias = Callable[[Definition, str, str], Kernel]
+
+
+def work(job: str) -> str:
+    """Return the answer to a job, both as text."""
+    return json.dumps(plain(answered(read(Job, read_json(job, exact=True)))))
+
+
+def answer_of(text: str) -> Answer:
+    """Return an answer from its text."""
+    return read(Answer, read_json(text))
+
+
+def scheduled(definition: Definition, name: str, schedule: str) -> Kernel:
+    """Return the kernel of a schedule."""
+    return make_kernel(definition, name, this_machine(), parse_schedule(schedule))
+
+
+def signature(compiler: Compiler, threads: int | None) -> str:
+    """Return what times depend on: the processor, its caches and threads, and the compiler."""
+    parts = (processor(), str(this_machine()), str(threads or usable_cores()), compiler.version)
+    return sha256("\n".join((*parts, *compiler.flags)).encode()).hexdigest()[:16]
+
+
+def answered(job: Job, make: Make = scheduled) -> Answer:
+    """Make, compile, check and time the kernels of a job."""
+    compiler = find_compiler(job.compiler)
+    build = builds(compiler)
+    if build is None:
+        raise DeviceError(
+            "search: kernels that nobody has tried run in a child process, and there is none here",
+            hint="search on Linux or macOS; the schedule that wins there runs anywhere",
+        )
+    with held():
+        try:
+            with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
+                outcomes = _Workplace(job, make, compiler, build, Path(folder)).outcomes
+        except OSError as error:
+            if not is_passing(error):
+                raise
+            raise DeviceError(
+                f"search: a batch could not be measured: {error.strerror or error}",
+                hint=f"make room in {tempfile.gettempdir()}, and search again",
+            ) from error
+    reference, *others = (outcomes[at] for at in range(1 + len(job.schedules)))
+    if not reference.samples:
+        raise DeviceError(
+            f"search: the default kernel fails, with which others are compared: {reference.why}",
+            hint='cx.compile(…, check="values") shows where',
+        )
+    return Answer(reference, tuple(others), signature(compiler, job.threads))
+
+
+class _Workplace:
+    """A job at work, in a folder of its own."""
+
+    def __init__(
+        self, job: Job, make: Make, compiler: Compiler, build: Builds, folder: Path
+    ) -> None:
+        self.job, self.compiler, self.build, self.folder = job, compiler, build, folder
+        self.definition = parse_definition(job.definition)
+        self.outcomes: dict[int, Outcome] = {}
+        """What came of each kernel, by its number; the reference is 0."""
+        kernels = dict(self._made(make))
+        if 0 not in kernels:
+            return
+        data = Data(self.definition, dict(job.dims), job.seed)
+        for library, some in self._libraries(kernels):
+            with measuring():
+                session = Session(data, job.best, build, library, some, is_last=job.is_last)
+                self.outcomes |= session.outcomes(job.threads)
+            look()
+        for at, outcome in self.outcomes.items():
+            if at and outcome.is_wrong:
+                step = wrong_step(self.definition, job.schedules[at - 1])
+                self.outcomes[at] = Outcome("failed", (), outcome.why, step)
+
+    def _made(self, make: Make) -> Iterator[tuple[int, Kernel]]:
+        """Yield the kernels that can be made, by number."""
+        for at, schedule in enumerate((self.job.reference, *self.job.schedules)):
+            look()
+            try:
+                kernel = make(self.definition, f"candidate_{at}" if at else "reference", schedule)
+            except LabError as error:
+                self.outcomes[at] = Outcome("refused", why=error.message.partition("\n")[0])
+                continue
+            lines = kernel.source.count("\n")
+            if lines > MOST_LINES and at:
+                why = f"it has {lines:,} lines of C, and may have {MOST_LINES:,}"
+                self.outcomes[at] = Outcome("refused", why=why)
+            else:
+                yield at, kernel
+
+    # -- compiling ---------------------------------------------------------------------------------
+
+    def _libraries(self, kernels: dict[int, Kernel]) -> Iterator[tuple[Path, Mapping[int, Kernel]]]:
+        """Yield libraries of the kernels: a single one if all of them compile."""
+        kernels = {**kernels}
+        while True:
+            try:
+                library = self._compiled(kernels, COMPILING)
+            except DeviceError as error:
+                blamed = CANDIDATE.search(str(error))
+                at = int(blamed[1]) if blamed else 0
+                if at not in kernels or not at:
+                    break
+                self._uncompiled(at, error)
+                del kernels[at]
+            else:
+                yield library, kernels
+                return
+        # Nobody says which kernel is at fault: each is compiled by itself.
+        reference = {0: kernels[0]}
+        self._compiled(reference, COMPILING)  # what fails with it is no candidate's fault
+        sound = dict(reference)
+        for at in [at for at in kernels if at]:
+            try:
+                self._compiled({**reference, at: kernels[at]}, ALONE)
+            except DeviceError as error:
+                self._uncompiled(at, error)
+            else:
+                sound[at] = kernels[at]
+        yield self._compiled(sound, COMPILING), sound
+
+    def _uncompiled(self, at: int, error: DeviceError) -> None:
+        first, *lines = error.message.removeprefix("compile: ").splitlines()
+        said = next((line for line in lines if "error" in line), first)
+        self.outcomes[at] = Outcome("failed", why=f"it does not compile: {said.strip()}")
+
+    def _compiled(self, kernels: Mapping[int, Kernel], patience: float) -> Path:
+        source = program_source(kernels.values(), self._uses(kernels))
+        return compile_library(source, self.compiler, folder=self.folder, timeout=patience)
+
+    def _uses(self, kernels: Mapping[int, Kernel]) -> list[Use]:
+        """Return the launches: all read the same inputs, and write the same outputs."""
+        inputs, outputs = len(self.definition.inputs), len(self.definition.outputs)
+        first, most = inputs + outputs, max(len(kernel.locals) for kernel in kernels.values())
+        uses: list[Use] = []
+        for number, kernel in enumerate(kernels.values()):
+            begin = first + number * most
+            own = range(begin, begin + len(kernel.locals))
+            values = (*range(inputs), *own, *range(inputs, first))
+            uses.append(Use(kernel, values, tuple(range(len(kernel.dims))), outputs))
+        return uses
+
+
+@contextmanager
+def measuring() -> Generator[None]:
+    """Measure alone on this machine, whoever else searches on it."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl  # noqa: PLC0415  # Windows has none
+
+    folder = spare_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "measuring.lock").open("ab") as file:
+        end = monotonic() + WAITING
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > end:
+                    raise DeviceError(
+                        f"search: another search has measured here for {WAITING:g} s",
+                        hint="one at a time measures on a machine; end the other one",
+                    ) from None
+                look()
+                sleep(0.01)
+        yield  # closing the file lets the next one measure

@@ -1,0 +1,79 @@
+"""Workers for tests of the search: ones that answer without measuring, and faults in kernels."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.kernels.steps.loops import Split
+from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.machines.machine import Machine
+from luminal_lab.plain import plain, read
+from luminal_lab.reading import read_json
+from luminal_lab.search.driver import Answer, Outcome
+from luminal_lab.search.worker import Job, Make, scheduled
+
+MATMUL = """kernel mm(a: f32[N, K], b: f32[K, M]) -> (c: f32[N, M])
+  c[i < N, j < M] = sum k < K: a[i, k] * b[k, j]"""
+
+
+def matmul(n: int, k: int, m: int) -> str:
+    """Return the definition of a product in three loops."""
+    return MATMUL.replace("N", str(n)).replace("K", str(k)).replace("M", str(m))
+
+
+SIZES = tuple(range(2, 34))
+
+
+def tiles(nest: Nest, machine: Machine, asked: Mapping[str, int]) -> Scheduling:
+    """Cut both axes of a product into tiles: a plan of few steps and many numbers."""
+    scheduling = Scheduling(nest, asked=asked)
+    for axis in "ij":
+        size = scheduling.choose(Choice(f"tile_{axis}", *SIZES))
+        scheduling.do(Split((axis,), (size,), ("tile", "own")))
+    return scheduling
+
+
+def job_of(text: str) -> Job:
+    """Return a job from its text."""
+    return read(Job, read_json(text, exact=True))
+
+
+def seconds_of(schedule: str) -> float:
+    """Return a time that depends on the text alone, the same in every process."""
+    return 1e-6 * (100 + sha256(schedule.encode()).digest()[0])
+
+
+def guess(job: str) -> str:
+    """Answer a job without measuring."""
+    times = [Outcome("measured", (seconds_of(text),)) for text in job_of(job).schedules]
+    return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), tuple(times), "here")))
+
+
+def lose(job: str) -> str:
+    """Answer the first batch, and end the worker's process at the second."""
+    if job_of(job).best:
+        os._exit(9)
+    return guess(job)
+
+
+def faulty(faults: dict[int, str]) -> Make:
+    """Return what makes kernels, some of which begin with other C, by their numbers."""
+
+    def make(definition: Definition, name: str, schedule: str) -> Kernel:
+        kernel = scheduled(definition, name, schedule)
+        number = re.search("[0-9]+", name)
+        fault = faults.get(int(number[0])) if number else None
+        if fault is None:
+            return kernel
+        head, brace, rest = kernel.source.partition("{\n")
+        assert brace
+        return replace(kernel, source=f"{head}{{\n{fault}\n{rest}")
+
+    return make

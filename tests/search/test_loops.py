@@ -1,0 +1,244 @@
+"""A search as its user holds it: budgets, executors, Ctrl-C, words for what goes wrong."""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from luminal_lab.core.origin import LabWarning
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.errors import ArgumentError, DeviceError, DimError, ScheduleError
+from luminal_lab.interrupts import look
+from luminal_lab.kernels.nest.nest import Nest
+from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.kernels.steps.schedule import Scheduling
+from luminal_lab.machines.machine import Machine
+from luminal_lab.search import loops, measure, worker
+from luminal_lab.search.driver import WRONG
+from luminal_lab.search.loops import Budget, KernelSearch, replayed, search_kernel
+from tests.processes import children
+from tests.search.planted import guess, lose, matmul, seconds_of, tiles
+
+SPAWN = get_context("spawn")
+POOLS: Mapping[str, Callable[[], Executor]] = {
+    "threads": partial(ThreadPoolExecutor, 2),
+    "processes": partial(ProcessPoolExecutor, 2, mp_context=SPAWN),
+}
+
+
+def searched(count: int = 40, **more: object) -> KernelSearch:
+    """Return a search of a product by times that depend on schedules alone."""
+    options = {"plan": tiles, "worker": guess, "budget": Budget(candidates=count), **more}
+    return search_kernel(matmul(70, 60, 50), **options)
+
+
+# -- what is found ---------------------------------------------------------------------------------
+
+
+def test_the_best_is_the_fastest_of_all_candidates():
+    search = searched()
+    assert len(search.candidates) == 41
+    assert search.ended == "the budget is spent"
+    fastest = min(search.candidates[1:], key=lambda one: one.seconds or 1)
+    assert search.best == fastest
+    assert search.best.state == "fastest"
+    assert search.best.ratio == seconds_of(fastest.text) / 2e-4
+    assert search.default is search.candidates[0] or search.default == search.candidates[0]
+    assert search.default.state == "default"
+    assert search.default.ratio == 1.0
+    assert search.best.error is None
+    assert str(search.best.schedules["mm"]) == search.best.text
+    assert search.best.definitions["mm"] == search.definition
+    assert "kernel_mm" in search.best.source
+    assert str(search).startswith(
+        "search of mm: 41 candidates, the budget is spent\nthe best takes"
+    )
+
+
+def test_candidates_are_a_table():
+    pytest.importorskip("pandas")
+    table = searched(8).candidates.to_pandas()
+    assert [*table.columns][:4] == ["kernel", "number", "state", "why"]
+    assert len(table) == 9
+    assert (table.state == "fastest").sum() == 1
+
+
+def test_a_search_is_made_again_from_its_answers():
+    search = searched()
+    assert str(replayed(search, tiles).candidates) == str(search.candidates)
+
+
+def test_a_search_goes_on():
+    search = searched(16)
+    first = [one.text for one in search.candidates]
+    search.resume(Budget(candidates=16))
+    assert [one.text for one in search.candidates][:17] == first
+    assert len(search.candidates) == 33
+    assert str(replayed(search, tiles).candidates) == str(search.candidates)
+
+
+# -- executors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_any_executor_finds_the_same(pool: str):
+    found: list[str] = []
+    for _ in range(2):
+        with POOLS[pool]() as executor:
+            found.append(str(searched(executor=executor).candidates))
+    with ThreadPoolExecutor(1) as executor:
+        found.append(str(searched(executor=executor).candidates))
+    assert len({*found}) == 1
+
+
+def test_an_executor_that_loses_its_workers_keeps_what_was_found():
+    with (
+        ProcessPoolExecutor(1, mp_context=SPAWN) as executor,
+        pytest.warns(LabWarning, match="what was found is kept: the executor has lost"),
+    ):
+        search = searched(executor=executor, worker=lose)
+    assert search.ended.startswith("the executor has lost its workers: A process")
+    assert 0 < len(search.candidates) < 40
+    search.worker = guess
+    search.resume(Budget(candidates=16))
+    assert search.ended == "the budget is spent"
+
+
+def test_an_executor_that_is_closed_says_so():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(DeviceError, match="the executor has lost its workers: cannot schedule"):
+        searched(executor=executor)
+
+
+def test_an_executor_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(loops, "SILENT", 0.2)
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(signal.sigtimedwait, [], 1.0)
+        with pytest.raises(DeviceError, match=r"the executor has not answered for 0\.2 s"):
+            searched(executor=executor)
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_ctrl_c_keeps_what_was_found(at: int):
+    count = 0
+
+    def interrupted(job: str) -> str:
+        nonlocal count
+        count += 1
+        if count == at:
+            os.kill(os.getpid(), signal.SIGINT)
+            look()
+        return guess(job)
+
+    search = searched(worker=interrupted)
+    assert search.ended == "Ctrl-C"
+    assert len(search.candidates) == 1 + 16 * (at - 1)
+    search.resume(Budget(candidates=16 * (4 - at)))
+    whole = searched(48)
+    assert [one.text for one in search.candidates] == [one.text for one in whole.candidates]
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [0, -1, float("nan"), True, "60", Budget(candidates=0)])
+def test_a_budget_in_which_nothing_can_be_measured(budget: object):
+    with pytest.raises(ArgumentError, match="nothing can be measured\nhint: give seconds"):
+        searched(budget=budget)
+
+
+def test_words_for_what_does_not_fit():
+    with pytest.raises(ArgumentError, match="a budget without an end"):
+        searched(budget=float("inf"))
+    with pytest.raises(ArgumentError, match="search: the executor is 2\nhint: give one"):
+        searched(executor=2)
+    with pytest.raises(ArgumentError, match="search: the seed is 'x'"):
+        searched(seed="x")
+    with pytest.raises(DimError, match="search: mm has no dim 'n'\nhint: its sizes are fixed"):
+        searched(dims={"n": 3})
+    with pytest.raises(ArgumentError, match="search: the device is 'cpu'"):
+        searched(device="cpu")
+
+
+def refuses(nest: Nest, machine: Machine, asked: Mapping[str, int]) -> Scheduling:
+    scheduling = Scheduling(nest, asked=asked)
+    if scheduling.choose(Choice("rows", 8, 16, 32)) != 8:
+        raise ScheduleError("rows: more of them do not fit")
+    return scheduling
+
+
+def test_a_plan_that_refuses_all_draws_says_so():
+    search = searched(plan=refuses)
+    assert search.ended.startswith("the plan refuses all ")
+    assert search.ended.endswith("draws: rows: more of them do not fit")
+    assert search.best == search.default
+    assert search.best.seconds == 2e-4
+
+
+# -- measured --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a folder of this run's own, and measure little."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install gcc or clang")
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "user_folder", lambda: folder)
+        patch.setattr(worker, "spare_folder", lambda: folder)
+        patch.setattr(measure, "MEASURING", 0.0)
+        yield
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_product_in_three_loops_is_searched():
+    search = search_kernel(matmul(13, 17, 40), CPUCompiler(threads=2), budget=Budget(candidates=6))
+    states = {one.state for one in search.candidates}
+    assert states <= {"fastest", "default", "slower", "stopped"}
+    assert search.default.seconds is not None
+    assert not any(WRONG in one.why for one in search.candidates)
+
+
+@pytest.mark.usefixtures("_measured")
+def test_symbolic_dims_have_sizes():
+    text = "kernel total(x: f32[n]) -> (y: f32[])\n  y[] = sum i < n: x[i]"
+    search = search_kernel(text, budget=Budget(candidates=2), dims={"n": 100}, plan=refuses)
+    assert search.dims == {"n": 100}
+    assert search.best.seconds is not None
+
+
+@pytest.mark.usefixtures("_measured")
+@pytest.mark.parametrize("delay", [0.02, 0.1, 0.3, 0.6])
+def test_ctrl_c_while_a_batch_is_measured_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, delay: float
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = children()
+
+    def soon(job: str) -> str:
+        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+        time.sleep(delay if delay < 0.1 else 0)
+        return worker.work(job)
+
+    search = search_kernel(
+        matmul(13, 17, 40), worker=soon, budget=Budget(candidates=64), plan=tiles
+    )
+    assert search.ended == "Ctrl-C"
+    assert search.best is not None
+    assert children() == before
+    assert [path.name for path in tmp_path.iterdir()] == []

@@ -1,0 +1,126 @@
+"""The search for a graph: each kernel once, a candidate for pipelines, winners that stay."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.ir import IR
+from luminal_lab.devices.build import cache
+from luminal_lab.errors import ArgumentError, DimError, GraphError
+from luminal_lab.search import measure, program, worker
+from luminal_lab.search.program import ProgramSearch, search_program
+from luminal_lab.search.winners import Winners
+from tests.search.planted import guess
+
+DEVICE = ll.CPUCompiler(threads=2)
+
+
+@pytest.fixture(scope="module")
+def fused() -> IR:
+    """A graph of two kernels, of which one is launched twice."""
+    cx = ll.Graph()
+    x, w = cx.tensor(("n", 24), name="x"), cx.tensor((24, 20), name="w")
+    (x @ w).retrieve()
+    ((x + 1).softmax(-1) @ w).retrieve()
+    return ll.compile_ir(cx.ir, ll.GenericCompiler(), ll.Pipeline(DEVICE.passes, rounds=1)).ir
+
+
+def searched(ir: IR, winners: Winners | None = None) -> ProgramSearch:
+    budget = ll.Budget(candidates=32)
+    return search_program(ir, DEVICE, budget=budget, dims={"n": 40}, winners=winners, worker=guess)
+
+
+def test_each_kernel_is_searched_once(fused: IR):
+    search = searched(fused)
+    assert {*search.kernels} == {"matmul", "softmax"}
+    assert search.counts == {"matmul": 2, "softmax": 1}
+    assert all(one.dims == {"n": 40} for one in search.kernels.values())
+    best, default = search.best, search.default
+    assert best.seconds is not None
+    assert default.seconds is not None
+    assert best.seconds < default.seconds == pytest.approx(6e-4)
+    assert best.error is None
+    assert {*best.definitions} == {*best.schedules} == {"matmul", "softmax"}
+    assert "kernel_matmul" in best.source
+    assert str(search).startswith("search of main: ")
+    assert repr(default) == "<Program of 2 kernels: 600 µs; print(…) shows their schedules>"
+
+
+def test_a_pipeline_takes_a_candidate_as_its_device(fused: IR):
+    best = searched(fused).best
+    runner: Any = ll.compile_ir(fused, best).runner
+    made = {kernel.name: kernel.schedule for kernel in runner.kernels}
+    assert made == best.schedules
+
+
+def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    winners = Winners(tmp_path / "winners")
+    first = searched(fused, winners)
+
+    def never(job: str) -> str:
+        raise AssertionError("something was measured")
+
+    monkeypatch.setattr(program, "work", never)
+    again = search_program(fused, DEVICE, dims={"n": 40}, winners=winners, worker=never)
+    assert again.best.schedules == first.best.schedules
+    assert all("nothing was measured" in one.ended for one in again.kernels.values())
+
+
+def test_words_for_what_cannot_be_searched(fused: IR):
+    cx = ll.Graph()
+    cx.tensor((3,), name="x").reshape(3, 1).retrieve()
+    with pytest.raises(GraphError, match="search: main has no kernel whose schedule could be"):
+        cx.search(budget=1)
+    with pytest.raises(GraphError, match="search: nothing is retrieved"):
+        ll.Graph().search()
+    with pytest.raises(ArgumentError, match="search: with a budget of 0 nothing can be measured"):
+        search_program(fused, DEVICE, budget=0)
+    with pytest.raises(ArgumentError, match="search: with a budget of 0 nothing can be measured"):
+        ll.Search(DEVICE, budget=0)
+    with pytest.raises(ArgumentError, match="search: the device is 3"):
+        cast("Any", cx).search(3)
+    with pytest.raises(DimError, match="search: main has no dim 'm'\nhint: it has n"):
+        search_program(fused, DEVICE, dims={"m": 3})
+
+
+def test_a_search_as_part_of_a_pipeline():
+    given = ll.Search(DEVICE, budget=30, dims={"n": 4})
+    assert repr(given) == "<Search cpu{threads = 2}>"
+    assert str(ll.Pipeline([given])) == "(cpu{threads = 2})"
+    assert ll.Pipeline([given]).is_device
+
+
+# -- measured --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compile into a folder of this run's own, and measure little."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install gcc or clang")
+    folder = tmp_path_factory.mktemp("cache") / "libraries"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "user_folder", lambda: folder)
+        patch.setattr(worker, "spare_folder", lambda: folder)
+        patch.setattr(measure, "MEASURING", 0.0)
+        yield
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_session_searches_and_uses_what_it_found():
+    cx = ll.Graph()
+    x = cx.tensor(("n", 12), name="x").set(np.ones((9, 12)))
+    y = (x @ cx.tensor((12, 10), name="w").set(np.ones((12, 10)))).retrieve()
+    search = cx.search(DEVICE, budget=ll.Budget(candidates=3))
+    assert search.kernels["matmul"].dims == {"n": 9}
+    cx.compile(ll.GenericCompiler(), search.best)
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
+    compiled = cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, dims={"n": 9}))
+    assert compiled.runner is not None
+    assert cx.kernels[0].schedule == search.best.schedules["matmul"]
