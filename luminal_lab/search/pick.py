@@ -195,31 +195,17 @@ class Pick:
         """What the program costs, in additions: a model, which orders what is measured."""
         total = 0.0
         for number in self.order:
-            times, each = self._times(number), self._each(number)
-            if number in self.kept:
-                total += self.points(number) * (each + KEPT * times)
-            else:
-                total += self.points(number) * each * times
+            times = self._times(number)
+            each = effort(self.node(number))
+            match self.node(number).operator:
+                case Folded(axis=axis) | Online(axis=axis):
+                    each *= self.extents[axis.name]
+                case _:
+                    pass
+            again = self.points(number) * each * times
+            kept = self.points(number) * (each + KEPT * times)
+            total += again if times == 1 or number in self._moving else min(again, kept)
         return total
-
-    def _each(self, number: int) -> float:
-        """Return what a value of a class costs, in additions."""
-        match self.node(number).operator:
-            case Folded(axis=axis) | Online(axis=axis):
-                return effort(self.node(number)) * self.extents[axis.name]
-            case _:
-                return effort(self.node(number))
-
-    @cached_property
-    def kept(self) -> frozenset[int]:
-        """The classes that are stored: several passes need them, and again would cost more."""
-        several = [number for number in self.order if self._times(number) > 1]
-        return frozenset(
-            number
-            for number in several
-            if number not in self._moving
-            and self._each(number) * (self._times(number) - 1) > KEPT * self._times(number)
-        )
 
     def _times(self, number: int) -> int:
         """Return in how many passes a class is needed."""
