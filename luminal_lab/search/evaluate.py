@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
 from luminal_lab.core.random import uniform
-from luminal_lab.kernels.definition.terms import LOWEST, Count, Draw, Number, Read, Term
+from luminal_lab.kernels.definition.online import LOWEST
+from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
 from luminal_lab.search.language import (
     Applied,
     First,
