@@ -88,7 +88,7 @@ class Pick:
         """Whether what goes along in a pass needs no fold that takes a pass of its own."""
         return all(
             not (isinstance(node.operator, Folded) and node.operator.axis == axis)
-            or axis.name not in self._moving_of[self.parts(number)[0]]
+            or axis.name not in self.moving[self.parts(number)[0]]
             for number, axis in self._within
             for node in [self.node(number)]
         )
@@ -109,7 +109,7 @@ class Pick:
         return within
 
     @cached_property
-    def _moving_of(self) -> dict[int, frozenset[str]]:
+    def moving(self) -> dict[int, frozenset[str]]:
         """For each class the axes along which it needs folds, as it is computed here."""
         moving: dict[int, frozenset[str]] = {}
         for number in self.order:
@@ -204,7 +204,7 @@ class Pick:
                     pass
             again = self.points(number) * each * times
             kept = self.points(number) * (each + KEPT * times)
-            total += again if times == 1 or number in self._moving else min(again, kept)
+            total += again if times == 1 or number in self._kept_by_nobody else min(again, kept)
         return total
 
     def _times(self, number: int) -> int:
@@ -242,7 +242,7 @@ class Pick:
         return found
 
     @cached_property
-    def _moving(self) -> set[int]:
+    def _kept_by_nobody(self) -> set[int]:
         """The classes that are needed as they stand in a pass: nobody keeps those."""
         return {
             number

@@ -1,0 +1,202 @@
+"""Programs as definitions: classes become terms, and folds that go along together become a pass.
+
+A sum that is rescaled has the folds that its terms use as other values of its pass; what is made of
+them at the end is the pass's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple, TypeAlias
+
+from luminal_lab.core.dims import Dim, Symbol
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.ops import Add, Mul
+from luminal_lab.core.ops.intrinsic import Maximum
+from luminal_lab.kernels.definition.canonical import canonical
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import LOWEST
+from luminal_lab.kernels.definition.substitution import guarded, replaced
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Fold,
+    FoldState,
+    Lookup,
+    Number,
+    States,
+    Term,
+    axis_of,
+    product,
+)
+from luminal_lab.search.language import (
+    Applied,
+    First,
+    Folded,
+    Guarded,
+    Leaf,
+    Looked,
+    Node,
+    Online,
+    Product,
+    Rise,
+    Sum,
+)
+from luminal_lab.search.pick import Pick
+
+
+class _Pass(NamedTuple):
+    """The classes whose folds go along an axis together, parts first."""
+
+    axis: Symbol
+    size: Dim
+    numbers: tuple[int, ...]
+
+
+Around: TypeAlias = tuple[_Pass, ...]
+"""The passes within which a term stands: folds in them are as they stand there."""
+
+
+def defined(definition: Definition, pick: Pick) -> Definition:
+    """Return what a program computes, as a definition with the names of what was written."""
+    terms = _Terms(pick)
+    lines = [replace(line, term=terms.term(pick.outputs[line.name])) for line in definition.outputs]
+    return canonical(replace(definition, outputs=tuple(lines), locals=()))
+
+
+class _Terms:
+    def __init__(self, pick: Pick) -> None:
+        self.pick = pick
+        self.passes = {number: group for group in _passes(pick) for number in group.numbers}
+        self.known: dict[tuple[int, Around], Term] = {}
+
+    def term(self, number: int, around: Around = ()) -> Term:
+        """Return the term of a class."""
+        number = self.pick.egraph.find(number)
+        moving = self.pick.moving[number]
+        around = tuple(group for group in around if group.axis.name in moving)
+        key = number, around
+        if key not in self.known:
+            self.known[key] = self.made(number, self.pick.node(number), around)
+        return self.known[key]
+
+    def made(self, number: int, node: Node, around: Around) -> Term:
+        operator = node.operator
+        match operator:
+            case Leaf(term=term):
+                return term
+            case Folded() | Online() if any(number in group.numbers for group in around):
+                return self.next(number, around)
+            case Folded() | Online() if number in self.passes:
+                return self.passed(number, self.passes[number], around)
+            case Folded(kind=kind, axis=axis, size=size, dtype=dtype):
+                own = axis_of(f"{axis.name}_{number}", size)
+                body = replaced(self.term(node.children[0], around), {axis.name: own})
+                return Fold(kind, own, size, body, dtype)
+            case First(axis=axis):
+                return replaced(self.term(node.children[0], around), {axis.name: 0})
+            case Rise(dtype=dtype):
+                new = self.term(node.children[0], around)
+                return _sum([new, product(self.state(node.children[0]), Number(-1, dtype))], dtype)
+            case _:
+                return _applied(node, [self.term(child, around) for child in node.children])
+
+    def state(self, number: int) -> FoldState:
+        """Return what a fold in a pass has so far."""
+        number = self.pick.egraph.find(number)
+        return FoldState(f"state_{number}", self.pick.egraph.facts(number).dtype)
+
+    def next(self, number: int, around: Around) -> Term:
+        """Return what a fold in a pass has after a position."""
+        node, state = self.pick.node(number), self.state(number)
+        *ratio, body = [self.term(child, around) for child in node.children]
+        if isinstance(node.operator, Folded) and node.operator.kind == "max":
+            return Apply(Maximum(), (state, body), state.dtype)
+        before = product(state, *ratio) if ratio else state
+        return Apply(Add(), (before, body), state.dtype)
+
+    def passed(self, number: int, group: _Pass, around: Around) -> Term:
+        """Return what a fold in a pass has at its end."""
+        names = tuple(map(self.state, group.numbers))
+        start = tuple(
+            Number(LOWEST[name.dtype] if self.is_largest(each) else 0, name.dtype)
+            for each, name in zip(group.numbers, names, strict=True)
+        )
+        following = tuple(self.next(each, (*around, group)) for each in group.numbers)
+        own = axis_of(f"{group.axis.name}_{group.numbers[0]}", group.size)
+        following = tuple(replaced(term, {group.axis.name: own}) for term in following)
+        states, state = States(names, start, following), self.state(number)
+        return Fold("pass", own, group.size, state, state.dtype, states)
+
+    def is_largest(self, number: int) -> bool:
+        """Return whether a class is a maximum."""
+        operator = self.pick.node(number).operator
+        return isinstance(operator, Folded) and operator.kind == "max"
+
+
+def _passes(pick: Pick) -> list[_Pass]:
+    """Return which folds go along together: each rescaled sum, and those that its terms use."""
+    groups: list[tuple[Symbol, Dim, set[int]]] = []
+    for number in pick.order:
+        operator = pick.node(number).operator
+        if isinstance(operator, Online):
+            own = {number, *_running(pick, number, operator.axis)}
+            joined = [group for group in groups if group[2] & own]
+            groups = [group for group in groups if group not in joined]
+            groups.append((operator.axis, operator.size, own.union(*(g[2] for g in joined))))
+    return [
+        _Pass(axis, size, tuple(number for number in pick.order if number in numbers))
+        for axis, size, numbers in groups
+    ]
+
+
+def _running(pick: Pick, number: int, axis: Symbol) -> Iterable[int]:
+    """Yield the folds over an axis that are needed as they stand in a pass along it."""
+    for part in pick.parts(number):
+        if axis.name in pick.moving[part]:
+            operator = pick.node(part).operator
+            if isinstance(operator, (Folded, Online)) and operator.axis == axis:
+                yield part
+            yield from _running(pick, part, axis)
+
+
+# -- what is made of terms -------------------------------------------------------------------------
+
+
+def _applied(node: Node, parts: list[Term]) -> Term:
+    """Return an operator on terms; of passes along one axis it is one pass."""
+    passes = [part for part in parts if isinstance(part, Fold) and part.states]
+    alike = {(part.axis, part.states) for part in passes}
+    if len(alike) != 1 or isinstance(node.operator, (Guarded, Looked)):
+        return _elementwise(node, parts)
+    body = _elementwise(
+        node, [part.body if isinstance(part, Fold) and part.states else part for part in parts]
+    )
+    return replace(passes[0], body=body, dtype=body.dtype)
+
+
+def _elementwise(node: Node, parts: list[Term]) -> Term:
+    match node.operator:
+        case Sum(constant=constant, weights=weights, dtype=dtype):
+            terms = [_times(part, by) for part, by in zip(parts, weights, strict=True)]
+            terms = [terms[k] for k in sorted(range(len(terms)), key=lambda k: weights[k] < 0)]
+            return _sum([*terms, *([Number(constant, dtype)] if constant else [])], dtype)
+        case Product(factor=factor):
+            return _times(reduce(product, parts), factor)
+        case Applied(op=op, dtype=dtype):
+            return Apply(op, tuple(parts), dtype)
+        case Guarded(holds=holds):
+            return guarded(holds, parts[0])
+        case Looked(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
+            return Lookup(buffer, index, axis, parts[0], size, dtype)
+        case operator:
+            raise AssertionError(operator)
+
+
+def _sum(terms: list[Term], dtype: DType) -> Term:
+    return reduce(lambda total, term: Apply(Add(), (total, term), dtype), terms)
+
+
+def _times(term: Term, factor: float) -> Term:
+    return term if factor == 1 else Apply(Mul(), (term, Number(factor, term.dtype)), term.dtype)

@@ -1,0 +1,91 @@
+"""Programs as definitions: they say what they do, read back, and run."""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.make import make_kernel
+from luminal_lab.machines.machine import Machine
+from luminal_lab.search.defining import defined
+from luminal_lab.search.judge import judged_programs
+from luminal_lab.search.space import Space
+from tests.kernels.running import Running
+from tests.search.written import attention, drawn, searched
+
+ATTENTION = """\
+kernel main(q: f32[13, 4], k: f32[17, 4], v: f32[17, 4]) -> (O: f32[13, 4])
+  O[i < 13, j < 4] = recip(l) * acc where (m, l, acc) = \
+fold n < 17 from (-3.4028235e+38, 0.0, 0.0): \
+let a = math.maximum(m, sum o < 4: q[i, o] * k[n, o]); let b = exp2((a - m) * -0.18033688); \
+let c = exp2(((sum o < 4: q[i, o] * k[n, o]) - a) * 0.18033688); \
+(a, l * b + c, acc * b + c * v[n, j])"""
+
+
+def best(space: Space) -> Definition:
+    """Return the best program that is right."""
+    *_, (pick, verdict) = judged_programs(space)
+    assert not verdict.refusal
+    return defined(space.definition, pick)
+
+
+def row(method: str) -> ll.Graph:
+    """Return a graph that computes a function of rows."""
+    cx = ll.Graph()
+    getattr(cx.tensor((6, 17), name="x"), method)(-1).retrieve()
+    return cx
+
+
+def cross_entropy() -> ll.Graph:
+    """Return a graph that computes a cross entropy."""
+    cx = ll.Graph()
+    x, labels = cx.tensor((6, 17), name="x"), cx.tensor((6,), "int64", name="labels")
+    ll.nn.losses.cross_entropy(x, labels).retrieve()
+    return cx
+
+
+def test_attention_is_one_pass_as_text() -> None:
+    assert str(best(searched(attention(after=0.125)))) == ATTENTION
+
+
+GRAPHS: dict[str, Any] = {
+    "attention": lambda: attention(after=0.125),
+    "causal, biased": lambda: attention(mask="causal", bias=True, inside=0.125),
+    "windowed": lambda: attention(mask="window"),
+    "softmax": lambda: row("softmax"),
+    "logsumexp": lambda: row("logsumexp"),
+    "layer norm": lambda: row("layer_norm"),
+    "cross entropy": cross_entropy,
+}
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=[*GRAPHS])
+def test_a_program_computes_what_was_written(graph: Any) -> None:
+    cx = graph()
+    space = searched(cx)
+    program, data = best(space), drawn(cx.ir, {})
+    if graph is not cross_entropy:  # the text of a lookup at a term with brackets
+        assert str(parse_definition(str(program))) == str(program)
+    written, computed = evaluate(space.definition, data), evaluate(program, data)
+    for name, values in written.items():
+        expected: Any = values
+        np.testing.assert_allclose(computed[name], expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("mask", ["", "causal"])
+def test_a_program_runs_as_c_by_the_plan_for_attention(mask: str) -> None:
+    cx = attention(mask=mask, after=0.125, n=40, t=130)
+    space = searched(cx)
+    kernel = make_kernel(best(space), "attention", Machine())
+    assert "fission" in str(kernel.schedule)
+    data = drawn(cx.ir, {})
+    results = interpret(cx.ir, Environment(lambda node: data[node.name]))
+    expected: Any = results[cx.ir.output_ids[0]]
+    np.testing.assert_allclose(Running(kernel)(data)["O"], expected, rtol=2e-5, atol=2e-6)
