@@ -176,12 +176,34 @@ def _command(name: str) -> tuple[str, ...] | None:
 
 _HANGING: dict[tuple[object, ...], float] = {}
 """The compilers that had no answer in this process, as they were then, and for how many seconds."""
+_KNOWN: dict[tuple[object, ...], Compiler] = {}
+"""The compilers that have said in this process what they are, as they were then."""
 
 
 def _probe(command: tuple[str, ...] | None, patience: float | None) -> Compiler:
-    """Ask a compiler what it is."""
+    """Return what a compiler says that it is; it is asked once, and again when its file changes."""
     if command is None:
         raise UnfitError(ABSENT)
+    try:
+        key = (os.environ.get("PATH"), command, _file_of(command))
+    except OSError as error:
+        raise UnfitError(error.strerror or str(error)) from None
+    if key not in _KNOWN:
+        _KNOWN[key] = _answers(command, patience)
+    return _KNOWN[key]
+
+
+def _file_of(command: tuple[str, ...]) -> tuple[int, ...]:
+    """Return which file a compiler is, and of when; of a package of Python's, how it begins."""
+    path = command[0]
+    if command[1:2] == ("-m",) and (spec := importlib.util.find_spec(command[2])) is not None:
+        path = spec.origin or path
+    file = Path(path).stat()
+    return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size
+
+
+def _answers(command: tuple[str, ...], patience: float | None) -> Compiler:
+    """Ask a compiler what it is."""
     zig = command[-1] == "cc" and len(command) > 1
     questions = [(*command, "--version")]
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
@@ -203,8 +225,7 @@ def _asked(
     """Return what a compiler answers to a question; it is not asked if it had no answer before."""
     key: tuple[object, ...] = command
     try:
-        file = Path(command[0]).stat()  # of the program itself, whatever it is called here
-        key = (file.st_dev, file.st_ino, file.st_mtime_ns, *command[1:])
+        key = (_file_of(command), *command[1:])  # the program itself, whatever it is called here
         waited = _HANGING.get(key)
         if waited is not None and waited >= patience:
             why = f"it had no answer within {waited:g} s, and is not asked again"

@@ -70,7 +70,7 @@ def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
     for checks in (tuple(CHECKS), (*CHECKS,)[1:]):
         for extra in ((PATTERN,), ()):
             left = [flag for flag in compiler.flags if flag not in ("-O3", "-Wl,--no-undefined")]
-            added = ("-Og", f"-fsanitize={','.join(checks)}", *FOUND, *extra)
+            added = ("-Og", f"-fsanitize={','.join(checks)}", "-DLAB_TRIED", *FOUND, *extra)
             given = replace(compiler, flags=(*added, *left))
             if _starts(given, checks):
                 return given, checks

@@ -1,5 +1,7 @@
 // Behind the table of launches: what a library exports.
 
+#ifndef LAB_TRIED
+
 // Runs the launches from first to last. Returns how many of them are done: less than asked for if
 // an index was out of range, or if it was cancelled.
 LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, lab_run *run, lab_i64 first, lab_i64 last) {
@@ -68,3 +70,5 @@ LAB_EXPORT void lab_close(lab_pool *pool) {
     free(pool);
 #endif
 }
+
+#endif

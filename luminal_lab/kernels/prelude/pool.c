@@ -14,6 +14,17 @@
 //
 // These lines come after the kernels, so that no name in a header meets one of theirs.
 
+typedef void lab_function(LAB_GIVEN);
+
+#ifdef _WIN32
+#define LAB_EXPORT __declspec(dllexport)
+#else
+#define LAB_EXPORT __attribute__((visibility("default")))
+#endif
+
+// A trial runs task by task, and has no threads; a third of a compiler's work is theirs.
+#ifndef LAB_TRIED
+
 // -- the pool -------------------------------------------------------------------------------------
 
 #ifdef _WIN32
@@ -22,7 +33,6 @@
 #include <process.h>
 #include <signal.h>
 #include <stdlib.h>
-#define LAB_EXPORT __declspec(dllexport)
 typedef SRWLOCK lab_lock;
 typedef CONDITION_VARIABLE lab_bell;
 typedef HANDLE lab_thread;
@@ -41,7 +51,6 @@ typedef HANDLE lab_thread;
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#define LAB_EXPORT __attribute__((visibility("default")))
 typedef pthread_mutex_t lab_lock;
 typedef pthread_cond_t lab_bell;
 typedef pthread_t lab_thread;
@@ -75,8 +84,6 @@ extern long syscall(long number, ...);
 #define lab_get(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
 #define lab_set(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
 #define lab_add(place, value) __atomic_add_fetch(place, value, __ATOMIC_SEQ_CST)
-
-typedef void lab_function(LAB_GIVEN);
 
 typedef struct {
     lab_function *function;
@@ -342,6 +349,8 @@ static void lab_unwatch(lab_before *before) {
     sigaction(SIGINT, before, 0);
     lab_watched = 0;
 }
+#endif
+
 #endif
 
 // -- running --------------------------------------------------------------------------------------

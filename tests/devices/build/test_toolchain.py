@@ -172,6 +172,19 @@ def test_one_that_does_not_run_is_passed_over(compiler, fake, monkeypatch):
     assert find_compiler() == compiler
 
 
+def test_a_compiler_is_asked_what_it_is_once_and_again_when_it_is_another(fake, tmp_path):
+    asked = tmp_path / "asked"
+    lines = f'echo "$1" >> {asked}; echo fake cc'
+    path = fake(f"{lines} 1.0").command[0]
+    assert find_compiler(path) is find_compiler(path)
+    assert find_compiler(path).version == "fake cc 1.0"
+    assert asked.read_text().split() == ["--version", "-dumpmachine"]
+    fake(f"{lines} 1.0.1")
+    assert find_compiler(path).version == "fake cc 1.0.1"
+    Path(path).unlink()
+    assert "there is no" in error_of(lambda: find_compiler(path), DeviceError).message
+
+
 def zig_package(place, compiler):
     """Write a package that answers as ziglang does, and compiles with the compiler there is."""
     (place / "ziglang").mkdir(parents=True)

@@ -57,7 +57,9 @@ def test_all_of_c_compiles_without_a_warning(cpu: str) -> None:
 
 
 def test_what_stands_around_the_kernels_compiles_without_a_warning() -> None:
-    check(f"{program_source([], [])}\n{whole('tried.c')}\n")
+    source = f"{program_source([], [])}\n{whole('tried.c')}\n"
+    check(source)
+    check(source, "-DLAB_TRIED")
 
 
 def test_the_probe_of_rates_compiles_without_a_warning() -> None:
