@@ -68,6 +68,7 @@ class KVCache:
             )
         sizes("kv_cache", capacity=capacity)
         self.graph = cx
+        self._counted = cx if isinstance(cx, CountedGraph) else None
         self.capacity = capacity
         if isinstance(past, str) and past.isidentifier() and not cx.has_dim(past):
             past = cx.dim(past, 0, capacity)
@@ -154,7 +155,7 @@ class KVCache:
         self._move("advance", self._end)
 
     def _move(self, what: str, to: int) -> None:
-        if not isinstance(self.past, Symbol) or not isinstance(self.graph, CountedGraph):
+        if not isinstance(self.past, Symbol) or self._counted is None:
             raise at_user(
                 GraphError(
                     f"{what}: past is {self.past}, which is not one symbol that could be set",
@@ -162,13 +163,13 @@ class KVCache:
                 )
             )
         try:
-            self.graph.set_dim(self.past, to)
+            self._counted.set_dim(self.past, to)
         except LabError as error:
             raise at_user(error) from None
 
     @property
     def _runs(self) -> int:
-        return self.graph.step if isinstance(self.graph, CountedGraph) else 0
+        return 0 if self._counted is None else self._counted.step
 
     def _full(self, problem: str, end: int) -> ShapeError:
         return ShapeError(

@@ -1,5 +1,7 @@
 """The KV cache: rows are written once, unused capacity costs nothing, two graphs share buffers."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -156,6 +158,26 @@ def test_no_score_is_made_for_unused_capacity():
     large = [node for node in cx.ir if 1000 in node.shape]
     assert {node.op.name for node in large} == {"input", "update"}
     assert all(1000 not in node.shape for node in cx.ir if isinstance(node.op, SumReduce))
+
+
+def test_a_run_asks_no_protocol_what_the_graph_is():
+    cx = Graph()
+    x = cx.tensor((1, 1, 1, 4), name="x").set(np.ones((1, 1, 1, 4)))
+    cache = KVCache(cx, 4)
+    cache.extend("layer", x, x)[0].retrieve()
+    cache.begin()
+    called: set[tuple[str, str]] = set()
+
+    def note(frame, event, given):
+        called.add((frame.f_globals.get("__name__", ""), frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        cx.execute()
+    finally:
+        sys.setprofile(None)
+    assert ("luminal_lab.nn.cache", "keep") in called
+    assert ("typing", "__instancecheck__") not in called
 
 
 def test_buffers_are_updated_and_carried():

@@ -27,3 +27,27 @@ def test_padding_reads_nothing_where_it_pads(size, before):
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1), check="values")
     cx.execute()
     assert y.numpy().sum() == size * size
+
+
+VIEWS = (
+    lambda x: x,
+    lambda x: x[:, ::2],
+    lambda x: x.flip(1),
+    lambda x: x.T,
+    lambda x: x.reshape(-1, 1).expand(-1, 2).reshape(x.shape[0], -1),
+    lambda x: x.reshape(-1, 1).expand(-1, 3).reshape(x.shape[0], -1)[:, 1:],
+    lambda x: x[:, None].pad(((0, 0), (0, 1), (1, 1))).reshape(x.shape[0], -1),
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+@pytest.mark.parametrize("size", [3, 4, 9])
+def test_padding_of_views_reads_nothing_where_it_pads(size, dtype):
+    cx = ll.Graph()
+    x = cx.tensor((size, size), dtype, name="x").set(np.arange(size * size).reshape(size, size))
+    views = [view(x).retrieve() for view in VIEWS]
+    padded = [view.pad(((1, 0), (0, 3))).retrieve() for view in views]
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1), check="values")
+    cx.execute()
+    for view, whole in zip(views, padded, strict=True):
+        assert (whole.numpy() == np.pad(view.numpy(), ((1, 0), (0, 3)))).all()

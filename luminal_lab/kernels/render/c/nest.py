@@ -21,16 +21,18 @@ stored or cast.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from math import inf
 
+import numpy as np
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Symbol, maximum, substitute, symbols
+from luminal_lab.core.dims import Dim, Symbol, evaluate_array, maximum, substitute, symbols
+from luminal_lab.core.dims.expression import products
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.op import size_of
+from luminal_lab.core.op import ints, size_of
 from luminal_lab.core.ops import Cast
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -83,8 +85,8 @@ MOST_WIDENED = 128
 """The most narrow values that are made floats ahead of a loop."""
 MOST_WRITTEN_OUT = 16
 """The copies of a loop's body that a compiler may write out one behind the other."""
-WIDEST = 64
-"""The bytes of the widest vectors."""
+WIDEST, NARROWEST = 64, 16
+"""The bytes of the widest vectors, and of the narrowest that are read under conditions."""
 
 
 ONCE = "for", "unroll", "simd", "block", "thread", "across", "tensor", "bulk"
@@ -124,8 +126,8 @@ def _read_always(term: Term) -> Iterator[Read]:
             yield from _read_always(part)
 
 
-def _reads_where_it_holds(loop: Loop, loops: Mapping[str, Loop]) -> bool:
-    """Return whether a short loop reads only where a condition on its place holds.
+def _reads_where_it_holds(loop: Loop, nest: Nest) -> bool:
+    """Return whether a short loop reads a vector only where a condition on its place holds.
 
     GCC 12 makes such a read, once it has worked the condition out, one of a whole vector, which may
     end on a page that is not there. It works out what it can write out: few iterations, of loops
@@ -133,16 +135,31 @@ def _reads_where_it_holds(loop: Loop, loops: Mapping[str, Loop]) -> bool:
     """
     if not isinstance(loop.size, int) or loop.kind == "unroll":
         return False
-    for statement in loop.body:
-        for part in walk_terms(statement.term) if isinstance(statement, Set) else ():
-            if not isinstance(part, Guarded) or loop.axis not in (known := symbols(part.holds)):
-                continue
-            if any(isinstance(inner, Read) for inner in walk_terms(part.term)):
-                others = [loops.get(symbol.name) for symbol in known if symbol != loop.axis]
-                vectors = -(-loop.size * part.dtype.itemsize // WIDEST)
-                if vectors * _written_out(others) <= MOST_WRITTEN_OUT:
-                    return True
+    terms = [statement.term for statement in loop.body if isinstance(statement, Set)]
+    for guard in (part for term in terms for part in walk_terms(term) if isinstance(part, Guarded)):
+        vectors = -(-loop.size * guard.dtype.itemsize // WIDEST)
+        reads = [part for part in walk_terms(guard.term) if isinstance(part, Read)]
+        # What is asked of one axis is worked out where another one's loop is too long for that.
+        for condition in (atom for _, atoms in products(guard.holds) for atom in atoms):
+            axes = symbols(condition)
+            others = [nest.loops.get(axis.name) for axis in axes if axis != loop.axis]
+            is_few = vectors * _written_out(others) <= MOST_WRITTEN_OUT
+            if loop.axis in axes and is_few and any(_fills(read, axes, nest) for read in reads):
+                return True
     return False
+
+
+def _fills(read: Read, axes: Sequence[Symbol], nest: Nest) -> bool:
+    """Return whether loops over some axes may read as many neighbours as fill a vector."""
+    flat = nest.flat(read.buffer, read.index)
+    along = flat - substitute(flat, {axis.name: 0 for axis in axes})
+    if not set(axes).issuperset(symbols(along)):
+        return True
+    names = [axis.name for axis in axes]
+    grid = np.indices(ints(tuple(nest.loops[name].size for name in names)))
+    places = np.unique(evaluate_array(along, dict(zip(names, grid, strict=True))))
+    ends = np.flatnonzero(np.diff(places, append=places[-1] + 2) != 1)
+    return int(np.diff(ends, prepend=-1).max()) * read.dtype.itemsize >= NARROWEST
 
 
 def _written_out(loops: Iterable[Loop | None]) -> float:
@@ -232,7 +249,7 @@ class _Writer(Writer):
             VectorWriter(self.arrays, loop).statements(loop.body, self.fetch)
             return
         hidden = dict(self.arrays.hidden)
-        if _reads_where_it_holds(loop, self.nest.loops):
+        if _reads_where_it_holds(loop, self.nest):
             unknown = self.code.fresh()
             self.code.declare("lab_i64", unknown, "0")
             self.code.invoke("LAB_HIDE", unknown)

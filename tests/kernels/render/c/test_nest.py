@@ -111,6 +111,35 @@ def test_statements_look_as_one_would_write_them(text: str, c: str) -> None:
     assert body(text) == c
 
 
+@pytest.mark.parametrize(
+    ("dtype", "loops", "read", "is_hidden"),
+    [
+        ("f32", "j < 12", "j < 5: x[j]", True),
+        ("f32", "j < 12", "j < 5: x[11 - j]", True),
+        ("f32", "j < 12", "j < 5: x[j // 2]", True),
+        ("f32", "j < 12", "j < 5: x[2*j]", False),
+        ("f32", "j < 12", "j < 5: x[2*(j // 2)]", False),
+        ("f32", "j < 12", "j < 5: x[4*(j // 2) + j % 2]", False),
+        ("f32", "j < 3", "j < 2: x[j]", False),
+        ("f32", "j < 4", "j < 2: x[j]", True),
+        ("i16", "j < 4", "j < 2: x[j]", False),
+        ("i16", "j < 8", "j < 2: x[j]", True),
+        ("f32", "i < 4, j < 3", "i + j < 2: x[3*i + j]", True),
+        ("f32", "i < 4, j < 3", "i + j < 2: x[4*i + j]", False),
+        ("f32", "i < 17, j < 12", "i + j < 2: x[j]", False),
+        ("f32", "i < 17, j < 12", "i < 2 and j < 2: x[j]", True),
+        ("f32", "j < n", "j < 5: x[j]", False),
+    ],
+)
+def test_a_condition_is_hidden_only_where_a_vector_could_be_read(
+    dtype: str, loops: str, read: str, is_hidden: bool
+) -> None:
+    lines = [f"for {loop}:" for loop in loops.split(", ")] + [f"y[j] = [{read}]"]
+    body = "".join(f"\n{'  ' * depth}{line}" for depth, line in enumerate(lines, 1))
+    nest = parse_nest(f"nest k[n: 1..64](x: {dtype}[64]) -> (y: {dtype}[64]){body}")
+    assert ("LAB_HIDE" in render_nest(nest, "k").text) == is_hidden
+
+
 def test_index_arithmetic() -> None:
     i, n, at = Symbol("i", 0, 9), Symbol("n"), Symbol("int")
     assert index_c(64 - 6 * i) == "64 - 6*i"
