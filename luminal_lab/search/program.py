@@ -22,9 +22,10 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.errors import DimError, GraphError, expect, nearest
+from luminal_lab.errors import DimError, GraphError, ParseError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
@@ -101,6 +102,8 @@ class ProgramSearch:
     """The search for each kernel, by its name."""
     counts: Mapping[str, int]
     ir: IR
+    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernels that are not searched, with the reason."""
 
     @property
     def best(self) -> ProgramCandidate:
@@ -171,6 +174,7 @@ class ProgramSearch:
             )
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
+        lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
 
@@ -197,27 +201,39 @@ def search_program(
     sizes = _sizes(ir, dims or {})
     program = CPUSource(ir, schedules=dict(device.schedules))
     searches: dict[str, KernelSearch] = {}
+    skipped: dict[str, str] = {}
     for kernel in program.kernels:
-        # What no definition says has one schedule; another was asked for where one is given.
-        if kernel.definition is None or kernel.schedule is None:
-            continue
-        if kernel.name in dict(device.schedules):
-            continue
-        own = {name: size for name, size in sizes.items() if name in kernel.definition.dims}
-        searches[kernel.name] = begun(kernel.definition, device, seed=seed, dims=own, worker=worker)
+        name, definition = kernel.name, kernel.definition
+        if definition is None or kernel.schedule is None:
+            skipped[name] = "no schedule makes it"
+        elif name in dict(device.schedules):
+            skipped[name] = "a schedule is given for it"
+        elif not _reads_back(definition):
+            skipped[name] = "its text cannot be read back, and workers are sent texts"
+        else:
+            own = {dim: size for dim, size in sizes.items() if dim in definition.dims}
+            searches[name] = begun(definition, device, seed=seed, dims=own, worker=worker)
     if not searches:
+        told = "".join(f"\n  {name}: {why}" for name, why in skipped.items())
         raise GraphError(
-            f"search: {ir.name} has no kernel whose schedule could be another",
+            f"search: {ir.name} has no kernel whose schedule could be another{told}",
             hint="kernels come of what is computed element by element, summed or multiplied",
         )
     counts = Counter(launch.kernel.name for launch in program.launches)
-    search = ProgramSearch(device, searches, counts, ir)
+    search = ProgramSearch(device, searches, counts, ir, skipped)
     known = winners is not None and [one.known(winners) for one in searches.values()]
     if known and all(known):
         return search
     left = {name: one for name, one in searches.items() if not (winners and one.driver.reference)}
     replace(search, kernels=left).resume(budget, executor, winners)
     return search
+
+
+def _reads_back(definition: Definition) -> bool:
+    try:
+        return str(parse_definition(str(definition))) == str(definition)
+    except ParseError:
+        return False
 
 
 def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build import cache
-from luminal_lab.errors import ArgumentError, DimError, GraphError
+from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
 from luminal_lab.search import measure, program, worker
 from luminal_lab.search.program import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
@@ -69,6 +69,23 @@ def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: 
     again = search_program(fused, DEVICE, dims={"n": 40}, winners=winners, worker=never)
     assert again.best.schedules == first.best.schedules
     assert all("nothing was measured" in one.ended for one in again.kernels.values())
+
+
+def test_kernels_that_are_not_searched_are_named(fused: IR, monkeypatch: pytest.MonkeyPatch):
+    given = ll.CPUCompiler(threads=2, schedules={"softmax": "parallel i"})
+    search = search_program(
+        fused, given, budget=ll.Budget(candidates=2), dims={"n": 40}, worker=guess
+    )
+    assert search.skipped == {"softmax": "a schedule is given for it"}
+    assert "softmax: not searched: a schedule is given for it" in str(search)
+    assert str(dict(search.best.device.schedules)["softmax"]) == "parallel i"
+    monkeypatch.setattr(program, "parse_definition", unreadable)
+    with pytest.raises(GraphError, match="softmax: its text cannot be read back, and workers"):
+        search_program(fused, DEVICE, budget=1)
+
+
+def unreadable(text: str) -> None:
+    raise ParseError("no")
 
 
 def test_words_for_what_cannot_be_searched(fused: IR):

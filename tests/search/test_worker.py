@@ -1,7 +1,13 @@
 """A batch at work: what hangs, crashes, computes wrong or does not compile costs itself alone."""
 
+import errno
+import os
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +16,8 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.search import measure, worker
 from luminal_lab.search.driver import WRONG, Answer
 from luminal_lab.search.loops import begun
-from luminal_lab.search.worker import answered
+from luminal_lab.search.worker import answered, measuring
+from tests.expect import error_of
 from tests.processes import children
 from tests.search.planted import faulty, job_of, matmul, tiles
 
@@ -75,6 +82,32 @@ def test_what_reaches_beyond_its_arrays_is_found():
     ]
 
 
+def test_what_is_faster_and_wrong_in_any_way_has_no_time():
+    element = "((float *)lab_buffers[2])"
+    told = answer(
+        {
+            1: "return;",
+            2: f"for (int n = 0; n < 520; n++) {element}[n] = 0; return;",
+            3: "lab_buffers = (void *const[]){lab_buffers[0], lab_buffers[0], lab_buffers[2]};",
+            4: "static int calls; if (calls++) return;",
+            5: f"if ({element}[519] != {element}[519]) {{}} else return;",
+        }
+    )
+    assert [outcome.is_wrong for outcome in told.outcomes[:2]] == [True, True]
+    assert [outcome.state for outcome in told.outcomes] == ["failed"] * 5
+    assert all(not outcome.samples for outcome in told.outcomes)
+
+
+def test_what_goes_wrong_later_is_found_in_the_last_batch():
+    search = begun(matmul(13, 17, 40), plan=tiles)
+    batch = search.driver.ask(2)
+    assert batch is not None
+    job = replace(job_of(search.job(batch)), is_last=True)
+    told = answered(job, faulty({1: "static int calls; if (calls++ > 30) return;"}))
+    assert [outcome.state for outcome in told.outcomes] == ["failed", "measured"]
+    assert told.outcomes[0].is_wrong
+
+
 def test_a_default_that_fails_ends_the_search():
     def make(definition: object, name: str, schedule: str) -> object:
         raise DeviceError("compile: no")
@@ -84,3 +117,52 @@ def test_a_default_that_fails_ends_the_search():
     assert batch is not None
     with pytest.raises(DeviceError, match="search: the default kernel fails"):
         answered(job_of(search.job(batch)), make)  # pyright: ignore[reportArgumentType]  # planted
+
+
+def test_a_batch_that_takes_the_compiler_too_long_is_compiled_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    compile_library, asked = worker.compile_library, list[float]()
+
+    def slow(source: str, *given: object, timeout: float, **more: object) -> Path:
+        asked.append(timeout)
+        if "candidate_2" in source:
+            raise DeviceError(f"compile: it was not ready within {timeout:g} s")
+        return compile_library(source, *given, timeout=timeout, **more)  # pyright: ignore[reportArgumentType]  # passed on
+
+    monkeypatch.setattr(worker, "compile_library", slow)
+    told = answer({}, 3)
+    assert [outcome.state == "failed" for outcome in told.outcomes] == [False, True, False]
+    assert told.outcomes[1].why == "it does not compile: it was not ready within 4 s"
+    assert asked == [20, 20, 4, 4, 4, 20]
+
+
+def test_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(worker.tempfile, "TemporaryDirectory", full)
+    error = error_of(lambda: answer({}), DeviceError)
+    assert error.message == "search: a batch could not be measured: No space left on device"
+    assert str(error.hint).startswith("make room in ")
+
+
+def test_one_at_a_time_measures():
+    within: list[int] = []
+
+    def measured() -> None:
+        for _ in range(5):
+            with measuring():
+                within.append(1)
+                assert len(within) == 1
+                time.sleep(0.005)
+                within.pop()
+
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(measured) for _ in range(3)]:
+            future.result()
+    with pytest.MonkeyPatch.context() as patch, measuring():
+        patch.setattr(worker, "WAITING", 0.02)
+        with ThreadPoolExecutor(1) as pool:
+            error = error_of(pool.submit(measured).result, DeviceError)
+    assert error.message == "search: another search has measured here for 0.02 s"
