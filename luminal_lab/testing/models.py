@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from luminal_lab.core.binding import bound_shape
 from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.ir import IR
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.store import Store
-from luminal_lab.testing.cases import Case, CaseRun, tame
+from luminal_lab.testing.cases import Case, CaseRun
+from luminal_lab.testing.graphs import drawn_for
 
 
 class Sheet(Store):
@@ -99,10 +99,5 @@ def models() -> Iterator[Case]:
 
 def _data(ir: IR, dims: Mapping[str, int]) -> dict[str, Array]:
     """Return numbers for the inputs of a model, and words where they are whole."""
-    data: dict[str, Array] = {}
-    for index, node in enumerate(ir.inputs):
-        shape = bound_shape(str(node), node.shape, dims)
-        is_words = node.dtype is DType.int64
-        words = np.arange(shape[0]) * 7 % 11 if is_words else np.empty(0)
-        data[node.name] = words if is_words else tame(node.dtype, shape, index)
-    return data
+    drawn, whole = drawn_for(ir, dims), [n.name for n in ir.inputs if n.dtype is DType.int64]
+    return drawn | {name: np.arange(drawn[name].size) * 7 % 11 for name in whole}
