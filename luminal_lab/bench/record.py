@@ -44,8 +44,7 @@ from luminal_lab.passes.pipeline import PassLike, Pipeline
 from luminal_lab.progress import progress
 from luminal_lab.testing.cases import Case
 from luminal_lab.testing.conformance import merged, selected
-from luminal_lab.testing.graphs import FUNCTIONS
-from luminal_lab.testing.models import MODELS
+from luminal_lab.testing.graphs import FUNCTIONS, MODELS
 from luminal_lab.timing.measure import C_CLOCK, measured
 from luminal_lab.timing.recording import (
     VERSIONS,

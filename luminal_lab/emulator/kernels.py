@@ -57,7 +57,19 @@ def emulate_kernel(
 
     `fill` is what each byte of its outputs holds before.
     """
-    _check_arguments(kernel, inputs, dims, trace=trace, limit=limit, step=step)
+    subject = f"kernel {kernel.name}"
+    said = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
+    expect(inputs, Mapping, said, 'give a dict by their names, as in {"a": array}')
+    said = f"{subject}: dims is {{}}, which names none of them"
+    expect(dims, Mapping, said, 'give a dict, as in {"n": 8}')
+    expect(trace, bool | np.bool_, f"{subject}: trace is {{}}", "give True or False")
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
+    if not is_number or not 0 < limit < inf:
+        hint = "give seconds, as in limit=60; they are above 0"
+        raise ArgumentError(f"{subject}: limit is {limit!r}", hint=hint)
+    count = whole_number(step)
+    if count is None or count < 0:
+        raise ArgumentError(f"{subject}: step is {step!r}", hint="it counts runs, from 0")
     run = KernelRun(kernel, inputs, dims, step)
     run.check_work(trace=trace, limit=limit)
     run.fill()
@@ -69,24 +81,6 @@ def emulate_kernel(
     run.check_fault()
     outcome = tuple(run.launches), run.given, run.results
     return Emulated(kernel.name, kernel.dialect, run.sizes, *outcome, expected, seen)
-
-
-def _check_arguments(
-    kernel: Kernel, inputs: object, dims: object, *, trace: object, limit: object, step: object
-) -> None:
-    """Raise if an argument has the wrong type or range."""
-    subject = f"kernel {kernel.name}"
-    said = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
-    expect(inputs, Mapping, said, 'give a dict by their names, as in {"a": array}')
-    said = f"{subject}: dims is {{}}, which names none of them"
-    expect(dims, Mapping, said, 'give a dict, as in {"n": 8}')
-    expect(trace, bool | np.bool_, f"{subject}: trace is {{}}", "give True or False")
-    if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not 0 < limit < inf:
-        hint = "give seconds, as in limit=60; they are above 0"
-        raise ArgumentError(f"{subject}: limit is {limit!r}", hint=hint)
-    count = whole_number(step)
-    if count is None or count < 0:
-        raise ArgumentError(f"{subject}: step is {step!r}", hint="it counts runs, from 0")
 
 
 class KernelRun:

@@ -19,14 +19,10 @@ class GPU:
     dialect: Dialect = CUDA
     arch: str | None = None
     """What its code is compiled for, as "sm_90"; None where the language does without."""
-    warp: int = 32
-    """How many threads run in step."""
     threads: int = 1024
     """The most threads of a block."""
     shared: int = 48 << 10
     """The most memory that the threads of a block share."""
-    registers: int = 65536
-    """The 32-bit registers of a core, for all its threads."""
     cores: int = 80
     """How many blocks run at once, at least: one on each of its cores."""
     tf32: bool = False

@@ -35,8 +35,7 @@ from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.progress import Progress, progress
 from luminal_lab.testing import cases as table
 from luminal_lab.testing.cases import Case, CaseRun
-from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, written
-from luminal_lab.testing.models import models
+from luminal_lab.testing.graphs import FUNCTIONS, chains, graphs, models, written
 from luminal_lab.testing.result import Conformance, Row
 
 BATCH = 100

@@ -9,8 +9,7 @@ from typing import Any
 from luminal_lab.display import Theme
 from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column
-from luminal_lab.timing.compare import SideBySide
-from luminal_lab.timing.segments import Segment, count_text, ms
+from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms
 from luminal_lab.timing.timings import MARK
 from luminal_lab.viz.figures import COLOURS, DASHES, axis, bar, layout, logarithmic, point, safe
 

@@ -11,9 +11,8 @@ from html import escape
 
 from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column
-from luminal_lab.timing.compare import SideBySide, together
+from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms, together
 from luminal_lab.timing.launches import LaunchTime
-from luminal_lab.timing.segments import Segment, count_text, ms
 from luminal_lab.timing.timings import MARK
 
 LINE = "1px solid rgba(128,128,128,.35)"

@@ -15,7 +15,7 @@ from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, UnknownNameError
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.rates import PeakRates, size_text
-from luminal_lab.timing.segments import count_text
+from luminal_lab.timing.compare import count_text
 from luminal_lab.timing.timings import MARK, Timing, Timings
 from luminal_lab.viz.figures import (
     COLOURS,

@@ -12,7 +12,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.testing.models import models
+from luminal_lab.testing.graphs import models
 from tests.core.graphs import graphs
 from tests.io.recorded import again, check_same, compiled, subject, written
 from tests.passes import running

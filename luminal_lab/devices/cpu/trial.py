@@ -459,8 +459,11 @@ def _resident(process: int) -> int:
     return 0
 
 
-def first_difference(first: Array, other: Array) -> tuple[tuple[int, ...], bool] | None:
-    """Return where two runs on memory filled with FILLS differ, and whether neither wrote there."""
+def difference(name: str, first: Array, other: Array, writer: str) -> tuple[str, str] | None:
+    """Say how two runs on memory filled with FILLS differ, with a hint; None where they do not.
+
+    `writer` is what ought to have written all elements.
+    """
     size = first.dtype.itemsize
     a, b = (
         np.ascontiguousarray(x).reshape(-1).view(np.uint8).reshape(*x.shape, size)
@@ -470,4 +473,9 @@ def first_difference(first: Array, other: Array) -> tuple[tuple[int, ...], bool]
     apart = left if left.any() else (a != b).any(-1)
     if not apart.any():
         return None
-    return tuple(int(k) for k in np.argwhere(apart)[0]), bool(left.any())
+    where = ", ".join(map(str, np.argwhere(apart)[0].tolist()))
+    element = f"{name}[{where}]" if where else name
+    if left.any():
+        return f"{element} is not written", f"{writer} writes its part of all outputs"
+    before = "outputs hold anything before, and tasks run in any order"
+    return f"{element} is different when it runs again", before

@@ -33,7 +33,7 @@ from luminal_lab.devices.cpu.trial import (
     Died,
     TrialJob,
     TrialProcess,
-    first_difference,
+    difference,
 )
 from luminal_lab.devices.cpu.trial_build import Builds
 from luminal_lab.devices.cpu.trial_report import INDEX, ArrayName, words
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from luminal_lab.devices.cpu.program import CPUProgram
-
-BEFORE = "outputs hold anything before, and tasks run in any order"
-UNWRITTEN = "each task writes its part of all outputs"
 
 
 class CPUTrial(CPURun):
@@ -210,13 +207,10 @@ class CPUTrial(CPURun):
 
     def _check_same(self, at: int | None, name: str, first: Array, other: Array) -> None:
         """Raise unless two runs on memory that held different bytes have made the same."""
-        difference = first_difference(first, other)
-        if difference is not None:
-            where, is_unwritten = difference
-            element = f"{name}[{', '.join(map(str, where))}]" if where else name
-            if is_unwritten:
-                raise self._error(at, f"{element} is not written", None, UNWRITTEN)
-            raise self._error(at, f"{element} is different when it runs again", None, BEFORE)
+        told = difference(name, first, other, "each task")
+        if told is not None:
+            event, hint = told
+            raise self._error(at, event, None, hint)
 
     # -- names -------------------------------------------------------------------------------------
 

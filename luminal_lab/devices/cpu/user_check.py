@@ -40,7 +40,7 @@ from luminal_lab.devices.cpu.trial import (
     Died,
     TrialJob,
     TrialProcess,
-    first_difference,
+    difference,
 )
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ALONE, INDEX, ArrayName, words
@@ -327,16 +327,7 @@ def _check_written(
     kernel: str, name: str, first: Array, other: Array, part: str = "each call of the function"
 ) -> None:
     """Raise unless two runs on outputs that held different bytes have made the same."""
-    difference = first_difference(first, other)
-    if difference is None:
-        return
-    where, is_unwritten = difference
-    if is_unwritten:
-        raise DefinitionError(
-            f"kernel {kernel}: {name}{list(where)} is not written",
-            hint=f"{part} writes its part of all outputs",
-        )
-    raise DefinitionError(
-        f"kernel {kernel}: {name}{list(where)} is different when it runs again",
-        hint="outputs hold anything before, and tasks run in any order",
-    )
+    told = difference(name, first, other, part)
+    if told is not None:
+        event, hint = told
+        raise DefinitionError(f"kernel {kernel}: {event}", hint=hint)

@@ -16,6 +16,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import TensorType, ints, tuple_text
 from luminal_lab.core.random import uniform
 from luminal_lab.errors import RangeError
+from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.definition.terms import (
     Apply,
     Count,
@@ -28,11 +29,9 @@ from luminal_lab.kernels.definition.terms import (
 )
 from luminal_lab.kernels.nest.nest import Block, Fetch, Local, Loop, Nest, Set, Statement, When
 
-NO_DIMS: Mapping[str, int] = {}
-
 
 def evaluate_nest(
-    nest: Nest, inputs: Mapping[str, Array], dims: Mapping[str, int] = NO_DIMS, *, step: int = 0
+    nest: Nest, inputs: Mapping[str, Array], dims: Mapping[str, int] = NO_DIMS
 ) -> dict[str, Array]:
     """Return the outputs by their names.
 
@@ -43,7 +42,7 @@ def evaluate_nest(
     >>> evaluate_nest(nest, {"x": np.array([1, 2, 4], np.float32)}, {"n": 3})["y"].item()
     7.0
     """
-    run = _Run(nest, dict(dims), step)
+    run = _Run(nest, dict(dims))
     for name, type in nest.inputs:
         run.make(name, type, inputs[name])
     for name, type in nest.outputs:
@@ -53,10 +52,9 @@ def evaluate_nest(
 
 
 class _Run:
-    def __init__(self, nest: Nest, values: dict[str, int], step: int) -> None:
+    def __init__(self, nest: Nest, values: dict[str, int]) -> None:
         self.nest = nest
         self.values = values
-        self.step = step
         self.arrays: dict[str, Array] = {}
         self.written: dict[str, Array] = {}
 
@@ -134,7 +132,7 @@ class _Run:
                 return np.asarray(evaluate(at, self.values)).astype(dtype.numpy)
             case Draw(seed=seed, stream=stream, at=at):
                 counter = evaluate(at, self.values)
-                return np.asarray(uniform(seed, stream, self.step, counter + 1)[counter])
+                return np.asarray(uniform(seed, stream, 0, counter + 1)[counter])
             case Guarded(holds=holds, term=inner, dtype=dtype):
                 if evaluate(holds, self.values):
                     return self.term(inner)

@@ -442,34 +442,28 @@ def nested(loops: Iterable[Loop], *body: Statement) -> Statement:
     return statement
 
 
-def substituted(
-    block: Block, values: Mapping[str, Dim], names: Mapping[str, str] | None = None
-) -> Block:
-    """Return a block with axes or dims replaced by others, and arrays renamed."""
-    renamed = names or {}
+def substituted(block: Block, values: Mapping[str, Dim]) -> Block:
+    """Return a block with axes or dims replaced by others."""
 
     def change(statement: Statement) -> Statement:
         match statement:
-            case Loop(axis=axis, size=size):
+            case Loop(axis=axis, size=size, position=position):
                 if axis.name in values:
                     new = values[axis.name]
                     assert isinstance(new, Symbol), new
                     axis = new
-                position = statement.position and replaced(statement.position, values, renamed)
-                return Loop(
-                    axis, substitute(size, values), statement.body, statement.kind, position
+                position = position and replaced(position, values)
+                return replace(
+                    statement, axis=axis, size=substitute(size, values), position=position
                 )
             case When(holds=holds):
-                return When(substitute(holds, values), statement.body)
-            case Local(name=name):
-                return Local(renamed.get(name, name), statement.type, statement.space)
-            case Set(name=name, index=index, term=term):
-                index = tuple(substitute(dim, values) for dim in index)
-                return Set(
-                    renamed.get(name, name), index, replaced(term, values, renamed), statement.how
-                )
-            case Fetch(name=name, index=index):
-                index = tuple(substitute(dim, values) for dim in index)
-                return Fetch(renamed.get(name, name), index)
+                return replace(statement, holds=substitute(holds, values))
+            case Set() | Fetch():
+                index = tuple(substitute(dim, values) for dim in statement.index)
+                moved = replace(statement, index=index)
+                is_set = isinstance(moved, Set)
+                return replace(moved, term=replaced(moved.term, values)) if is_set else moved
+            case Local():
+                return statement
 
     return mapped(block, change)

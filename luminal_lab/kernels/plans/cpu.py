@@ -23,9 +23,9 @@ from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
+from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.arrays import Shrink
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
-from luminal_lab.kernels.steps.fetching import FetchAhead
 from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Cut, Fuse, Split

@@ -13,13 +13,12 @@ from luminal_lab.kernels.nest.sizes import stride
 from luminal_lab.kernels.plans.cpu_contraction import VECTORS
 from luminal_lab.kernels.plans.match import AttentionNest, attention_of, by_column, reads, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, in_registers, rows_last
-from luminal_lab.kernels.steps.arrays import Copy, Pack
+from luminal_lab.kernels.steps.arrays import Copy, Hold, Pack, Stage
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Parallel, Round, Unroll
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.staging import Hold, Stage
 from luminal_lab.kernels.steps.step import around, part, within
 from luminal_lab.kernels.steps.stopping import Stop
 from luminal_lab.machines.machine import Machine

@@ -30,12 +30,11 @@ from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import about, atoms, many, stride
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
-from luminal_lab.kernels.steps.arrays import Copy, Pack
+from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import MOST_UNROLLED, Clamp, Round
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Split
-from luminal_lab.kernels.steps.padding import Pad
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.kernels.steps.step import copied
 from luminal_lab.machines.machine import Machine

@@ -41,9 +41,8 @@ from luminal_lab.kernels.plans.match import is_column, summed, total_of
 from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
 from luminal_lab.kernels.steps.arrays import Place, Shrink
-from luminal_lab.kernels.steps.binding import Guard, Mask
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
-from luminal_lab.kernels.steps.kinds import Round
+from luminal_lab.kernels.steps.kinds import Guard, Mask, Round
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
 from luminal_lab.kernels.steps.schedule import Attempt, Handle, Scheduling

@@ -17,13 +17,12 @@ from luminal_lab.kernels.nest.nest import Set, accesses, walk
 from luminal_lab.kernels.nest.sizes import about, many
 from luminal_lab.kernels.plans.match import AttentionNest, array_of, attention_of, by_column, sum_in
 from luminal_lab.kernels.plans.tiler import Tiler, cut, placed, rows_last, shared_out
-from luminal_lab.kernels.steps.arrays import Pack
-from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.arrays import Pack, Stage
 from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.kernels.steps.kinds import Mask
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.staging import Stage
 from luminal_lab.kernels.steps.step import level, part
 from luminal_lab.kernels.steps.stopping import Stop
 

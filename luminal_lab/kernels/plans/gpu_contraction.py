@@ -29,13 +29,12 @@ from luminal_lab.kernels.render.gpu.bulk import bulk_copy
 from luminal_lab.kernels.render.gpu.nest import GROUP_ROWS
 from luminal_lab.kernels.render.gpu.tensor import GROUPED, WORDS, factors_of
 from luminal_lab.kernels.steps.ahead import Ahead
-from luminal_lab.kernels.steps.arrays import Copy, Pack
+from luminal_lab.kernels.steps.arrays import Copy, Pack, Widen
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Vector
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.widening import Widen
 
 LEAST = 16
 """From this many rows and columns on, a contraction is worth tiles."""

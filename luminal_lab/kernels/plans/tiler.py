@@ -18,7 +18,7 @@ from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
 from luminal_lab.kernels.plans.match import AttentionNest, Contraction, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
-from luminal_lab.kernels.steps.binding import Mask
+from luminal_lab.kernels.steps.kinds import Mask
 from luminal_lab.kernels.steps.levels import Cuts, Levels, faults, kind_of, unknown
 from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling

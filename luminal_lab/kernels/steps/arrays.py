@@ -1,17 +1,25 @@
-"""Steps about arrays: pack, shrink, place."""
+"""Steps about arrays: pack, copy, stage, hold, pad, shrink, place, widen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar, cast, get_args
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, bounds, known, substitute, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, bounds, known, substitute, symbols
 from luminal_lab.core.op import TensorType, size_of
+from luminal_lab.core.views import row_major
 from luminal_lab.kernels.definition.substitution import guarded, replaced
-from luminal_lab.kernels.definition.terms import Guarded, Read, Term, free, read_by
+from luminal_lab.kernels.definition.terms import (
+    Guarded,
+    Read,
+    Term,
+    free,
+    read_by,
+    walk as walk_terms,
+)
 from luminal_lab.kernels.nest.nest import (
     Access,
     Block,
@@ -20,24 +28,32 @@ from luminal_lab.kernels.nest.nest import (
     Nest,
     Set,
     Space,
+    Statement,
     accesses,
     arrays_in,
+    arrays_written,
     axes_in,
     declared,
     every,
     moved,
+    nested,
     paths,
+    private,
     reads_of,
 )
+from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import (
     ForEach,
     Step,
+    apart,
     around,
     axes_around,
     copied,
     extent,
+    is_small,
     least_of,
     over,
+    part,
     replaced_loop,
     with_body,
     with_copy,
@@ -244,6 +260,248 @@ class Place(ForEach):
 
         placed = replace(local, space=cast(Space, self.space))
         return with_body(nest, declared(nest.body, local.name, (placed,)))
+
+
+@dataclass(frozen=True)
+class Widen(Step):
+    """Flatten the axes behind the first few into rows, each followed by some free elements.
+
+    local t: f16[16, 4, 8] in shared; t[i, j, k] = …   →   local t: f16[16, 40] in shared
+                                                           t[i, k + 8*j] = …
+
+    GPUs read shared memory from 32 banks of 4 bytes, and places in one bank one after another:
+    where 8 rows begin in different banks, a warp reads a column of them at once.
+    """
+
+    form: ClassVar[str] = "widen {array} behind {axes} by {count}"
+    array: str
+    axes: int
+    count: int
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        local = self.find_local(nest, self.array)
+        shape = local.type.shape
+        if self.axes >= len(shape):
+            raise self.refuse(
+                f"it has {len(shape)} axes, so that there are none behind {self.axes}"
+            )
+        if any(use.index is None for use in accesses(nest.body) if use.name == self.array):
+            raise self.refuse("it is looked up, as one row of all that it has")
+        wide = (*shape[: self.axes], size_of(shape[self.axes :]) + self.count)
+
+        def index(old: Shape) -> Shape:
+            return (*old[: self.axes], row_major(shape[self.axes :], old[self.axes :]))
+
+        wider = replace(local, type=TensorType(local.type.dtype, wide))
+        body = declared(nest.body, self.array, (wider,))
+        return with_body(nest, moved(body, {self.array}, index))
+
+
+@dataclass(frozen=True)
+class Stage(Step):
+    """Copy the elements that a loop changes into a local before it, and back after it.
+
+    for k: for i: c[i] += …   →   for s_i_start: s[s_i_start] = c[s_i_start]
+                                  for k: for i: s[i] += …
+                                  for s_i_end: c[s_i_end] = s[s_i_end]
+    """
+
+    form: ClassVar[str] = "stage {array} in {loop} over {axes} as {into}"
+    array: str
+    loop: str
+    axes: tuple[str, ...]
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
+        self.check_free(nest, self.into)
+        for axis in axes:
+            if axis.name not in axes_in(loop.body):
+                raise self.refuse(f"{axis.name} is not in {loop.name}")
+        used_at = self.index(nest, loop, axes)
+        dtype = nest.types[self.array].dtype
+        own: Shape = tuple(axis.axis for axis in axes)
+
+        changed = moved((loop,), {self.array}, lambda _: own, self.into)
+        shape = tuple(extent(axis.axis) for axis in axes)
+        space: Space = "registers" if is_small(shape) else "scratch"
+        copy_in = self.copies(nest, axes, used_at, is_back=False)
+        copy_out = self.copies(nest, axes, used_at, is_back=True)
+        local = Local(self.into, TensorType(dtype, shape), space)
+        return replaced_loop(nest, loop.name, (local, copy_in, *changed, copy_out))
+
+    def index(self, nest: Nest, loop: Loop, axes: list[Loop]) -> Shape:
+        """Return the index of the array's uses, which must be the same for all of them."""
+        uses = [access for access in accesses(loop.body) if access.name == self.array]
+        if not uses:
+            raise self.refuse(f"{loop.name} has no {self.array} in it")
+        if self.array in private(loop.body):
+            raise self.refuse(f"{self.array} is made anew in {loop.name}")
+        indices = {use.index for use in uses}
+        if None in indices:
+            raise self.refuse(f"{self.array} is looked up there")
+        if len(indices) > 1:
+            shown = " and ".join(sorted(_at(self.array, at) for at in indices if at is not None))
+            raise self.refuse(f"it is used at {shown}: one copy cannot be both")
+        (index,) = indices
+        assert index is not None
+        outside = axes_around(nest, loop.name)
+        allowed = outside | {axis.name for axis in axes} | set(nest.dims)
+        for axis in axes:
+            left = {s.name for s in symbols(axis.size)} - outside - set(nest.dims)
+            if left:
+                raise self.refuse(f"the size of {axis.name} depends on {', '.join(sorted(left))}")
+            if not apart(nest, uses[0], uses[0], axis.axis, outside):
+                raise self.refuse(f"{axis.name} does not tell the elements of {self.array} apart")
+        left = {s.name for dim in index for s in symbols(dim)} - allowed
+        if left:
+            raise self.refuse(f"where it is used depends on {', '.join(sorted(left))}, too")
+        return index
+
+    def copies(self, nest: Nest, axes: list[Loop], index: Shape, *, is_back: bool) -> Statement:
+        """Return the loops that copy the elements there, or back."""
+        dtype = nest.types[self.array].dtype
+        names = copied([axis.name for axis in axes], self.into)
+        new = [
+            self.named(nest, part(name, "end" if is_back else "start"), extent(axis.axis))
+            for axis, name in zip(axes, names, strict=True)
+        ]
+        values: dict[str, Dim] = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+        there = self.array, tuple(substitute(dim, values) for dim in index)
+        here = self.into, tuple[Dim, ...](new)
+        target, source = (there, here) if is_back else (here, there)
+        loops = [replace(axis, axis=own, kind="for") for axis, own in zip(axes, new, strict=True)]
+        return nested(loops, Set(*target, Read(*source, dtype)))
+
+
+@dataclass(frozen=True)
+class Hold(Stage):
+    """Keep one element that a loop changes in a scalar while the loop runs.
+
+    for j: l[i] += s[j]   →   h = l[i];  for j: h += s[j];  l[i] = h
+    """
+
+    form: ClassVar[str] = "hold {array} in {loop} as {into}"
+    axes: tuple[str, ...] = field(init=False, default=())
+
+
+def _at(name: str, index: Shape) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The span that a loop reads along one axis: its first position, and the axes that move it."""
+
+    first: Dim
+    added: Dim
+    size: Dim
+    """How many positions the span has, from the first to the last."""
+    pivot: Symbol
+    """An axis that moves the position by one."""
+
+
+@dataclass(frozen=True)
+class Pad(Step):
+    """Before a loop, copy all elements of an array that it reads, and the border, each one once.
+
+    for i: for p: … [0 < i + p: x[i + p - 1]] …
+    →   for f_i < n + 2: f[f_i] = [0 < f_i: x[f_i - 1]];   for i: for p: … f[i + p] …
+
+    Any work on an element before it is multiplied or stored happens during the copy.
+    """
+
+    form: ClassVar[str] = "pad {array} before {loop} as {into}"
+    array: str
+    loop: str
+    into: str
+
+    @override
+    def apply(self, nest: Nest) -> Nest:
+        loop = self.find(nest, self.loop)
+        self.check_free(nest, self.into)
+        read = only(self, loop, self.reads(loop))
+        axes = {name: nest.loops[name] for name in (loop.name, *axes_in(loop.body))}
+        spans = [self.span(nest, dim, axes) for dim in read.index]
+        own = self.own(nest, spans)
+        # Each pivot is the position in the span, less what the span's other axes add.
+        values: dict[str, Dim] = {}
+        for span, axis in own:
+            step = slope(span.added, span.pivot)
+            values[span.pivot.name] = step * (axis - span.added) + span.pivot
+
+        inside = set(axes)
+        changing = arrays_written(loop.body)
+        sets = every(loop.body, Set)
+
+        def fits(term: Term) -> bool:
+            """Return whether a term depends on nothing inside but the index of the array."""
+            left = free(replaced(term, values)).keys() & inside
+            return not left and read_by(term).isdisjoint(changing)
+
+        terms = {term for statement in sets for term in parts_of(statement.term, self.array, fits)}
+        term = only(self, loop, terms)
+        value = replaced(term, values)
+        # The loop need not read every position between the first and the last.
+        for at, size in zip(read.index, nest.types[self.array].shape, strict=True):
+            position = substitute(at, values)
+            if not within(position, size):
+                value = guarded(both(position >= 0, position < size), value)
+        top = not around(nest, loop.name)
+        block = copy_of(self.into, [axis for _, axis in own], value, top=top)
+        copy = Read(self.into, tuple(span.added for span, _ in own), term.dtype)
+        return replaced_loop(nest, loop.name, (*block, *with_copy(loop, term, copy)))
+
+    def reads(self, loop: Loop) -> set[Read]:
+        """Return the elements of the array that a loop reads and does not write."""
+        used = [access for access in accesses((loop,)) if access.name == self.array]
+        if not used:
+            raise self.refuse(f"{loop.name} does not read {self.array}")
+        if any(access.how != "read" for access in used):
+            raise self.refuse(f"{loop.name} writes {self.array} too")
+        if any(access.index is None for access in used):
+            raise self.refuse(f"{self.array} is looked up there")
+        return {
+            part
+            for access in used
+            for part in walk_terms(access.statement.term)
+            if isinstance(part, Read) and part.buffer == self.array
+        }
+
+    def span(self, nest: Nest, at: Dim, axes: Mapping[str, Loop]) -> _Span | None:
+        """Return the span of a position that axes move, or None if they do not."""
+        first, pivot = at, None
+        size: Dim = 1
+        for axis in symbols(at):
+            if axis.name not in axes:
+                continue
+            step, length = slope(at, axis), extent(axis)
+            if not isinstance(step, int):
+                raise self.refuse(f"{self.array} is not read along {axis} in equal steps: at {at}")
+            if any(s.name in nest.loops for s in symbols(length)):
+                raise self.refuse(f"the size of {axis}, {length}, depends on other loops")
+            first = substitute(first, {axis.name: 0 if step > 0 else length - 1})
+            size = size + abs(step) * (length - 1)
+            if abs(step) == 1 and pivot is None:
+                pivot = axis
+        if first == at:
+            return None
+        if pivot is None:
+            raise self.refuse(f"neighbours along no axis are neighbours in {self.array}")
+        return _Span(first, at - first, size, pivot)
+
+    def own(self, nest: Nest, spans: list[_Span | None]) -> list[tuple[_Span, Symbol]]:
+        """Return the spans that the copy has, each with its new axis."""
+        # An axis that moves two positions, as in x[i, i], is one axis of the copy.
+        moved = [*{span.pivot: span for span in spans if span is not None}.values()]
+        names = copied([span.pivot.name for span in moved], self.into)
+        return [
+            (span, self.named(nest, name, span.size))
+            for span, name in zip(moved, names, strict=True)
+        ]
 
 
 # -- pieces ----------------------------------------------------------------------------------------

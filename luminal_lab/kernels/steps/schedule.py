@@ -13,33 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import NamedTuple
 
 from typing_extensions import override
 
+import luminal_lab.kernels.steps
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
 from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
-from luminal_lab.kernels.steps import (
-    ahead,
-    arrays,
-    binding,
-    fetching,
-    kinds,
-    loops,
-    padding,
-    reuse,
-    staging,
-    stopping,
-    sums,
-    widening,
-)
-from luminal_lab.kernels.steps.binding import Bind, Guard
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
-from luminal_lab.kernels.steps.kinds import Clamp, Parallel, Round, Simd, Unroll, Vector
+from luminal_lab.kernels.steps.kinds import (
+    Bind,
+    Clamp,
+    Guard,
+    Parallel,
+    Round,
+    Simd,
+    Unroll,
+    Vector,
+)
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
 from luminal_lab.kernels.steps.step import Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
@@ -450,8 +447,5 @@ class Attempt:
         self.scheduling.taken = {**self.taken}
 
 
-MODULES = (
-    *(ahead, arrays, binding, fetching, kinds, loops, padding, reuse, staging, stopping, sums),
-    widening,
-)
-"""Where the steps are: importing them makes their words known."""
+for _module in iter_modules(luminal_lab.kernels.steps.__path__):  # the words of all steps
+    import_module(f"luminal_lab.kernels.steps.{_module.name}")

@@ -29,7 +29,7 @@ from luminal_lab.devices.cpu.trial import (
     Died,
     TrialJob,
     TrialProcess,
-    first_difference,
+    difference,
 )
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trial_report import ArrayName, words
@@ -218,10 +218,12 @@ def test_what_is_not_written_differs_between_two_runs():
             trial.array(0, (COUNT,), F32)[:] = 1
             trial.run(0, 1)
             made.append(trial.array(1, (COUNT,), F32).copy())
-    assert first_difference(*made) == ((0,), True)
+    unwritten = "each task writes its part of all outputs"
+    assert difference("y", *made, "each task") == ("y[0] is not written", unwritten)
     made = [one[1:] for one in made]
-    assert first_difference(*made) == ((4,), False)
-    assert first_difference(made[0], made[0]) is None
+    event, _ = difference("y", *made, "each task") or ("", "")
+    assert event == "y[4] is different when it runs again"
+    assert difference("y", made[0], made[0], "each task") is None
 
 
 def test_a_local_that_is_read_before_it_is_set_holds_a_pattern():

@@ -9,7 +9,7 @@ from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.render.c.nest import render_nest
-from luminal_lab.kernels.steps.fetching import FetchAhead
+from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.machine import Machine
 from tests.kernels.running import run_together

@@ -15,12 +15,13 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, Symbol, both, symbols
+from luminal_lab.core.dims import Dim, Shape, Symbol, both, known, substitute, symbols
+from luminal_lab.core.dims.expression import Negative, terms_of
 from luminal_lab.core.op import size_of
+from luminal_lab.kernels.definition.substitution import exchanged
 from luminal_lab.kernels.definition.terms import Guarded, Lookup, Read, Term
 from luminal_lab.kernels.nest.nest import Local, Loop, Set, alone, reads_of
 from luminal_lab.kernels.render.gpu.arrays import ThreadArrays
-from luminal_lab.kernels.render.gpu.levels import levelled
 from luminal_lab.kernels.render.gpu.waiting import Waits
 from luminal_lab.kernels.render.gpu.warps import Warps
 from luminal_lab.kernels.render.names import c_name
@@ -188,3 +189,33 @@ def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Di
     if not isinstance(term, Lookup):
         for part in term.parts:
             yield from _always(part, axis, holds)
+
+
+def levelled(term: Term, axis: Symbol, width: int) -> Term:
+    """Return a term whose guards ask once for neighbours along an axis, where they can.
+
+    vector c < 8: t[c] = [8*i + c < 40: x[8*i + c]]   →   vector c < 8: t[c] = [i < 5: x[8*i + c]]
+    """
+
+    def change(guard: Term) -> Term | None:
+        if not isinstance(guard, Guarded) or axis not in symbols(guard.holds):
+            return None
+        return replace(guard, holds=level(guard.holds, axis, width))
+
+    return exchanged(term, change)
+
+
+def level(holds: Dim, axis: Symbol, width: int) -> Dim:
+    """Return a condition with 0 for an axis of so many, as far as that makes no difference."""
+    terms = terms_of(holds)
+    if len(terms) != 1 or terms[0][1] != 1:
+        return holds
+    asked: Dim = 1
+    for atom in terms[0][0]:
+        part: Dim = atom
+        if isinstance(atom, Negative) and axis in symbols(atom):
+            first = substitute(atom.x, {axis.name: 0})
+            if atom.x - first == axis and known((first % width) < 1) is True:
+                part = first < 0
+        asked = both(asked, part)
+    return asked
