@@ -11,16 +11,16 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.running import running
-from luminal_lab.kernels.definition.terms import Fold, passes, walk
+from luminal_lab.kernels.definition.terms import passes
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.make import make_gpu_kernel, make_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.machine import Machine
+from luminal_lab.search.defining import defined
 from luminal_lab.search.judge import judged_programs
 from luminal_lab.search.space import Space
-from luminal_lab.search.writing import definition_of
 from tests.kernels.running import run_together
 from tests.search.test_space import SPELLINGS
 from tests.search.written import attention, drawn, searched
@@ -69,7 +69,7 @@ WRITTEN: dict[str, Callable[[], ll.Graph]] = {
 def best(space: Space) -> Definition:
     """Return the first program that is right, as a definition."""
     (pick,) = [each.pick for each in judged_programs(space) if each.verdict.wrong is None]
-    return definition_of(space.definition, pick)
+    return defined(space.definition, pick)
 
 
 def result(cx: ll.Graph, data: Mapping[str, Any], dims: Mapping[str, int] = NO_DIMS) -> Any:
@@ -84,7 +84,7 @@ def test_every_program_says_what_was_written(name: str) -> None:
     space, data = searched(cx), drawn(cx.ir, {})
     expected = result(cx, data)
     for pick in space.programs(5):
-        definition = definition_of(space.definition, pick)
+        definition = defined(space.definition, pick)
         assert parse_definition(str(definition)) == definition
         given = {buffer.name: data[buffer.name] for buffer in definition.inputs}
         by_nest: Any
@@ -110,13 +110,6 @@ def test_attention_is_one_pass_that_blocks_share() -> None:
     (fold,) = passes(definition.outputs[0].term)
     assert [value.is_sum for value in running(fold)] == [False, True, True]
     assert "n.block" in str(lower(definition))
-
-
-def test_passes_may_be_in_passes() -> None:
-    """The mean over rows is one pass, and so is each row's logarithm of a sum."""
-    (line,) = best(searched(cross_entropy())).outputs
-    folds = [part for part in walk(line.term) if isinstance(part, Fold) and part.states]
-    assert len(folds) == 2
 
 
 def test_symbolic_sizes() -> None:
