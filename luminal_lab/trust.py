@@ -38,6 +38,11 @@ LANGUAGES: Final[Mapping[str, str]] = {"c": "C", "cuda": "CUDA", "metal": "Metal
 MARK: Final = re.compile(r"lab_user\b[^\n]*")
 MARKED: Final = re.compile(r"lab_user ([\w.]+) (c|cuda|metal) ([0-9a-f]{64})(?: (.*))?")
 SIGNED: Final = re.compile(r"([0-9a-f]{64})(?: (\S+) ([ -~]*))?")
+READ_FIRST: Final = (
+    "read it first: luminal-lab trust FILE --show; then trust=True of ll.open and ll.parse, or "
+    "--trust, runs it, and luminal-lab trust FILE signs it for good"
+)
+IN_PYTHON: Final = 'll.CPUCompiler(compiler="…") runs what you name there'
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 """What a file may call a compiler that it was made with."""
 LONGEST: Final = 60
@@ -176,20 +181,22 @@ def admit_kernels(kernels: Iterable[Carried]) -> None:
 def admit_program(name: str) -> None:
     """Raise a TrustError unless a program named by a text, which may be a file's, may run."""
     foreign = program_of(name)
-    refuse([] if USUAL.fullmatch(name) or is_trusted(foreign) else [foreign])
+    if not USUAL.fullmatch(name) and not is_trusted(foreign):
+        refuse([foreign], "a text of passes names it", f"{IN_PYTHON}; of a file, {READ_FIRST}")
 
 
-def refuse(foreign: Iterable[Foreign]) -> None:
+def refuse(
+    foreign: Iterable[Foreign], why: str = "it comes from a file", hint: str = READ_FIRST
+) -> None:
     """Raise a TrustError about untrusted code, if there is any."""
     refused = list(foreign)
     if not refused:
         return
     many = f", and {len(refused) - 1} more" if len(refused) > 1 else ""
     error = TrustError(
-        f"{refused[0].what}{many}: it comes from a file, and no user here has allowed it",
+        f"{refused[0].what}{many}: {why}, and no user here has allowed it",
         where="\n".join(item.first for item in refused) or None,
-        hint="read it first: luminal-lab trust FILE --show; then trust=True of ll.open and "
-        "ll.parse, or --trust, runs it, and luminal-lab trust FILE signs it for good",
+        hint=hint,
     )
     error.carried = tuple(refused)
     raise error

@@ -80,26 +80,29 @@ def may_import(place: str, other: str) -> bool:
 
 def faults(sources: Mapping[str, str]) -> list[str]:
     """Return one sentence for each breach of the layers in `{module name: source}`."""
-    trees = {module: ast.parse(source, module) for module, source in sources.items()}
     found: list[str] = []
-    graph: dict[str, set[str]] = {}
-    for module, tree in trees.items():
+    imports: dict[str, list[Import]] = {}
+    core = 0
+    for module, source in sources.items():
+        tree = ast.parse(source, module)  # and no longer kept: a hundred thousand lines are large
         found += name_faults(module)
         found += tree_faults(module, tree)
-        imports = list(imports_of(tree, sources))
-        found += import_faults(module, imports)
-        graph[module] = {i.module for i in imports if i.module in sources and not i.typing_only}
+        imports[module] = list(imports_of(tree, sources))
+        found += import_faults(module, imports[module])
+        if place_of(module) == "core" and not f"{module}.".startswith("luminal_lab.core.ops."):
+            core += code_lines(source, tree)
+    graph = {
+        module: {i.module for i in imported if i.module in sources and not i.typing_only}
+        for module, imported in imports.items()
+    }
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:
         # graphlib lists a cycle against the direction of its edges.
         found.append("an import cycle: " + " -> ".join(reversed(error.args[1])))
-    found += room_faults(trees, sources)
-    core = {m: s for m, s in sources.items() if place_of(m) == "core"}
-    core = {m: s for m, s in core.items() if not f"{m}.".startswith("luminal_lab.core.ops.")}
-    lines = sum(code_lines(source, trees[module]) for module, source in core.items())
-    if lines > CORE_LINES:
-        found.append(f"core has {lines:,} lines without docstrings; {CORE_LINES:,} are its limit")
+    found += room_faults(imports, sources)
+    if core > CORE_LINES:
+        found.append(f"core has {core:,} lines without docstrings; {CORE_LINES:,} are its limit")
     return found
 
 
@@ -110,16 +113,14 @@ def room_of(module: str, sources: Mapping[str, str]) -> str:
     return module if has_rooms else place
 
 
-def room_faults(trees: Mapping[str, ast.AST], sources: Mapping[str, str]) -> Iterator[str]:
+def room_faults(imports: Mapping[str, list[Import]], sources: Mapping[str, str]) -> Iterator[str]:
     """Yield a circle of rooms that import each other, be it for types alone."""
     rooms: dict[str, set[str]] = {}
-    for module, tree in trees.items():
+    for module, imported in imports.items():
         if module == "luminal_lab" or module == "luminal_lab.devices":
             continue  # they load what they hand on when it is first used
         room = room_of(module, sources)
-        others = {
-            room_of(i.module, sources) for i in imports_of(tree, sources) if i.module in sources
-        }
+        others = {room_of(one.module, sources) for one in imported if one.module in sources}
         if (
             others & {"luminal_lab.kernels.kernel", "luminal_lab.kernels.emulated"}
             and room in others
@@ -200,18 +201,21 @@ def from_target(package: str, name: str, sources: Mapping[str, str]) -> str:
     return module if is_place or module in sources else package
 
 
-def nodes_of(node: ast.AST, typing_only: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield all nodes, each with whether `if TYPE_CHECKING:` stands around it."""
-    yield node, typing_only
-    guarded: list[ast.stmt] = []
-    if isinstance(node, ast.If):
-        match node.test:
-            case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
-                guarded = node.body
-            case _:
-                pass
-    for child in ast.iter_child_nodes(node):
-        yield from nodes_of(child, typing_only or child in guarded)
+def nodes_of(tree: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield all nodes in order, each with whether `if TYPE_CHECKING:` stands around it."""
+    waiting = [(tree, False)]
+    while waiting:
+        node, typing_only = waiting.pop()
+        yield node, typing_only
+        guarded: list[ast.stmt] = []
+        if isinstance(node, ast.If):
+            match node.test:
+                case ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"):
+                    guarded = node.body
+                case _:
+                    pass
+        children = [*ast.iter_child_nodes(node)]
+        waiting += [(child, typing_only or child in guarded) for child in reversed(children)]
 
 
 def code_lines(source: str, tree: ast.AST) -> int:

@@ -586,6 +586,21 @@ def test_after_a_refusal_all_else_works(tmp_path: Path):
     assert "fopen" in cuda.runner.source  # which is read, and not compiled
 
 
+def test_a_text_of_passes_names_no_program_that_nobody_knows():
+    cx = ll.Graph()
+    (cx.tensor((2,)) * 2).retrieve()
+    with pytest.raises(TrustError) as refused:
+        cx.compile("cpu{compiler = a-strangers-program}")
+    assert str(refused.value).splitlines() == [
+        "a program to run as the compiler: a text of passes names it, and no user here has "
+        "allowed it",
+        "  a-strangers-program",
+        'hint: ll.CPUCompiler(compiler="…") runs what you name there; of a file, read it first: '
+        "luminal-lab trust FILE --show; then trust=True of ll.open and ll.parse, or --trust, runs "
+        "it, and luminal-lab trust FILE signs it for good",
+    ]
+
+
 def test_no_python_comes_from_a_file():
     """A function is called by its name only in the session that was given it."""
     text = "graph g(%x: f32[4]) -> (%y) {\n  %y = host_call{function = system} %x : f32[4]\n}"

@@ -13,7 +13,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node, NodeLookup, Table
-from luminal_lab.core.op import TensorType
+from luminal_lab.core.op import Elementwise, TensorType
 from luminal_lab.core.ops import Input, Where
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import DefinitionError, LabError, nearest
@@ -242,7 +242,9 @@ def _check_types(rule: Rule) -> None:
     """Raise if the sides of a rule differ in type on any sample that its pattern accepts."""
     if not isinstance(rule.replacement, Pattern):
         return  # calculated replacements are checked when used
-    for sample in SAMPLES:
+    # What is elementwise has the shape of its sources, whichever that is.
+    samples = SAMPLES[::3] if _keeps_shape(rule.pattern, rule.replacement) else SAMPLES
+    for sample in samples:
         sides = _sides(rule, rule.replacement, sample)
         if sides is not None and sides[0] != sides[1]:
             left, right = sides
@@ -251,6 +253,15 @@ def _check_types(rule: Rule) -> None:
                 f"{rule.pattern} is {left}, but {rule.replacement} is {right}",
                 hint="make both of one shape and dtype, or add a condition under which they are",
             )
+
+
+def _keeps_shape(*patterns: Pattern) -> bool:
+    """Return whether all ops of some patterns are elementwise."""
+    return all(
+        issubclass(pattern.cls, Elementwise) and _keeps_shape(*pattern.sources)
+        for pattern in patterns
+        if isinstance(pattern, OpPattern)
+    )
 
 
 def names_of_inputs(rule: Rule) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbconvert import HTMLExporter
 
 import luminal_lab as ll
 from luminal_lab.viz.live.backed import Backed
@@ -65,6 +64,8 @@ def test_kernels_and_sources_are_there(page: Any, tmp_path: Path):
 
 
 def test_nbconverts_page_has_the_picture(chromium: Any, tmp_path: Path):
+    from nbconvert import HTMLExporter  # noqa: PLC0415  # half a second, and one test's
+
     shown = nbformat.v4.new_output("display_data", softmax().display()._repr_mimebundle_())
     cell = nbformat.v4.new_code_cell("cx.display()", outputs=[shown])
     html, _ = HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
