@@ -120,13 +120,11 @@ class KVCache:
                 self._buffer(f"{name}.keys", keys),
                 self._buffer(f"{name}.values", values),
             )
-        total = self._total(self.past + keys.shape[-2])
+        self._count(self.past + keys.shape[-2], present[owner][0])
         valid: list[Tensor] = []
         for rows, buffer in zip((keys, values), present[owner], strict=True):
             written = self.graph.carry(buffer.update(rows, self.past, -2), buffer)
             valid.append(written.slice_along(-2, 0, self.past + rows.shape[-2]))
-            if total is not None:
-                total = self._count(total, written)
         return valid[0], valid[1]
 
     def begin(self, at: int = 0) -> None:
@@ -177,27 +175,18 @@ class KVCache:
             hint="make the capacity larger, or call begin() for another text",
         )
 
-    def _total(self, end: Dim) -> Tensor | None:
-        """Add a check of each run's end before its rows are written; None if there is one."""
+    def _count(self, end: Dim, buffer: Tensor) -> None:
+        """Let each run check its end, before its rows are written, and record it."""
         if self._counter is not None and self._counter.id in self.graph.snapshot((), ()):
-            return None
-
-        def check(value: Array) -> None:
-            if int(value) > self.capacity:
-                raise self._full("kv_cache: the rows of this run do not fit", int(value))
-
-        total = self.graph.constant(end, "int64")
-        self.graph.probe(total, check)
-        return total
-
-    def _count(self, total: Tensor, written: Tensor) -> None:
-        """Let each run record its end."""
+            return
 
         def keep(value: Array) -> None:
+            if int(value) > self.capacity:
+                raise self._full("kv_cache: the rows of this run do not fit", int(value))
             self._seen = self._runs, int(value)
 
-        # After the written rows, which depend on the buffer, it is computed in every run.
-        self._counter = total.after(written)
+        # After the buffer, whose rows each run changes, it is computed in every run.
+        self._counter = self.graph.constant(end, "int64").after(buffer)
         self.graph.probe(self._counter, keep)
 
     def _check_again(self, buffers: tuple[Tensor, Tensor], keys: Tensor, values: Tensor) -> None:

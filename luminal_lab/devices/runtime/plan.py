@@ -199,7 +199,7 @@ class RunPlan(Generic[BoundT]):
         donated: dict[int, int] = {}
         asked = {slot_of[id] for id in self.asked.wanted | self.asked.probed if id in slot_of}
         # What a function of the user's raises must leave all inputs as they were.
-        if all(work.use is not None for work in self.works) and not self.asked.probed:
+        if all(work.use is not None for work in self.works):
             for new, old in ir.carries:
                 new_slot, old_slot = slot_of.get(new), slot_of.get(old)
                 if new_slot in outputs and old_slot in given and old_slot not in asked:
@@ -212,14 +212,21 @@ class RunPlan(Generic[BoundT]):
             MemoryValue(slot, slots[slot].bytes, kind, None, slots[slot].name)
             for slot, kind in sorted(kinds.items())
         ]
-        return plan(values, steps, donated=donated, in_place=pairs)
+        planned = plan(values, steps, donated=donated, in_place=pairs)
+        # So must what a probe raises: what it is shown is there before anything is written over.
+        if max(self.probed, default=-1) >= self._first_over(planned):
+            return plan(values, steps, donated={}, in_place=pairs)
+        return planned
 
     @cached_property
     def no_return(self) -> int:
         """The first step that overwrites an input; from there on a run must be finished."""
-        places, place_of = self.plan.places, self.plan.place_of
+        return self._first_over(self.plan)
+
+    def _first_over(self, planned: MemoryPlan) -> int:
         for at, work in enumerate(self.works):
-            if any(places[place_of[slot]].kind == "input" for slot in work.makes):
+            places = [planned.places[planned.place_of[slot]] for slot in work.makes]
+            if any(place.kind == "input" for place in places):
                 return at
         return len(self.works)
 

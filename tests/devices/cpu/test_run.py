@@ -30,6 +30,7 @@ from luminal_lab.errors import (
     LabWarning,
     RangeError,
 )
+from luminal_lab.nn.cache import KVCache
 from luminal_lab.passes.compile import compile_ir
 from tests.core.graphs import graphs
 from tests.expect import error_of
@@ -228,6 +229,66 @@ def test_a_cache_is_updated_in_place():
     # The cache has one block, and each of the sums that are alive another.
     assert program_of(cx).blocks.bytes == 64 * 8 * 4 + 2 * 8 * 4
     assert "%rows where it is" in str(program_of(cx).memory_plan)
+
+
+def test_a_cache_that_counts_its_runs_is_updated_in_place():
+    def step(*passes: Any) -> tuple[ll.Graph, KVCache, Any, Any]:
+        cx = ll.Graph()
+        rows, cache = cx.tensor((1, 2, 1, 8), name="rows"), KVCache(cx, 64)
+        keys, values = cache.extend("layer", rows, rows * 2)
+        total = (keys.sum(-2) - values.max(-2)).retrieve()
+        if passes:
+            cx.compile(*passes)
+        cache.begin()
+        return cx, cache, rows, total
+
+    cx, cache, rows, total = step(ll.GenericCompiler(), CPUCompiler())
+    plain, plain_cache, plain_rows, plain_total = step()
+    places: list[tuple[int, ...]] = []
+    for turn in range(6):
+        for graph, counted, row in ((cx, cache, rows), (plain, plain_cache, plain_rows)):
+            counted.advance()
+            row.set(np.full((1, 2, 1, 8), turn))
+            graph.execute()
+        np.testing.assert_array_equal(total.numpy(), plain_total.numpy())
+        ((keys, values),) = cache.buffers
+        places.append(tuple(cx.owned(buffer).ctypes.data for buffer in (keys, values)))
+        if turn == 3:
+            held, copy = keys.numpy(), keys.numpy().copy()
+    assert places[1] == places[2] == places[3]
+    np.testing.assert_array_equal(held, copy)
+    assert not np.shares_memory(held, cx.owned(keys))
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_what_a_probe_raises_leaves_carried_inputs_as_they_were(is_early):
+    cx = ll.Graph()
+    x = cx.tensor((64, 8), name="x").set(np.zeros((64, 8)))
+    row = cx.tensor((1, 8), name="row").set(np.ones((1, 8)))
+    seen = row * 3
+    new = cx.carry(x.update(seen, 3, 0), x)
+    limits = [np.inf]
+
+    def check(value: np.ndarray) -> None:
+        if value.max() > limits[0]:
+            raise ValueError("too large")
+
+    cx.probe(seen if is_early else new + 1, check)
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    for turn in range(3):
+        row.set(np.full((1, 8), turn))
+        cx.execute()
+    before = new.numpy().copy()
+    limits[0] = 0
+    row.set(np.full((1, 8), 5))
+    with pytest.raises(ValueError, match="too large"):
+        cx.execute()
+    np.testing.assert_array_equal(cx["x"].numpy(), before)
+    limits[0] = np.inf
+    cx.execute()
+    assert new.numpy()[3, 0] == 15
+    plans = program_of(cx)._plans.values()
+    assert [bool(plan.owned) for plan in plans] == [is_early] * len(plans)
 
 
 def test_a_step_writes_bytes_that_do_not_depend_on_the_length_of_the_cache():
