@@ -75,7 +75,8 @@ def test_a_program_computes_what_was_written(graph: Any) -> None:
     written, computed = evaluate(space.definition, data), evaluate(program, data)
     for name, values in written.items():
         expected: Any = values
-        np.testing.assert_allclose(computed[name], expected, rtol=2e-5, atol=2e-6)
+        actual: Any = computed[name]
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -88,4 +89,5 @@ def test_a_program_runs_as_c_by_the_plan_for_attention(mask: str) -> None:
     data = drawn(cx.ir, {})
     results = interpret(cx.ir, Environment(lambda node: data[node.name]))
     expected: Any = results[cx.ir.output_ids[0]]
-    np.testing.assert_allclose(Running(kernel)(data)["O"], expected, rtol=2e-5, atol=2e-6)
+    computed: Any = Running(kernel)(data)["O"]
+    np.testing.assert_allclose(computed, expected, rtol=2e-5, atol=2e-6)
