@@ -13,8 +13,7 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search.defining import defined
-from luminal_lab.search.judge import judged_programs
+from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from tests.kernels.running import Running
 from tests.search.written import attention, drawn, searched
@@ -30,9 +29,9 @@ let c = exp2(((sum o < 4: q[i, o] * k[n, o]) - a) * 0.18033688); \
 
 def best(space: Space) -> Definition:
     """Return the best program that is right."""
-    *_, (pick, verdict) = judged_programs(space)
-    assert not verdict.refusal
-    return defined(space.definition, pick)
+    *_, program = judged_programs(space)
+    assert not program.is_refused
+    return program.definition
 
 
 def row(method: str) -> ll.Graph:

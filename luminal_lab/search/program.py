@@ -1,0 +1,80 @@
+"""A program of a space: what it computes, how exactly, and why it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.search.defining import defined
+from luminal_lab.search.derivation import Derivation
+from luminal_lab.search.judge import Verdict, judged
+from luminal_lab.search.pick import Pick
+from luminal_lab.search.space import Space, Way
+
+TRIED = 24
+"""So many programs are judged, at most, until one is right."""
+
+
+@dataclass(frozen=True, repr=False)
+class Program:
+    """One way to compute what was written."""
+
+    space: Space
+    pick: Pick
+
+    @cached_property
+    def definition(self) -> Definition:
+        """What it computes, in index notation."""
+        return defined(self.space.definition, self.pick)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """How exactly it computes it, and why it is refused, if it is."""
+        return judged(self.space, self.pick)
+
+    @cached_property
+    def derivation(self) -> Derivation:
+        """The firings that lead from what was written to it."""
+        return Derivation(self.space, self.pick)
+
+    @property
+    def cost(self) -> float:
+        """What it costs by the model, in additions."""
+        return self.pick.cost
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.definition}" + f"\nrefused: {self.verdict.refusal}" * self.is_refused
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is less exact than what was written."""
+        return bool(self.verdict.refusal)
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Program of {self.cost:,.0f} additions{', refused' * self.is_refused}>"
+
+
+def judged_programs(space: Space) -> Iterator[Program]:
+    """Yield programs, the cheapest first, each without what made those before it wrong.
+
+    The last one is right, if any is.
+    """
+    wrong: dict[Way, None] = {}
+    for _ in range(TRIED):
+        picks = space.programs(1, wrong)
+        if not picks:
+            return
+        program = Program(space, picks[0])
+        yield program
+        if program.verdict.wrong is None:
+            return
+        wrong[program.verdict.wrong] = None
