@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.search.loops import Budget
-    from luminal_lab.search.program import ProgramSearch
+    from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.timing.timings import Timings
 
 
@@ -121,7 +121,7 @@ class CompiledStore(Store):
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
         from luminal_lab.passes.pipeline import Pipeline  # noqa: PLC0415  # likewise
-        from luminal_lab.search.program import search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
         device = CPUCompiler() if device is None else device

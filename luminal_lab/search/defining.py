@@ -15,6 +15,7 @@ from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.core.ops.intrinsic import Maximum
+from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import LOWEST
@@ -29,6 +30,7 @@ from luminal_lab.kernels.definition.terms import (
     Term,
     axis_of,
     product,
+    walk,
 )
 from luminal_lab.search.language import (
     Applied,
@@ -60,12 +62,14 @@ Around: TypeAlias = tuple[_Pass, ...]
 
 def defined(definition: Definition, pick: Pick) -> Definition:
     """Return what a program computes, as a definition with the names of what was written."""
-    terms = _Terms(pick)
+    terms = Terms(pick)
     lines = [replace(line, term=terms.term(pick.outputs[line.name])) for line in definition.outputs]
     return canonical(replace(definition, outputs=tuple(lines), locals=()))
 
 
-class _Terms:
+class Terms:
+    """The terms of a program's classes."""
+
     def __init__(self, pick: Pick) -> None:
         self.pick = pick
         self.passes = {number: group for group in _passes(pick) for number in group.numbers}
@@ -73,7 +77,7 @@ class _Terms:
 
     def term(self, number: int, around: Around = ()) -> Term:
         """Return the term of a class."""
-        number = self.pick.egraph.find(number)
+        number = self.pick.lead(number)
         moving = self.pick.moving[number]
         around = tuple(group for group in around if group.axis.name in moving)
         key = number, around
@@ -82,6 +86,7 @@ class _Terms:
         return self.known[key]
 
     def made(self, number: int, node: Node, around: Around) -> Term:
+        """Return the term of a node."""
         operator = node.operator
         match operator:
             case Leaf(term=term):
@@ -91,9 +96,9 @@ class _Terms:
             case Folded() | Online() if number in self.passes:
                 return self.passed(number, self.passes[number], around)
             case Folded(kind=kind, axis=axis, size=size, dtype=dtype):
-                own = axis_of(f"{axis.name}_{number}", size)
-                body = replaced(self.term(node.children[0], around), {axis.name: own})
-                return Fold(kind, own, size, body, dtype)
+                body = self.term(node.children[0], around)
+                own = _free(axis, size, body)
+                return Fold(kind, own, size, replaced(body, {axis.name: own}), dtype)
             case First(axis=axis):
                 return replaced(self.term(node.children[0], around), {axis.name: 0})
             case Rise(dtype=dtype):
@@ -104,7 +109,7 @@ class _Terms:
 
     def state(self, number: int) -> FoldState:
         """Return what a fold in a pass has so far."""
-        number = self.pick.egraph.find(number)
+        number = self.pick.lead(number)
         return FoldState(f"state_{number}", self.pick.egraph.facts(number).dtype)
 
     def next(self, number: int, around: Around) -> Term:
@@ -124,6 +129,7 @@ class _Terms:
             for each, name in zip(group.numbers, names, strict=True)
         )
         following = tuple(self.next(each, (*around, group)) for each in group.numbers)
+        # Its result may mention the axis that it goes along: another position of it.
         own = axis_of(f"{group.axis.name}_{group.numbers[0]}", group.size)
         following = tuple(replaced(term, {group.axis.name: own}) for term in following)
         states, state = States(names, start, following), self.state(number)
@@ -192,6 +198,12 @@ def _elementwise(node: Node, parts: list[Term]) -> Term:
             return Lookup(buffer, index, axis, parts[0], size, dtype)
         case operator:
             raise AssertionError(operator)
+
+
+def _free(axis: Symbol, size: Dim, *terms: Term) -> Symbol:
+    """Return an axis whose name no fold in some terms has."""
+    taken = {part.axis.name for part in walk(*terms) if isinstance(part, Fold)}
+    return axis_of(unique(axis.name, taken), size)
 
 
 def _sum(terms: list[Term], dtype: DType) -> Term:

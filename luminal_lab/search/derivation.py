@@ -3,37 +3,163 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
+import numpy as np
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import PassError
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.terms import FoldState, Term, walk, write
+from luminal_lab.search.defining import Around, Terms, defined
 from luminal_lab.search.egraph import EGraph, Equal, Reason
-from luminal_lab.search.pick import Pick
+from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
+from luminal_lab.search.judge import drawn
+from luminal_lab.search.language import Node, Online, Ratio, Rise, Shift
+from luminal_lab.search.pick import CircleError, Pick
+from luminal_lab.search.space import Space
+
+CLOSE = 1e-5
+"""By how much sides may differ, against the largest value: numbers are rounded to float32."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Firing:
-    """A rule that fired: the number of what it found, and of what it made."""
+    """A rule that fired: what it said of which terms, and the program before and after it."""
 
-    rule: str
-    before: int
-    after: int
-    at: int
-    """Its position among all reasons."""
+    space: Space
+    reason: Reason
+    before: Definition
+    after: Definition
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule."""
+        return self.reason.rule
+
+    @property
+    def left(self) -> str:
+        """The term that it fired on."""
+        return _side(self.space, self.reason.first)
+
+    @property
+    def right(self) -> str:
+        """The term that this is equal to."""
+        return _side(self.space, self.reason.second)
+
+    def check(self) -> None:
+        """Raise if the sides differ on drawn inputs, once folds are finished or as they stand."""
+        for draw in drawn(self.space):
+            if draw.name == "ordinary":
+                asked = self.space.evaluation(None, draw.data, draw.dims, most=3)
+                answered = replace(asked, node=self.space.answered)
+                for stand in _stands(asked, self.reason):
+                    left = asked.value(self.reason.first, stand)
+                    self._compare(left, answered.value(self.reason.second, stand), stand)
+
+    def _compare(self, left: Array, right: Array, stand: Stand) -> None:
+        left, right = np.broadcast_arrays(left, right)
+        known = np.isfinite(left)  # of what is masked there is no ratio
+        scale = np.abs(left[known]).max(initial=1)
+        apart = ~np.isclose(left[known], right[known], rtol=0, atol=CLOSE * scale)
+        if apart.any():
+            when = "".join(f" after {count} steps along {axis}" for axis, count in stand)
+            raise PassError(f"firing of {self.rule}: {self.left} is not {self.right}{when}")
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.left} → {self.right}"
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Firing {self}>"
 
 
-def derivation(egraph: EGraph, written: Mapping[str, int], pick: Pick) -> list[Firing]:
-    """Return the firings that make a program's nodes equal to what was written, in order."""
-    proof = _Proof(egraph)
-    for name, number in written.items():
-        proof.need(number, egraph.number_of(pick.node(pick.outputs[name])))
-    for number in pick.order:
-        for child in pick.node(number).children:
-            proof.need(child, egraph.number_of(pick.node(child)))
-    return [
-        Firing(reason.rule, reason.first, reason.second, at)
-        for at, reason in sorted(proof.used.items())
-        if reason.rule
-    ]
+@dataclass(frozen=True, repr=False)
+class Derivation:
+    """The firings that lead from what was written to a program, in order."""
+
+    space: Space
+    pick: Pick
+
+    @cached_property
+    def firings(self) -> tuple[Firing, ...]:
+        """The firings, each with the program before and after it."""
+        proof = _Proof(self.space.egraph)
+        for name, number in self.space.outputs.items():
+            proof.need(number, self._chosen(self.pick.outputs[name]))
+        for number in self.pick.order:
+            for child in self.pick.node(number).children:
+                proof.need(child, self._chosen(child))
+        used = [at for at in sorted(proof.used) if proof.used[at].rule]
+        limits = [*used[1:], len(proof.reasons)]
+        programs = [self._program(proof, limit) for limit in (0, *limits)]
+        reasons = [proof.used[at] for at in used]
+        pairs = zip(reasons, pairwise(programs), strict=False)
+        return tuple(Firing(self.space, reason, *pair) for reason, pair in pairs)
+
+    def _chosen(self, number: int) -> int:
+        """Return the number of the node that the program has of a class."""
+        return self.space.egraph.number_of(self.pick.node(number))
+
+    def _program(self, proof: _Proof, limit: int) -> Definition:
+        """Return the program that the first reasons lead to."""
+        try:
+            return defined(self.space.definition, _Stage(self.pick, self.space, proof, limit))
+        except CircleError:
+            return self._program(proof, limit - 1)
+
+    def __len__(self) -> int:
+        return len(self.firings)
+
+    def __getitem__(self, index: int) -> Firing:
+        return self.firings[index]
+
+    def __iter__(self) -> Iterator[Firing]:
+        return iter(self.firings)
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.firings)) or "nothing fired: this is what was written"
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Derivation: {len(self)} firings; print(…) shows them>"
+
+
+class _Stage(Pick):
+    """A program on the way: what was written, as far as some reasons have changed it."""
+
+    def __init__(self, pick: Pick, space: Space, proof: _Proof, limit: int) -> None:
+        self.proof, self.limit = proof, limit
+        self.chosen = {number: space.egraph.number_of(pick.node(number)) for number in pick.order}
+        self.known: dict[int, int] = {}
+        super().__init__(space.egraph, space.outputs, pick.sizes, {})
+
+    @override
+    def lead(self, number: int) -> int:
+        if number not in self.known:
+            chosen = self.chosen.get(self.egraph.find(number), number)
+            at = number
+            for reason in self.proof.path(number, chosen):
+                if reason >= self.limit:
+                    break
+                first, second = self.proof.reasons[reason][1:3]
+                at = second if at == first else first
+            self.known[number] = self.known[at] = at
+        return self.known[number]
+
+    @override
+    def node(self, number: int) -> Node:
+        return self.egraph.entered[self.lead(number)]
 
 
 class _Proof:
@@ -61,7 +187,7 @@ class _Proof:
                         todo += self.reasons[at].premises
 
     def path(self, first: int, second: int) -> list[int]:
-        """Return the reasons on the shortest way between two numbers."""
+        """Return the reasons on the shortest way between two numbers, in order."""
         came: dict[int, tuple[int, int]] = {first: (first, -1)}
         todo = deque([first])
         while todo and second not in came:
@@ -70,8 +196,63 @@ class _Proof:
                 if other not in came:
                     came[other] = number, at
                     todo.append(other)
-        found: list[int] = []
+        path: list[int] = []
         while second != first:
             second, at = came[second]
-            found.append(at)
-        return found
+            path.append(at)
+        return path[::-1]
+
+
+# -- one firing ------------------------------------------------------------------------------------
+
+
+class _Written(Pick):
+    """All nodes as they were entered."""
+
+    @override
+    def lead(self, number: int) -> int:
+        return number
+
+    @override
+    def node(self, number: int) -> Node:
+        return self.egraph.entered[number]
+
+
+class _Sides(Terms):
+    """Terms of both sides of a firing; what no definition says is written as rules have it."""
+
+    @override
+    def made(self, number: int, node: Node, around: Around) -> Term:
+        operator = node.operator
+        if not isinstance(operator, (Ratio, Shift, Rise, Online)):
+            return super().made(number, node, ())
+        parts = [_text(self.term(child)) for child in node.children]
+        name = type(operator).__name__.lower()
+        text = f"{name}[{operator.axis.name}]({parts[0]})"
+        if isinstance(operator, Online):
+            text = f"(online {operator.axis.name}: acc * [{parts[0]}] + {parts[1]})"
+        return FoldState(text, operator.dtype)
+
+
+def _side(space: Space, number: int) -> str:
+    """Return the text of a term as it was entered."""
+    written = _Written(space.egraph, {"side": number}, space.axes, {})
+    sides = _Sides(written)
+    sides.passes = {}
+    return _text(sides.term(number))
+
+
+def _text(term: Term) -> str:
+    states = [part for part in walk(term) if isinstance(part, FoldState) and "[" in part.name]
+    return write(term, names={state: state.name for state in states})
+
+
+def _stands(evaluation: Evaluation, reason: Reason) -> Iterator[Stand]:
+    """Yield how far folds have come where both sides are compared."""
+    yield FINISHED
+    moving = evaluation.moving(reason.first) | evaluation.moving(reason.second)
+    for axis in sorted(moving):
+        size = len(evaluation.axes[axis])
+        yield from (
+            ((axis, count),) for count in sorted({1, size // 2, size - 1}) if 0 < count < size
+        )

@@ -36,8 +36,9 @@ from luminal_lab.search.language import (
     is_known,
 )
 
-MOST_NODES = 2_000
-"""From so many nodes on, rules that may go on for ever end, and sums keep the sums in them."""
+MOST_NODES = 1_000
+"""From so many nodes on, rules that may go on for ever end, and sums keep the sums in them; from
+twice as many on, all rules do."""
 K = TypeVar("K", bound=Operator)
 Equal = tuple[int, int]
 """Two numbers of nodes that are in one class."""

@@ -53,8 +53,12 @@ class Evaluation:
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     wide: bool = True
     """Whether floats are computed in float64."""
-    _moving: dict[int, frozenset[str]] = field(default_factory=dict[int, "frozenset[str]"])
-    _values: dict[tuple[int, Stand], Array] = field(default_factory=dict[tuple[int, Stand], Array])
+    _moving: dict[int, frozenset[str]] = field(
+        default_factory=dict[int, "frozenset[str]"], init=False
+    )
+    _values: dict[tuple[int, Stand], Array] = field(
+        default_factory=dict[tuple[int, Stand], Array], init=False
+    )
 
     def value(self, number: int, stand: Stand = FINISHED) -> Array:
         """Return the values of a number."""

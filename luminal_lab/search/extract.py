@@ -13,7 +13,10 @@ from luminal_lab.search.pick import CircleError, Pick, effort
 
 MOST_CASCADES = 4
 """Up to so many choices between one pass and more, all combinations are tried."""
-ROUNDS = 3
+BEST_STARTS = 2
+"""So many of them, the cheapest first, are then improved."""
+MOST_TRIES = 250
+"""So many programs are looked at, at most, to improve one."""
 Ways: TypeAlias = Mapping[int, list[Node]]
 """For each class the nodes that a program may have of it."""
 Tried: TypeAlias = Callable[[Mapping[int, Node]], "Pick | None"]
@@ -43,21 +46,25 @@ def programs(
             return None
         return found.setdefault(key, pick)
 
-    for start in _starts(egraph, ways):
+    starts = [(start, tried(start)) for start in _starts(egraph, ways)]
+    begun = [(pick.cost, start) for start, pick in starts if pick is not None]
+    for _, start in sorted(begun, key=lambda entry: entry[0])[:BEST_STARTS]:
         _improve(start, ways, tried)
     return sorted(found.values(), key=lambda pick: pick.cost)[:count]
 
 
 def _improve(choice: dict[int, Node], ways: Ways, tried: Tried) -> None:
-    """Exchange one class's node after another for a better one."""
-    best = tried(choice)
-    for _ in range(ROUNDS):
+    """Exchange one class's node after another for a better one, up to so many times."""
+    best, left = tried(choice), MOST_TRIES
+    while best is not None and left > 0:
         before = best
-        for number in before.order if before is not None else ():
-            for node in ways[number] if len(ways[number]) > 1 else ():
+        others = [(number, node) for number in before.order for node in ways[number]]
+        for number, node in others[:left]:
+            if node != choice[number]:
+                left -= 1
                 other = {**choice, number: node}
                 pick = tried(other)
-                if pick is not None and best is not None and pick.cost < best.cost:
+                if pick is not None and pick.cost < best.cost:
                     best, choice = pick, other
         if best is before:
             return
@@ -93,7 +100,8 @@ def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
     ]
     combinations = product((False, True), repeat=min(len(cascades), MOST_CASCADES))
     for chosen in combinations:
-        together = {number for number, online in zip(cascades, chosen, strict=False) if online}
+        last = len(chosen) - 1  # decides for all others
+        together = {number for k, number in enumerate(cascades) if chosen[min(k, last)]}
         allowed = {
             number: [
                 node

@@ -22,8 +22,6 @@ LOOKED_AT = 16
 """At so many positions along each axis of an output, spread over it."""
 SIZES = 7, 1
 """The sizes of symbolic dims."""
-TRIED = 24
-"""So many programs are judged, at most, until one is right."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -42,27 +40,6 @@ class Verdict(NamedTuple):
     refusal: str = ""
     wrong: Way | None = None
     """The first of its classes that is wrong, and how it has it."""
-
-
-class Judged(NamedTuple):
-    """A program, and what was found of it."""
-
-    pick: Pick
-    verdict: Verdict
-
-
-def judged_programs(space: Space) -> Iterator[Judged]:
-    """Yield programs, the cheapest first, each without what made those before it wrong."""
-    wrong: dict[Way, None] = {}
-    for _ in range(TRIED):
-        picks = space.programs(1, wrong)
-        if not picks:
-            return
-        verdict = judged(space, picks[0])
-        yield Judged(picks[0], verdict)
-        if verdict.wrong is None:
-            return
-        wrong[verdict.wrong] = None
 
 
 def judged(space: Space, pick: Pick) -> Verdict:

@@ -50,18 +50,22 @@ class Pick:
         choice: Mapping[int, Node],
     ) -> None:
         self.egraph = egraph
-        self.outputs = {name: egraph.find(number) for name, number in outputs.items()}
+        self.outputs = {name: self.lead(number) for name, number in outputs.items()}
         self.sizes = axes
         """The axes of the outputs, with their sizes."""
         self.choice = choice
 
+    def lead(self, number: int) -> int:
+        """Return the number that stands for all that are the same here: a class."""
+        return self.egraph.find(number)
+
     def node(self, number: int) -> Node:
         """Return the node that computes a class."""
-        return self.choice[self.egraph.find(number)]
+        return self.choice[self.lead(number)]
 
     def parts(self, number: int) -> tuple[int, ...]:
         """Return the classes that a class is computed from."""
-        return tuple(map(self.egraph.find, self.node(number).children))
+        return tuple(map(self.lead, self.node(number).children))
 
     @cached_property
     def order(self) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from luminal_lab.search.egraph import MOST_NODES, EGraph
-from luminal_lab.search.language import Folded
+from luminal_lab.search.language import Folded, Operator
 from luminal_lab.search.rules import RULES
 from luminal_lab.search.rules.rule import Rule
 
@@ -32,11 +32,14 @@ def saturate(egraph: EGraph, rules: Iterable[Rule] = RULES) -> Saturation:
 def _round(egraph: EGraph, rules: Sequence[Rule], report: Saturation) -> bool:
     """Fire each rule on each node once; return whether anything is new."""
     before = len(egraph.entered), len(egraph.reasons)
+    by_kind: dict[type[Operator], list[Rule]] = {}
+    for rule in rules:
+        by_kind.setdefault(rule.kind, []).append(rule)
     for _, node in [*egraph.each()]:
-        for rule in rules:
+        for rule in by_kind.get(type(node.operator), ()):
             if not rule.matches(node):
                 continue
-            if rule.grows and len(egraph.entered) > MOST_NODES:
+            if len(egraph.entered) > MOST_NODES * (1 if rule.grows else 2):
                 report.stopped.add(rule.name)
                 continue
             for result in egraph.fired(rule.fire, node):

@@ -16,8 +16,8 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
-from luminal_lab.search.extract import programs
-from luminal_lab.search.language import Folded, Node, Online
+from luminal_lab.search.extract import cheapest, programs
+from luminal_lab.search.language import Folded, Node, Online, Ratio, Shift
 from luminal_lab.search.pick import Pick
 from luminal_lab.search.proof import proved
 from luminal_lab.search.reading import read_definition
@@ -95,6 +95,17 @@ class Space:
             axes[name] = np.linspace(0, size - 1, count).astype(np.int64)
         node = self.egraph.entered.__getitem__ if pick is None else pick.node
         return Evaluation(node, buffers, axes, dims, wide)
+
+    def answered(self, number: int) -> Node:
+        """Return the node of a number; if that asks about a step, one that answers it."""
+        node = self.egraph.entered[number]
+        if isinstance(node.operator, (Ratio, Shift)):
+            return self._cheapest.get(self.egraph.find(number), node)
+        return node
+
+    @cached_property
+    def _cheapest(self) -> dict[int, Node]:
+        return cheapest(self.egraph)
 
     def programs(self, count: int = 8, without: Collection[Way] = ()) -> list[Pick]:
         """Return up to so many programs, the cheapest first, without some ways to have a class."""

@@ -13,8 +13,7 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search.defining import defined
-from luminal_lab.search.judge import judged_programs
+from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from tests.kernels.running import Running
 from tests.search.written import attention, drawn, searched
@@ -30,9 +29,9 @@ let c = exp2(((sum o < 4: q[i, o] * k[n, o]) - a) * 0.18033688); \
 
 def best(space: Space) -> Definition:
     """Return the best program that is right."""
-    *_, (pick, verdict) = judged_programs(space)
-    assert not verdict.refusal
-    return defined(space.definition, pick)
+    *_, program = judged_programs(space)
+    assert not program.is_refused
+    return program.definition
 
 
 def row(method: str) -> ll.Graph:
@@ -75,7 +74,8 @@ def test_a_program_computes_what_was_written(graph: Any) -> None:
     written, computed = evaluate(space.definition, data), evaluate(program, data)
     for name, values in written.items():
         expected: Any = values
-        np.testing.assert_allclose(computed[name], expected, rtol=2e-5, atol=2e-6)
+        actual: Any = computed[name]
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -88,4 +88,5 @@ def test_a_program_runs_as_c_by_the_plan_for_attention(mask: str) -> None:
     data = drawn(cx.ir, {})
     results = interpret(cx.ir, Environment(lambda node: data[node.name]))
     expected: Any = results[cx.ir.output_ids[0]]
-    np.testing.assert_allclose(Running(kernel)(data)["O"], expected, rtol=2e-5, atol=2e-6)
+    computed: Any = Running(kernel)(data)["O"]
+    np.testing.assert_allclose(computed, expected, rtol=2e-5, atol=2e-6)

@@ -115,7 +115,7 @@ def test_nodes_and_programs_are_the_same_for_every_order_of_hashes() -> None:
             check=True,
             text=True,
         ).stdout
-        for seed in "012"
+        for seed in "01"
     }
     assert len(outputs) == 1
     assert len(outputs.pop()) > 1_000

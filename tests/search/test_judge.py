@@ -1,8 +1,8 @@
 """Programs are judged in float32 against float64: what no proof over real numbers can see."""
 
 import luminal_lab as ll
-from luminal_lab.search.judge import judged, judged_programs
-from luminal_lab.search.language import First
+from luminal_lab.search.judge import judged
+from luminal_lab.search.program import judged_programs
 from tests.search.written import along, attention, searched
 
 
@@ -33,12 +33,14 @@ def test_layer_norm_in_one_pass_is_the_form_that_is_right_far_from_zero() -> Non
     cx = ll.Graph()
     cx.tensor((6, 17), name="x").layer_norm(-1).retrieve()
     space = searched(cx)
-    *refused, (pick, verdict) = judged_programs(space)
-    assert along(pick, space, 17) == 2  # the moments, and what is stored
-    assert not verdict.refusal
-    assert verdict.error < 2e-4
-    assert any(isinstance(pick.node(number).operator, First) for number in pick.order)
+    *refused, best = judged_programs(space)
+    assert along(best.pick, space, 17) == 2  # the moments, and what is stored
+    assert not best.is_refused
+    assert best.verdict.error < 2e-4
+    assert "x[i, 0]" in str(best)
+    assert any(firing.rule == "centre" for firing in best.derivation)
     naive = refused[0].verdict
+    assert str(refused[0]).endswith(f"refused: {naive.refusal}")
     assert naive.error > 1e-2
     assert naive.refusal.startswith("O is off by 0.0")
     assert "where inputs are around 1000; as written, by 3e-05" in naive.refusal

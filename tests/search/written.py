@@ -83,3 +83,27 @@ def attention(
     weights = below.exp() if power == "exp" else below.exp2()
     ((weights / weights.sum(-1, keepdim=True)) @ v).retrieve()
     return cx
+
+
+def block(n: int = 16, width: int = 24, heads: int = 3) -> ll.Graph:
+    """Return a block of a GPT, from primitive ops."""
+    cx = ll.Graph()
+    x = cx.tensor((n, width), name="x")
+    shapes = {"q": (width, width), "k": (width, width), "v": (width, width), "o": (width, width)}
+    shapes |= {"up": (width, 4 * width), "down": (4 * width, width)}
+    weights = {name: cx.tensor(shape, name=f"w_{name}") for name, shape in shapes.items()}
+
+    def normed(y: Any) -> Any:
+        y = y - y.mean(-1, keepdim=True)
+        return y * ((y * y).mean(-1, keepdim=True) + 1e-5).rsqrt()
+
+    y = normed(x)
+    q, k, v = (
+        (y @ weights[name]).reshape(n, heads, width // heads).permute(1, 0, 2) for name in "qkv"
+    )
+    i, j = cx.arange(n).reshape(1, n, 1), cx.arange(n).reshape(1, 1, n)
+    scores = (i < j).where(float("-inf"), (q @ k.permute(0, 2, 1)) * (width // heads) ** -0.5)
+    mixed = (scores.softmax(-1) @ v).permute(1, 0, 2).reshape(n, width)
+    x = x + mixed @ weights["o"]
+    (x + (normed(x) @ weights["up"]).relu() @ weights["down"]).retrieve()
+    return cx

@@ -12,7 +12,7 @@ from typing_extensions import override
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, DefinitionError, nearest
 from luminal_lab.passes.rule import FACTS
-from luminal_lab.search.language import Applied, Folded, Node
+from luminal_lab.search.language import Applied, Folded, Node, Operator
 from luminal_lab.search.rules.side import Side, parse_side
 
 FINITE = frozenset({"no_nan", "no_inf"})
@@ -42,6 +42,11 @@ class Rule:
     def sides(self) -> tuple[Side, Side]:
         """Both sides, read."""
         return parse_side(self.before), parse_side(self.after)
+
+    @cached_property
+    def kind(self) -> type[Operator]:
+        """The kind of operator that the left side begins with."""
+        return self.sides[0].operator[0]
 
     def matches(self, node: Node) -> bool:
         """Return whether a node has the operator that the left side begins with."""

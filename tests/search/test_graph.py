@@ -13,7 +13,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
 from luminal_lab.search import measure, program, worker
-from luminal_lab.search.program import ProgramSearch, search_program
+from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.search.planted import guess
 
