@@ -115,8 +115,7 @@ class KernelSearch:
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        machine = signature(find_compiler(self.device.compiler), self.device.threads)
-        return Question(self.definition, self.dims, machine)
+        return Question(self.definition, self.dims, signature_of(self.device))
 
     def known(self, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
@@ -378,6 +377,11 @@ def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     for answer in search.answers[told:]:
         again.tell(*answer)
     return again
+
+
+def signature_of(device: CPUCompiler) -> str:
+    """Return what times on a device depend on."""
+    return signature(find_compiler(device.compiler), device.threads)
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

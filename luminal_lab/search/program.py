@@ -22,15 +22,16 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.errors import DimError, GraphError, ParseError, expect, nearest
+from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.loops import Budget, KernelSearch, begun
-from luminal_lab.search.winners import Winners
+from luminal_lab.search.loops import Budget, KernelSearch, begun, signature_of, sizes_of
+from luminal_lab.search.winners import Question, Winners
 from luminal_lab.search.worker import Worker, work
 
 FLOPS_OF_BYTE = 8
@@ -193,13 +194,14 @@ def search_program(
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
+    specialise: Mapping[str, int] | None = None,
     winners: Winners | None = None,
     worker: Worker = work,
 ) -> ProgramSearch:
     """Search for the schedules of all kernels of a graph that is fused already."""
     budget = Budget.of(budget)
     sizes = _sizes(ir, dims or {})
-    program = CPUSource(ir, schedules=dict(device.schedules))
+    program = CPUSource(ir, schedules=dict(device.schedules), specialise=specialise)
     searches: dict[str, KernelSearch] = {}
     skipped: dict[str, str] = {}
     for kernel in program.kernels:
@@ -295,20 +297,37 @@ class Search(Pipeline):
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
-        device = self.device
-        with_kernels = any(node.op.body_of() is not None for node in ir)
-        if with_kernels:
+        try:
+            return self._recalled(ir, specialise)
+        except ScheduleError:  # nothing was found before, or it does not apply
             search = search_program(
                 ir,
-                device,
+                self.device,
                 budget=self.budget,
                 seed=self.seed,
                 executor=self.executor,
-                dims={**dict(self.dims), **(specialise or {})},
+                dims=dict(self.dims),
+                specialise=specialise,
                 winners=Winners(),
             )
-            device = search.best.device
-        return device.runner(ir, specialise)
+            return search.best.device.runner(ir, specialise)
+
+    def _recalled(self, ir: IR, specialise: Mapping[str, int] | None) -> Runner:
+        """Return the runner by what was found before, or raise if something was not."""
+        winners, dims = Winners(), dict(self.dims)
+        with_kernels = any(node.op.body_of() is not None for node in ir)
+        machine = signature_of(self.device) if with_kernels else ""
+
+        def recall(definition: Definition) -> Schedule | None:
+            definition = online_softmax(definition)
+            own = {name: size for name, size in dims.items() if name in definition.dims}
+            question = Question(definition, sizes_of(definition, own), machine)
+            winner = winners.find(question, applies=True)
+            if winner is None and _reads_back(definition):
+                raise ScheduleError(f"search: nothing was found before for {definition.name}")
+            return None if winner is None else winner.schedule
+
+        return self.device.runner(ir, specialise, recall)
 
     @override
     def __str__(self) -> str:
