@@ -54,12 +54,11 @@ class Replay:
         return str(self.scheduling.schedule)
 
 
-def replay(steps: Iterable[Step], nest: Nest) -> Replay:
+def replay(steps: Iterable[Step], nest: Nest | Scheduling) -> Replay:
     """Apply steps to a nest in order, and pass over those that are refused."""
-    scheduling, refused = Scheduling(nest), 0
-    for step in steps:
-        refused += not scheduling.attempted(step)
-    return Replay(scheduling, refused)
+    scheduling = Scheduling(nest) if isinstance(nest, Nest) else nest
+    refused = [step for step in steps if not scheduling.attempted(step)]
+    return Replay(scheduling, len(refused))
 
 
 class Draws:
@@ -149,9 +148,7 @@ class Draws:
         except ScheduleError as error:
             self._refuse(error.message)
             return None
-        for step in steps[at + 1 :]:
-            scheduling.attempted(step)
-        return Draft(str(scheduling.schedule), (), origin)
+        return Draft(replay(steps[at + 1 :], scheduling).schedule, (), origin)
 
     def _planned(self, asked: Mapping[str, int]) -> Scheduling | None:
         """Return what a plan does with some numbers; None if it refuses them."""

@@ -123,7 +123,7 @@ class KernelSearch:
         if winner is None:
             return False
         try:
-            self.driver.restore(winner.trials, winner.reference)
+            self.driver.restore(winner.trials, winner.reference, winner.noise)
         except ValueError as error:
             warn(f"search: {winners.path(self.question)} is refused, and searched again: {error}")
             return False

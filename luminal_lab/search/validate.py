@@ -27,8 +27,9 @@ from luminal_lab.kernels.definition.terms import Fold, Lookup, Read, Term, axis_
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
+from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.passes.judge import differences
+from luminal_lab.search.draws import replay
 
 MOST_POINTS = 1 << 20
 """The points of a grid that NumPy evaluates at once."""
@@ -149,9 +150,7 @@ def wrong_step(definition: Definition, schedule: str, seed: int = 0) -> str:
     The text is empty if the values are right after every step that applies there.
     """
     for small in _sisters(definition):
-        scheduling = Scheduling(lower(small))
-        for step in parse_schedule(schedule):
-            scheduling.attempted(step)
+        scheduling = replay(parse_schedule(schedule), lower(small)).scheduling
         inputs = drawn(small, NO_DIMS, seed)
         expected = evaluate(small, inputs)
 

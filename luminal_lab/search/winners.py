@@ -67,6 +67,7 @@ class Winner:
     seed: int
     reference: tuple[float, ...]
     """The default's seconds, of each batch."""
+    noise: float
     created: str
     candidates: bytes
 
@@ -86,6 +87,7 @@ class Facts:
     dims: Mapping[str, int]
     seed: int
     reference: tuple[float, ...]
+    noise: float
     seconds: float | None
     created: str
 
@@ -127,6 +129,7 @@ class Winners:
             dict(question.dims),
             driver.seed,
             tuple(driver.reference),
+            driver.noise,
             None if default is None else default * share,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -156,7 +159,9 @@ def _checked(path: Path, question: Question, *, applies: bool) -> Winner:
     schedule = parse_schedule(text)
     if not applies:
         applied(schedule, lower(question.definition), question.definition.name)
-    return Winner(text, schedule, facts.seed, facts.reference, facts.created, files[CANDIDATES])
+    return Winner(
+        text, schedule, facts.seed, facts.reference, facts.noise, facts.created, files[CANDIDATES]
+    )
 
 
 def _mapping(value: object) -> Mapping[str, object]:
