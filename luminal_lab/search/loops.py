@@ -181,6 +181,12 @@ class KernelSearch:
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
 
+    @property
+    def standing(self) -> str:
+        """How the best stands against the default, in words."""
+        best = self.driver.best
+        return f"{best[0].rank:.3f} of the default" if best else "none is right so far"
+
     # -- shown -------------------------------------------------------------------------------------
 
     @override
@@ -249,6 +255,7 @@ class _Inline(_Run):
             while (batch := self.asked()) is not None:
                 self._measured(batch)
                 bar.step(len(batch.drafts))
+                bar.now(search.standing)
                 look()
             self._measured(search.driver.last())
 
@@ -276,6 +283,7 @@ class _Spread(_Run):
                     batch, future = pending.popleft()
                     search.tell(batch, answer_of(_awaited(future)))
                     bar.step(len(batch.drafts))
+                    bar.now(search.standing)
                 if (last := search.driver.last()) is not None:
                     search.tell(last, answer_of(_awaited(self._sent(last))))
         finally:
