@@ -82,8 +82,7 @@ def points_of(definition: Definition) -> int:
 
 def _points(term: Term, around: int) -> int:
     inner = around * number_of(term.size, {}) if isinstance(term, Fold) else around
-    parts = (term.body,) if isinstance(term, Fold) and term.score is None else term.parts
-    return max([inner, *(_points(part, inner) for part in parts)])
+    return max([inner, *(_points(part, inner) for part in term.parts)])
 
 
 def wrong_by_definition(
