@@ -29,12 +29,12 @@ from luminal_lab.devices.build.toolchain import (
     machine as processor,
 )
 from luminal_lab.devices.cpu.trial_build import Builds, builds
+from luminal_lab.devices.runtime.worklist import c_maker
 from luminal_lab.errors import DeviceError, is_circumstance
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.render.c.program import Use, program_source
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.here import this_machine, usable_cores
@@ -92,7 +92,7 @@ def answer_of(text: str) -> Answer:
 
 def scheduled(definition: Definition, name: str, schedule: str) -> Kernel:
     """Return the kernel of a schedule."""
-    return make_kernel(definition, name, this_machine(), parse_schedule(schedule))
+    return c_maker(this_machine()).kernel(definition, name, parse_schedule(schedule))
 
 
 def signature(compiler: Compiler, threads: int | None) -> str:
