@@ -10,10 +10,10 @@ from typing import TypeAlias, overload
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
+from luminal_lab.devices.runtime.worklist import c_maker
 from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
 from luminal_lab.machines.here import this_machine
 from luminal_lab.search.driver import Driver, Trial
@@ -73,7 +73,7 @@ class Candidate:
     def kernel(self) -> Kernel:
         """The kernel, for this machine."""
         name = self.definition.name
-        return make_kernel(self.definition, name, this_machine(), self.schedules[name])
+        return c_maker(this_machine()).kernel(self.definition, name, self.schedules[name])
 
     @property
     def source(self) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias, TypeVar
 
-from luminal_lab.errors import ParseError, ScheduleError
+from luminal_lab.errors import LabError, ParseError, ScheduleError, is_circumstance
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Taken
@@ -54,12 +54,11 @@ class Replay:
         return str(self.scheduling.schedule)
 
 
-def replay(steps: Iterable[Step], nest: Nest) -> Replay:
+def replay(steps: Iterable[Step], nest: Nest | Scheduling) -> Replay:
     """Apply steps to a nest in order, and pass over those that are refused."""
-    scheduling, refused = Scheduling(nest), 0
-    for step in steps:
-        refused += not scheduling.attempted(step)
-    return Replay(scheduling, refused)
+    scheduling = Scheduling(nest) if isinstance(nest, Nest) else nest
+    refused = [step for step in steps if not scheduling.attempted(step)]
+    return Replay(scheduling, len(refused))
 
 
 class Draws:
@@ -102,7 +101,15 @@ class Draws:
         """Return a schedule that differs from one in a number or a step; None if none is new."""
         for _ in range(TRIES):
             is_number = parent.choices and random.random() < 0.5
-            edited = self._number(random, parent) if is_number else self._step(random, parent, mate)
+            try:
+                edited = (
+                    self._number(random, parent) if is_number else self._step(random, parent, mate)
+                )
+            except Exception as error:  # a step that nobody has thought of
+                if is_circumstance(error):
+                    raise
+                self._refuse(said(error))
+                continue
             if edited is not None and (draft := self._new(edited)):
                 return draft
         return None
@@ -143,37 +150,37 @@ class Draws:
                 new = [pick(random, alike)]
                 origin = f"`{new[0]}` for `{old}`"
         scheduling = Scheduling(self.nest)
-        try:
-            for step in (*steps[:at], *new):
-                scheduling.do(step)
-        except ScheduleError as error:
-            self._refuse(error.message)
-            return None
-        for step in steps[at + 1 :]:
-            scheduling.attempted(step)
-        return Draft(str(scheduling.schedule), (), origin)
+        for step in (*steps[:at], *new):
+            scheduling.do(step)
+        return Draft(replay(steps[at + 1 :], scheduling).schedule, (), origin)
 
     def _planned(self, asked: Mapping[str, int]) -> Scheduling | None:
         """Return what a plan does with some numbers; None if it refuses them."""
         try:
             scheduling = self.plan(self.nest, self.machine, asked or NO_CHOICES)
         except ScheduleError as error:
-            self._refuse(error.message)
+            self._refuse(said(error))
             return None
         if not asked.items() <= scheduling.choices.values.items():
-            self._refuse(scheduling.why or "the plan takes another way")
+            self._refuse(scheduling.why.partition("\n")[0] or "the plan takes another way")
             return None
         return scheduling
 
     def _refuse(self, why: str) -> None:
-        line = why.partition("\n")[0]
-        self.refusals[line] = self.refusals.get(line, 0) + 1
+        self.refusals[why] = self.refusals.get(why, 0) + 1
 
     def _new(self, draft: Draft) -> Draft | None:
         if draft.schedule in self._known:
             return None
         self._known.add(draft.schedule)
         return draft
+
+
+def said(error: Exception) -> str:
+    """Return the first line of an error, with its class if it is none of ours."""
+    if isinstance(error, LabError):
+        return error.message.partition("\n")[0]
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def values_of(taken: Taken) -> tuple[int, ...]:

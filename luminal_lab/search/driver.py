@@ -112,6 +112,8 @@ class Driver:
     reference: list[float] = field(default_factory=list[float])
     """The reference's seconds, of each batch."""
     machine: str = ""
+    noise: float = 0.0
+    """By how much the reference's own times differ in the last batch, as a share."""
     asked: int = 0
 
     def __post_init__(self) -> None:
@@ -159,6 +161,8 @@ class Driver:
         is_same = answer.machine == self.machine
         if is_same and answer.reference.seconds is not None:
             self.reference.append(answer.reference.seconds)
+        if batch.is_last:
+            self.noise = noise_of(answer.reference.samples)
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
             ratio = _ratio(answer.reference, outcome, paired=batch.is_last)
             if not is_same and outcome.samples:
@@ -169,9 +173,9 @@ class Driver:
             else:
                 self.trials.append(Trial(draft, outcome, ratio))
 
-    def restore(self, trials: Sequence[Trial], reference: Sequence[float]) -> None:
+    def restore(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
         """Begin with what another search has been told; none of it is tried again."""
-        self.trials, self.reference = [*trials], [*reference]
+        self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft.schedule for trial in trials)
 
     def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
@@ -202,7 +206,8 @@ class Driver:
         A search that was broken off before its last batch goes by the batches that it has.
         """
         finals = [trial for trial in self.best if trial.final is not None] or self.best
-        return next((trial for trial in finals if trial.rank <= 1 - GAIN), None)
+        gain = max(GAIN, self.noise)
+        return next((trial for trial in finals if trial.rank <= 1 - gain), None)
 
     def _ratios(self) -> Sequence[float]:
         return [trial.ratio for trial in self.trials if trial.ratio is not None]
@@ -239,6 +244,19 @@ class Driver:
             draft = self.draws.edit(self._random, parent, mate)
             edits += [] if draft is None else [draft]
         return edits
+
+
+def noise_of(samples: Sequence[float]) -> float:
+    """Return by how much times of the same kernel differ, as a share: every other one is left out.
+
+    >>> round(noise_of((1.0, 1.1, 1.0, 1.1)), 3)
+    0.091
+    """
+    even, odd = samples[::2], samples[1::2]
+    if not odd:
+        return 0.0
+    pairs = [a / b for a, b in zip(even, odd, strict=False)]
+    return max(abs(min(even) / min(odd) - 1), abs(median(pairs) - 1))
 
 
 def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | None:

@@ -115,8 +115,7 @@ class KernelSearch:
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        machine = signature(find_compiler(self.device.compiler), self.device.threads)
-        return Question(self.definition, self.dims, machine)
+        return Question(self.definition, self.dims, signature_of(self.device))
 
     def known(self, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
@@ -124,7 +123,7 @@ class KernelSearch:
         if winner is None:
             return False
         try:
-            self.driver.restore(winner.trials, winner.reference)
+            self.driver.restore(winner.trials, winner.reference, winner.noise)
         except ValueError as error:
             warn(f"search: {winners.path(self.question)} is refused, and searched again: {error}")
             return False
@@ -181,6 +180,12 @@ class KernelSearch:
         """Take in what came of a batch."""
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
+
+    @property
+    def standing(self) -> str:
+        """How the best stands against the default, in words."""
+        best = self.driver.best
+        return f"{best[0].rank:.3f} of the default" if best else "none is right so far"
 
     # -- shown -------------------------------------------------------------------------------------
 
@@ -250,6 +255,7 @@ class _Inline(_Run):
             while (batch := self.asked()) is not None:
                 self._measured(batch)
                 bar.step(len(batch.drafts))
+                bar.now(search.standing)
                 look()
             self._measured(search.driver.last())
 
@@ -277,6 +283,7 @@ class _Spread(_Run):
                     batch, future = pending.popleft()
                     search.tell(batch, answer_of(_awaited(future)))
                     bar.step(len(batch.drafts))
+                    bar.now(search.standing)
                 if (last := search.driver.last()) is not None:
                     search.tell(last, answer_of(_awaited(self._sent(last))))
         finally:
@@ -378,6 +385,11 @@ def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     for answer in search.answers[told:]:
         again.tell(*answer)
     return again
+
+
+def signature_of(device: CPUCompiler) -> str:
+    """Return what times on a device depend on."""
+    return signature(find_compiler(device.compiler), device.threads)
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.core.dims import Dim, evaluate as number_of
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import ints, size_of
 from luminal_lab.devices.cpu.plan import SHORT_BYTES, SHORT_FLOPS
@@ -52,9 +52,9 @@ class Data:
         self.bound = specialised(definition, dims)
         self.draws = [drawn(self.bound, {}, seed + n) for n in range(len(FILLS))]
 
-    def size(self, dim: object) -> int:
+    def size(self, dim: Dim) -> int:
         """Return a size as a number."""
-        return number_of(dim, self.dims)  # pyright: ignore[reportArgumentType]
+        return number_of(dim, self.dims)
 
 
 class _Areas:

@@ -27,8 +27,9 @@ from luminal_lab.kernels.definition.terms import Fold, Lookup, Read, Term, axis_
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
+from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.passes.judge import differences
+from luminal_lab.search.draws import replay
 
 MOST_POINTS = 1 << 20
 """The points of a grid that NumPy evaluates at once."""
@@ -81,8 +82,7 @@ def points_of(definition: Definition) -> int:
 
 def _points(term: Term, around: int) -> int:
     inner = around * number_of(term.size, {}) if isinstance(term, Fold) else around
-    parts = (term.body,) if isinstance(term, Fold) and term.score is None else term.parts
-    return max([inner, *(_points(part, inner) for part in parts)])
+    return max([inner, *(_points(part, inner) for part in term.parts)])
 
 
 def wrong_by_definition(
@@ -149,9 +149,7 @@ def wrong_step(definition: Definition, schedule: str, seed: int = 0) -> str:
     The text is empty if the values are right after every step that applies there.
     """
     for small in _sisters(definition):
-        scheduling = Scheduling(lower(small))
-        for step in parse_schedule(schedule):
-            scheduling.attempted(step)
+        scheduling = replay(parse_schedule(schedule), lower(small)).scheduling
         inputs = drawn(small, NO_DIMS, seed)
         expected = evaluate(small, inputs)
 

@@ -26,7 +26,7 @@ from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.applied import applied
-from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
 from luminal_lab.search.driver import Driver, Trial
@@ -62,10 +62,12 @@ class Question:
 class Winner:
     """An entry: the fastest schedule, and what is known of how it was found."""
 
-    schedule: str
+    text: str
+    schedule: Schedule
     seed: int
     reference: tuple[float, ...]
     """The default's seconds, of each batch."""
+    noise: float
     created: str
     candidates: bytes
 
@@ -85,6 +87,7 @@ class Facts:
     dims: Mapping[str, int]
     seed: int
     reference: tuple[float, ...]
+    noise: float
     seconds: float | None
     created: str
 
@@ -100,13 +103,16 @@ class Winners:
         """Return where the entry of a question is, if there is one."""
         return self.folder / question.key
 
-    def find(self, question: Question) -> Winner | None:
-        """Return what was found before; None if that is nothing, or nothing that can be trusted."""
+    def find(self, question: Question, *, applies: bool = False) -> Winner | None:
+        """Return what was found before; None if that is nothing, or nothing that can be trusted.
+
+        With `applies`, whoever asks applies the schedule, and sees whether it can be.
+        """
         path = self.path(question)
         if not path.is_dir():
             return None
         try:
-            return _checked(path, question)
+            return _checked(path, question, applies=applies)
         except (OSError, ValueError, ScheduleError, ParseError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             warn(f"search: {path} is refused, and searched for again: {why or error}")
@@ -123,6 +129,7 @@ class Winners:
             dict(question.dims),
             driver.seed,
             tuple(driver.reference),
+            driver.noise,
             None if default is None else default * share,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
@@ -140,7 +147,7 @@ class Winners:
         return path
 
 
-def _checked(path: Path, question: Question) -> Winner:
+def _checked(path: Path, question: Question, *, applies: bool) -> Winner:
     """Return an entry, or raise what is wrong with it."""
     files, noted = cache.read_files(path, (DEFINITION, SCHEDULE, CANDIDATES))
     facts = read(Facts, noted)
@@ -148,9 +155,13 @@ def _checked(path: Path, question: Question) -> Winner:
         raise ValueError("it is of another version or machine")
     if files[DEFINITION].decode("utf-8") != question.text:
         raise ValueError("it is of another definition")
-    schedule = files[SCHEDULE].decode("utf-8")
-    applied(parse_schedule(schedule), lower(question.definition), question.definition.name)
-    return Winner(schedule, facts.seed, facts.reference, facts.created, files[CANDIDATES])
+    text = files[SCHEDULE].decode("utf-8")
+    schedule = parse_schedule(text)
+    if not applies:
+        applied(schedule, lower(question.definition), question.definition.name)
+    return Winner(
+        text, schedule, facts.seed, facts.reference, facts.noise, facts.created, files[CANDIDATES]
+    )
 
 
 def _mapping(value: object) -> Mapping[str, object]:

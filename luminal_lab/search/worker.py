@@ -29,17 +29,18 @@ from luminal_lab.devices.build.toolchain import (
     machine as processor,
 )
 from luminal_lab.devices.cpu.trial_build import Builds, builds
-from luminal_lab.errors import DeviceError, LabError
+from luminal_lab.devices.runtime.worklist import c_maker
+from luminal_lab.errors import DeviceError, is_circumstance
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
-from luminal_lab.kernels.make_cpu import make_kernel
 from luminal_lab.kernels.render.c.program import Use, program_source
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.here import this_machine, usable_cores
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
+from luminal_lab.search.draws import said
 from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.measure import Data, Session
 from luminal_lab.search.validate import wrong_step
@@ -91,7 +92,7 @@ def answer_of(text: str) -> Answer:
 
 def scheduled(definition: Definition, name: str, schedule: str) -> Kernel:
     """Return the kernel of a schedule."""
-    return make_kernel(definition, name, this_machine(), parse_schedule(schedule))
+    return c_maker(this_machine()).kernel(definition, name, parse_schedule(schedule))
 
 
 def signature(compiler: Compiler, threads: int | None) -> str:
@@ -159,8 +160,10 @@ class _Workplace:
             look()
             try:
                 kernel = make(self.definition, f"candidate_{at}" if at else "reference", schedule)
-            except LabError as error:
-                self.outcomes[at] = Outcome("refused", why=error.message.partition("\n")[0])
+            except Exception as error:
+                if is_circumstance(error):
+                    raise
+                self.outcomes[at] = Outcome("refused", why=said(error))
                 continue
             lines = kernel.source.count("\n")
             if lines > MOST_LINES and at:
@@ -202,8 +205,8 @@ class _Workplace:
 
     def _uncompiled(self, at: int, error: DeviceError) -> None:
         first, *lines = error.message.removeprefix("compile: ").splitlines()
-        said = next((line for line in lines if "error" in line), first)
-        self.outcomes[at] = Outcome("failed", why=f"it does not compile: {said.strip()}")
+        told = next((line for line in lines if "error" in line), first)
+        self.outcomes[at] = Outcome("failed", why=f"it does not compile: {told.strip()}")
 
     def _compiled(self, kernels: Mapping[int, Kernel], patience: float) -> Path:
         source = program_source(kernels.values(), self._uses(kernels))

@@ -11,6 +11,7 @@ from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.draws import Draft, Draws, replay, values_of
@@ -34,7 +35,7 @@ def drafts(seed: int) -> list[Draft | None]:
 def test_the_default_is_todays():
     draws = Draws(nest_of(70, 60, 50), MACHINE)
     assert draws.default.schedule == str(cpu_schedule(draws.nest, MACHINE).schedule)
-    assert [taken.choice.name for taken in draws.open][:2] == ["tile_rows", "tile_vectors"]
+    assert {"swapped", "tile_rows", "row_tasks"} <= {taken.choice.name for taken in draws.open}
     assert all(taken.default in values_of(taken) for taken in draws.open)
 
 
@@ -84,6 +85,17 @@ def test_a_plan_that_refuses_its_draws_is_counted():
     assert draws.edit(random, draws.default, draws.default) is None
     assert set(draws.refusals) == {"rows: more of them do not fit"}
     assert draws.refusals["rows: more of them do not fit"] > 3
+
+
+def test_an_edit_that_a_step_cannot_take_is_counted(monkeypatch: pytest.MonkeyPatch):
+    def breaks(step: Split, nest: Nest) -> Nest:
+        raise KeyError("i")
+
+    draws, random = Draws(nest_of(7, 6, 5), MACHINE), Random(0)
+    parent = Draft("split i by 2\nsplit j by 2")
+    monkeypatch.setattr(Split, "apply", breaks)
+    assert draws.edit(random, parent, parent) is None
+    assert draws.refusals == {"KeyError: 'i'": sum(draws.refusals.values())}
 
 
 def test_a_plan_that_refuses_everything_says_so():

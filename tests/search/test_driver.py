@@ -130,6 +130,19 @@ def test_a_gain_that_may_be_luck_keeps_the_default():
     assert driver.winner is None
 
 
+def test_a_gain_below_the_noise_keeps_the_default():
+    driver = driver_of()
+    batch = driver.ask(1)
+    assert batch is not None
+    driver.tell(batch, Answer(REFERENCE, (Outcome("measured", (1e-4,)),), "here"))
+    for reference, wins in (((1.0, 1.01) * 20, True), ((1.0, 1.3) * 20, False)):
+        last = driver.last()
+        assert last is not None
+        faster = Outcome("measured", tuple(0.85 * seconds for seconds in reference))
+        driver.tell(last, Answer(Outcome("measured", reference), (faster,), "here"))
+        assert (driver.winner is not None) == wins
+
+
 def test_a_hundred_faster_and_wrong_ones_never_win():
     driver, random, planted = driver_of(), Random(0), 0
     while planted < 100:

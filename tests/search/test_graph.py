@@ -129,7 +129,7 @@ def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_measured")
-def test_a_session_searches_and_uses_what_it_found():
+def test_a_session_searches_and_uses_what_it_found(monkeypatch: pytest.MonkeyPatch):
     cx = ll.Graph()
     x = cx.tensor(("n", 12), name="x").set(np.ones((9, 12)))
     y = (x @ cx.tensor((12, 10), name="w").set(np.ones((12, 10)))).retrieve()
@@ -138,6 +138,19 @@ def test_a_session_searches_and_uses_what_it_found():
     cx.compile(ll.GenericCompiler(), search.best)
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
+    monkeypatch.setattr(program, "search_program", None)  # what was found is not searched again
     compiled = cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, dims={"n": 9}))
     assert compiled.runner is not None
     assert cx.kernels[0].schedule == search.best.schedules["matmul"]
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_compile_searches_for_what_was_not_found_before():
+    cx = ll.Graph()
+    x = cx.tensor(("n", 12), name="x").set(np.ones((9, 12)))
+    y = (x @ cx.tensor((12, 10), name="w").set(np.ones((12, 10)))).retrieve()
+    device = ll.Search(DEVICE, dims={"n": 9}, budget=ll.Budget(candidates=2))
+    cx.compile(ll.GenericCompiler(), device, specialise={"n": 9})
+    assert [kernel.name for kernel in cx.kernels] == ["matmul", "matmul_n9"]
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))

@@ -24,6 +24,8 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.devices.runtime.program import ProgramOptions
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect, whole_number
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
@@ -71,7 +73,13 @@ class CPUCompiler(DeviceCompiler):
         super().__init__(schedules, **options)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> CPUProgram | CPUSource:
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> CPUProgram | CPUSource:
+        options: ProgramOptions = {**self.options(specialise), "recall": recall}
         try:
             compiler = find_compiler(self.compiler)
         except DeviceError as error:
@@ -83,5 +91,5 @@ class CPUCompiler(DeviceCompiler):
             lines = [f"compile: {first}; NumPy's interpreter runs the graph, slowly", *told]
             hint = str(error.hint).partition(";")[0]
             warn("\n".join([*lines, f"hint: {hint}"]))
-            return CPUSource(ir, **self.options(specialise))
-        return CPUProgram(ir, compiler, threads=self.threads, **self.options(specialise))
+            return CPUSource(ir, **options)
+        return CPUProgram(ir, compiler, threads=self.threads, **options)

@@ -16,7 +16,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.devices.runtime.blocks import BlockPool, MemoryBlock
 from luminal_lab.devices.runtime.plan import Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.run import DeviceRun, RunData
-from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Worklist, picks_of
+from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Recall, Worklist, picks_of
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel, Kernels
@@ -39,6 +39,8 @@ class ProgramOptions(TypedDict, total=False):
     """The sizes of dims for which there are kernels beside the general ones."""
     schedules: Mapping[str, Schedule] | None
     """The schedules that replace default ones, with the names of their kernels."""
+    recall: Recall | None
+    """Returns what a search has found for other kernels."""
 
 
 class DeviceProgram(ABC, Generic[PlanT]):
@@ -52,7 +54,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self.ir = ir
         self.sizes = dict(options.get("specialise") or {})
         """The sizes of dims for which there are kernels beside the general ones."""
-        self.list = Worklist(ir, maker, self.sizes, options.get("schedules"))
+        self.list = Worklist(ir, maker, self.sizes, options.get("schedules"), options.get("recall"))
         self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""

@@ -38,6 +38,8 @@ PASSING = (
 )
 """Ops whose result has the bytes of their first source."""
 Moving: TypeAlias = ops.Update | ops.Scatter
+Recall: TypeAlias = Callable[[Definition], Schedule | None]
+"""Returns the schedule that an earlier search has found for a kernel, if it has."""
 Key: TypeAlias = tuple[int, int]
 """A node, and which of its results."""
 
@@ -111,8 +113,10 @@ class Worklist:
         maker: Machine | KernelMaker,
         sizes: Mapping[str, int],
         schedules: Mapping[str, Schedule] | None = None,
+        recall: Recall | None = None,
     ) -> None:
         self.ir = ir
+        self.recall = recall
         self.schedules = schedules or {}
         """The schedules of kernels that have another than the default one, by name."""
         self.maker = c_maker(maker) if isinstance(maker, Machine) else maker
@@ -288,7 +292,10 @@ class Worklist:
         if text not in self._by_text:
             name = self._name(plain or definition.name)
             definition = replace(definition, name=name)
-            kernel = self.maker.kernel(definition, name, self.schedules.get(name))
+            schedule = self.schedules.get(name)
+            if schedule is None and self.recall is not None:
+                schedule = self.recall(definition)
+            kernel = self.maker.kernel(definition, name, schedule)
             self._by_text[text] = self.kernels[name] = kernel
         return self._by_text[text]
 
