@@ -77,8 +77,8 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
-    from luminal_lab.search.loops import Budget
     from luminal_lab.search.graph import Search
+    from luminal_lab.search.loops import Budget
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded

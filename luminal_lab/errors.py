@@ -136,6 +136,16 @@ class LabError(Explained, Exception):
         if name not in names:
             raise cls(message, hint=nearest(name, names) or hint)
 
+    @classmethod
+    def unless_number(
+        cls, value: object, message: str, hint: str, low: int = 0, high: float = float("inf")
+    ) -> int:
+        """Return a whole number within bounds, both of them in, or raise this error."""
+        number = whole_number(value)
+        if number is None or not low <= number <= high:
+            raise cls(message, hint=hint)
+        return number
+
 
 class ShapeError(LabError, ValueError):
     """Shapes that do not fit together."""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
-    from luminal_lab.search.loops import Budget
     from luminal_lab.search.graph import ProgramSearch
+    from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
 
 

@@ -67,9 +67,7 @@ def emulate_kernel(
     if not is_number or not 0 < limit < inf:
         hint = "give seconds, as in limit=60; they are above 0"
         raise ArgumentError(f"{subject}: limit is {limit!r}", hint=hint)
-    count = whole_number(step)
-    if count is None or count < 0:
-        raise ArgumentError(f"{subject}: step is {step!r}", hint="it counts runs, from 0")
+    ArgumentError.unless_number(step, f"{subject}: step is {step!r}", "it counts runs, from 0")
     run = KernelRun(kernel, inputs, dims, step)
     run.check_work(trace=trace, limit=limit)
     run.fill()

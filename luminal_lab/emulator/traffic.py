@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from luminal_lab.emulator.reading import SHARED
-from luminal_lab.errors import ArgumentError, whole_number
+from luminal_lab.errors import ArgumentError
 
 if TYPE_CHECKING:
     from luminal_lab.emulator.trace import Trace, TracedArray, TracedLaunch
@@ -276,18 +276,15 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
     If something was found wrong, that is the first block that did it.
     """
     count = len(trace.launches)
-    index = whole_number(launch)
-    if index is None or not 0 <= index < count:
-        raise ArgumentError(
-            f"trace: there is no launch {launch!r}; there are {count}", hint="they count from 0"
-        )
+    fault = f"trace: there is no launch {launch!r}; there are {count}"
+    index = ArgumentError.unless_number(launch, fault, "they count from 0", high=count - 1)
     known = trace.launches[index]
     x, y, z = known.blocks
     faulty = (flat(f.block, known.blocks) for f in trace.findings if f.kernel == known.kernel)
-    number = next(faulty, 0) if block is None else whole_number(block)
-    if number is None or not 0 <= number < x * y * z:
-        fault = f"trace: {known.kernel} has no block {block!r}; it has {x * y * z:,}"
-        raise ArgumentError(fault, hint="they count from 0, along x first")
+    asked, blocks = next(faulty, 0) if block is None else block, x * y * z
+    fault = f"trace: {known.kernel} has no block {block!r}; it has {blocks:,}"
+    hint = "they count from 0, along x first"
+    number = ArgumentError.unless_number(asked, fault, hint, high=blocks - 1)
     records = trace.records
     mine = records[(records["launch"] == index) & (records["block"] == number)]
     request, turn = requests_of(mine) if len(mine) else (np.zeros(0, np.int64),) * 2

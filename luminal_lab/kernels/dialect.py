@@ -102,7 +102,7 @@ class Dialect:
         whole = f"{start}({', '.join(given)}) {{"
         if len(whole) <= LIMIT:
             return [whole]
-        return [f"{start}(", *(f"    {one}," for one in given[:-1]), f"    {given[-1]}", ") {"]
+        return [f"{start}(", *(f"    {text}," for text in given[:-1]), f"    {given[-1]}", ") {"]
 
 
 C = Dialect(

@@ -97,12 +97,12 @@ class Emulated:
     @cached_property
     def wrong(self) -> Mapping[str, Array]:
         """For each output that is not what it should be, the positions, a row each."""
-        found: dict[str, Array] = {}
+        wrong: dict[str, Array] = {}
         for name, want in self.expected.items():
-            places = np.argwhere(differences(want, self.outputs[name], scaled=True))
-            if len(places):
-                found[name] = places
-        return found
+            positions = np.argwhere(differences(want, self.outputs[name], scaled=True))
+            if len(positions):
+                wrong[name] = positions
+        return wrong
 
     @property
     def agrees(self) -> bool:
@@ -154,17 +154,17 @@ class Emulated:
         return "\n".join([*lines, *([] if self.trace is None else [str(self.trace)])])
 
     def _judged(self, name: str) -> str:
-        made = self.outputs[name]
-        told = f"{name}: {made.dtype}{tuple_text(made.shape)}"
+        got = self.outputs[name]
+        told = f"{name}: {got.dtype}{tuple_text(got.shape)}"
         if name not in self.expected:
             return f"{told}, and nothing says what it should be"
         if name not in self.wrong:
             return f"{told}, as it should be"
-        places = self.wrong[name]
-        first = tuple(int(place) for place in places[0])
+        positions = self.wrong[name]
+        first = tuple(int(index) for index in positions[0])
         at = f"{name}[{', '.join(map(str, first))}]" if first else name
         return (
-            f"{told}, of which {len(places):,} of {made.size:,} are wrong: {at} is {made[first]}, "
+            f"{told}, of which {len(positions):,} of {got.size:,} are wrong: {at} is {got[first]}, "
             f"and should be {self.expected[name][first]}"
         )
 
@@ -173,5 +173,5 @@ class Emulated:
     @override
     def __repr__(self) -> str:
         is_right = "agrees" if self.agrees else f"{', '.join(self.wrong)} wrong"
-        found = "" if self.trace is None else f", {len(self.findings)} findings"
-        return f"<Emulated {self.kernel}: {is_right}{found}; print(…) shows it>"
+        findings = "" if self.trace is None else f", {len(self.findings)} findings"
+        return f"<Emulated {self.kernel}: {is_right}{findings}; print(…) shows it>"

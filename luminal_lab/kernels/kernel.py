@@ -251,7 +251,7 @@ class Kernels(tuple[Kernel, ...]):
         if isinstance(which, slice):
             return super().__getitem__(which)
         if not isinstance(which, str):
-            hint = f"they count from 0: {', '.join(one.name for one in self)}" if self else NONE
+            hint = f"they count from 0: {', '.join(k.name for k in self)}" if self else NONE
             missing = "kernels: there is no kernel"
             return super().__getitem__(position(which, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
@@ -267,12 +267,12 @@ class Kernels(tuple[Kernel, ...]):
         """
         rows = (
             (
-                *(one.name, one.dialect, len(one.phases)),
-                *(0 if one.schedule is None else len(one.schedule), len(one.source.splitlines())),
-                *one.counts(dims),
-                None if one.definition is None else str(one.definition),
+                *(k.name, k.dialect, len(k.phases)),
+                *(0 if k.schedule is None else len(k.schedule), len(k.source.splitlines())),
+                *k.counts(dims),
+                None if k.definition is None else str(k.definition),
             )
-            for one in self
+            for k in self
         )
         return frame("kernels", KERNELS, rows)
 

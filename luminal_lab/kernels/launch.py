@@ -85,14 +85,14 @@ class Launch:
 
     @override
     def __str__(self) -> str:
-        made = ", ".join(str(buffer) for buffer in self.buffers if buffer.is_made)
+        results = ", ".join(str(buffer) for buffer in self.buffers if buffer.is_made)
         read = [f"%{buffer.name}" for buffer in self.buffers if not buffer.is_made]
         names, chosen = self.kernel.names, self.chosen()
         by = f"  # {chosen}" if chosen else ""
         if not names:
-            return f"{made} = {self.kernel.name}({', '.join(read)}){by}"
+            return f"{results} = {self.kernel.name}({', '.join(read)}){by}"
         given = ", ".join(f"{name}={value}" for name, value in zip(names, read, strict=False))
-        return f"{made} = {self.kernel.name}({given}).{', '.join(names[len(read) :])}{by}"
+        return f"{results} = {self.kernel.name}({given}).{', '.join(names[len(read) :])}{by}"
 
     _repr_mimebundle_ = as_text
 
@@ -124,20 +124,20 @@ class Launches(tuple[Launch, ...]):
             missing = "launches: there is no launch"
             return super().__getitem__(position(index(which), len(self), missing, hint))
         if isinstance(which, Kernel):
-            found = [one for one in self if one.kernel == which]
+            launches = [launch for launch in self if launch.kernel == which]
             label = f"of the kernel {which.name}"
         elif isinstance(which, str):
             bare = which.removeprefix("%")
-            made = [one for one in self if bare in one.makes]
-            found = made or [one for one in self if one.kernel.name == which]
+            makers = [launch for launch in self if bare in launch.makes]
+            launches = makers or [launch for launch in self if launch.kernel.name == which]
             label = f"called {which!r}"
         else:
             ids = self.nodes_of(which)
-            found = [one for one in self if one.node in ids]
+            launches = [launch for launch in self if launch.node in ids]
             label = f"that makes %{which.name}"
-        if found:
-            return found[0]
-        known = dict.fromkeys([n for one in self for n in (*one.makes, one.kernel.name)])
+        if launches:
+            return launches[0]
+        known = dict.fromkeys([n for launch in self for n in (*launch.makes, launch.kernel.name)])
         near = nearest(which, known) if isinstance(which, str) else None
         raise GraphError(
             f"launches: there is none {label}",

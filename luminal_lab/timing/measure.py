@@ -18,7 +18,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
-from luminal_lab.errors import ArgumentError, DimError, whole_number
+from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.interrupts import held, opened
 from luminal_lab.machines.load import Load
 from luminal_lab.machines.rates import Limit, PeakRates
@@ -40,10 +40,8 @@ C_CLOCK = "monotonic, read in C"
 def check_turns(caller: str, rounds: object, warm_up: object) -> None:
     """Raise unless a graph can be run that often."""
     for name, count, least in (("rounds", rounds, 1), ("warm_up", warm_up, 0)):
-        number = whole_number(count)
-        if number is None or not least <= number <= MOST_TURNS:
-            fault = f"{caller}: {name} is {count!r}"
-            raise ArgumentError(fault, hint=f"give a whole number, {least} to {MOST_TURNS:,}")
+        fault, hint = f"{caller}: {name} is {count!r}", f"{least} to {MOST_TURNS:,}"
+        ArgumentError.unless_number(count, fault, f"give a whole number, {hint}", least, MOST_TURNS)
 
 
 def measured(

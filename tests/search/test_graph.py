@@ -12,7 +12,7 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
-from luminal_lab.search import measure, program, worker
+from luminal_lab.search import graph, measure, worker
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.search.planted import guess
@@ -65,7 +65,7 @@ def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: 
     def never(job: str) -> str:
         raise AssertionError("something was measured")
 
-    monkeypatch.setattr(program, "work", never)
+    monkeypatch.setattr(graph, "work", never)
     again = search_program(fused, DEVICE, dims={"n": 40}, winners=winners, worker=never)
     assert again.best.schedules == first.best.schedules
     assert all("nothing was measured" in one.ended for one in again.kernels.values())
@@ -79,7 +79,7 @@ def test_kernels_that_are_not_searched_are_named(fused: IR, monkeypatch: pytest.
     assert search.skipped == {"softmax": "a schedule is given for it"}
     assert "softmax: not searched: a schedule is given for it" in str(search)
     assert str(dict(search.best.device.schedules)["softmax"]) == "parallel i"
-    monkeypatch.setattr(program, "parse_definition", unreadable)
+    monkeypatch.setattr(graph, "parse_definition", unreadable)
     with pytest.raises(GraphError, match="softmax: its text cannot be read back, and workers"):
         search_program(fused, DEVICE, budget=1)
 
@@ -138,7 +138,7 @@ def test_a_session_searches_and_uses_what_it_found(monkeypatch: pytest.MonkeyPat
     cx.compile(ll.GenericCompiler(), search.best)
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
-    monkeypatch.setattr(program, "search_program", None)  # what was found is not searched again
+    monkeypatch.setattr(graph, "search_program", None)  # what was found is not searched again
     compiled = cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, dims={"n": 9}))
     assert compiled.runner is not None
     assert cx.kernels[0].schedule == search.best.schedules["matmul"]

@@ -26,7 +26,7 @@ from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.devices.runtime.worklist import Recall
-from luminal_lab.errors import ArgumentError, DeviceError, expect, whole_number
+from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CPUCompiler", "CPUProgram"]
@@ -61,15 +61,13 @@ class CPUCompiler(DeviceCompiler):
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
     ) -> None:
-        count = whole_number(threads)
-        if threads is not None and (count is None or not 1 <= count <= MOST_THREADS):
-            raise ArgumentError(
-                f"cpu: the number of threads is {threads!r}",
-                hint=f"give 1 to {MOST_THREADS}, or leave it out for all cores",
-            )
+        if threads is not None:
+            hint = f"give 1 to {MOST_THREADS}, or leave it out for all cores"
+            fault = f"cpu: the number of threads is {threads!r}"
+            threads = ArgumentError.unless_number(threads, fault, hint, 1, MOST_THREADS)
         hint = 'give its name or path, as in "clang", or leave it out'
         expect(compiler, str | None, "cpu: the compiler is {}", hint)
-        options = {"compiler": compiler, "threads": count, "reuse_outputs": reuse_outputs}
+        options = {"compiler": compiler, "threads": threads, "reuse_outputs": reuse_outputs}
         super().__init__(schedules, **options)
 
     @override

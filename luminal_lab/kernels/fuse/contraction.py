@@ -29,7 +29,7 @@ from luminal_lab.core.ops import (
 from luminal_lab.core.views import axis_groups
 from luminal_lab.kernels.definition.cost import amount
 from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
-from luminal_lab.kernels.fuse.region import FusedRegion
+from luminal_lab.kernels.fuse.region import FusedRegion, regrouped
 
 PROLOGUE = 2
 """The most operations that are repeated whenever an operand's element is read."""
@@ -127,15 +127,8 @@ def _axes_below(op: object, old: Shape, new: Shape, axes: set[int]) -> set[int] 
         case Permute(axes=order):
             return {order[axis] for axis in axes}
         case Reshape():
-            below: set[int] = set()
-            if 0 in old or 0 in new:
-                return None
-            for olds, news in axis_groups(old, new):
-                inside = {axis in axes for axis in news}
-                if len(inside) > 1:
-                    return None
-                below |= {*olds} if True in inside else set()
-            return below
+            below = regrouped(new, old, tuple(axis in axes for axis in range(len(new))))
+            return None if below is None else {axis for axis, is_in in enumerate(below) if is_in}
         case Contiguous() | StopGradient():
             return axes
         case _:
@@ -256,14 +249,14 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
     times = edge.repeats
     often = f", and each would be computed {times}×" if times != 1 else ""
     if not isinstance(again, Again):
-        region.apart[source.id] = again + often
+        why = again
     elif any(isinstance(reading.ir[id].op, Random) for id in again.inside):
-        region.apart[source.id] = f"{source} is drawn{often}"
+        why = f"{source} is drawn"
     elif again.ratio > 1:
-        cost = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
-        region.apart[source.id] = cost + often
+        why = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
     elif again.flops > PROLOGUE:
-        cost = f"{source} costs {again.flops} operations an element"
-        region.apart[source.id] = cost + often
+        why = f"{source} costs {again.flops} operations an element"
     else:
         region.anew |= again.inside
+        return
+    region.apart[source.id] = why + often

@@ -42,7 +42,7 @@ def seen(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
             rows = [axis for axis in axes if not inner[axis] and old[axis] != 1]
             return tuple(inner[axis] for axis in axes) if rows == sorted(rows) else None
         case Reshape():
-            return _regrouped(old, new, inner)
+            return regrouped(old, new, inner)
         case Expand():
             return tuple(i or a != b for i, a, b in zip(inner, old, new, strict=True))
         case Slice() | Pad() | Flip() | Window():
@@ -61,7 +61,7 @@ def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
             back = dict(zip(axes, inner, strict=True))
             return tuple(back[axis] for axis in range(len(axes))) if rows == sorted(rows) else None
         case Reshape():
-            return _regrouped(new, old, inner)
+            return regrouped(new, old, inner)
         case Expand():
             fits = all(i or a == b for i, a, b in zip(inner, old, new, strict=True))
             return inner if fits else None
@@ -73,7 +73,8 @@ def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
             return inner
 
 
-def _regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
+def regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
+    """Return which axes of a reshaped value are inner; None where one is in part."""
     if 0 in old or 0 in new:
         return None
     new_inner = [False] * len(new)

@@ -43,15 +43,12 @@ def check(plan: MemoryPlan) -> None:
             low, high = (run.holders(int(live[wrong[0] + k]), step) for k in (0, 1))
             raise _fault(f"step {step} needs {low} and {high}, and neither lies above the other")
     if not plan.program.symbols:
-        _check_bytes(plan.bind(), run)
+        check_bound(plan.bind(), run)
 
 
-def check_bound(bound: BoundPlan) -> None:
+def check_bound(bound: BoundPlan, replay: _Replay | None = None) -> None:
     """Raise unless at each step all that is needed has bytes of the arena that nothing else has."""
-    _check_bytes(bound, _Replay(bound.plan))
-
-
-def _check_bytes(bound: BoundPlan, run: _Replay) -> None:
+    run = replay or _Replay(bound.plan)
     alignment = bound.plan.alignment
     ends: list[int] = []
     for index, place in enumerate(bound.plan.arena):

@@ -349,7 +349,7 @@ def terms_in(block: Block) -> Iterator[Term]:
 def looks_up(block: Block) -> bool:
     """Return whether a place in an array is a value, which may be no position."""
     positions = (isinstance(part, Lookup) for part in terms_in(block))
-    return any(positions) or any(not one.name for one in assignments(block))
+    return any(positions) or any(not update.name for update in assignments(block))
 
 
 def arrays_in(block: Block) -> set[str]:

@@ -67,8 +67,8 @@ def paragraphs(file: str) -> tuple[Paragraph, ...]:
     text = ""
     for part in POLYNOMIAL.sub(_by_steps, whole(file)).split("\n\n"):
         text += part
-        found = (name for match in DEFINED.findall(text) for name in match if name)
-        names = tuple(f"{name})" if "(" in name else name for name in found)
+        defined = (name for match in DEFINED.findall(text) for name in match if name)
+        names = tuple(f"{name})" if "(" in name else name for name in defined)
         if names:
             listed.append(Paragraph(text, names, frozenset(WORD.findall(text))))
         text = "" if names else f"{text}\n\n"

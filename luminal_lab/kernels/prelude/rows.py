@@ -152,12 +152,12 @@ def _vector(dtype: DType, width: int) -> Row:
 def _group(name: str, unit: str, columns: int, *, own: bool, rows: bool) -> Row:
     """Return the words of a product of 64 rows and so many columns."""
     count = columns // 2
-    operands = [f"%{place}" for place in range(count + (6 if own else 3))]
+    operands = [f"%{number}" for number in range(count + (6 if own else 3))]
     sums, rest = operands[:count], operands[count:]
     left = f"{{{', '.join(rest[:4])}}}" if own else rest[0]
     turned = "" if unit == "tf32" else f", {int(rows)}" if own else f", 0, {int(rows)}"
-    given = ", ".join(f'"r"(a[{place}])' for place in range(4)) if own else '"l"(a)'
-    bound = [f'"+f"(c[{place}])' for place in range(count)]
+    given = ", ".join(f'"r"(a[{number}])' for number in range(4)) if own else '"l"(a)'
+    bound = [f'"+f"(c[{number}])' for number in range(count)]
     return {
         "PRODUCT": name.removeprefix("lab_wgmma_"),
         "LEFT": "const lab_u32 *a" if own else "lab_u64 a",

@@ -90,10 +90,15 @@ def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
     """Return a nest without the loops of one iteration, of these kinds."""
     kinds = {*kinds}
 
-    def change(one: Statement) -> Statement | Block:
-        if isinstance(one, Loop) and one.size == 1 and one.kind in kinds and not one.position:
-            return substituted(one.body, {one.name: 0})
-        return one
+    def change(statement: Statement) -> Statement | Block:
+        if (
+            isinstance(statement, Loop)
+            and statement.size == 1
+            and statement.kind in kinds
+            and not statement.position
+        ):
+            return substituted(statement.body, {statement.name: 0})
+        return statement
 
     return replace(nest, body=mapped(nest.body, change))
 

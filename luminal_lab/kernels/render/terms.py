@@ -279,8 +279,8 @@ class Terms:
             case LessThan():
                 return Text(f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS)
             case Where():
-                test, one, other = (value.at(LESS) for value in values)
-                return Text(f"{test} ? {one} : {other}", LEAST)
+                test, chosen, other = (value.at(LESS) for value in values)
+                return Text(f"{test} ? {chosen} : {other}", LEAST)
             case Cast():
                 source = term.args[0].dtype
                 if as_bits:

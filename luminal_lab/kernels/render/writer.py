@@ -108,32 +108,35 @@ class Writer:
         """Return what the compiler is told of a loop: a word of the dialect's, and more."""
         return ("unroll", str(loop.size)) if loop.kind == "unroll" else None
 
-    def set(self, one: Set) -> None:
+    def set(self, update: Set) -> None:
         """Write an assignment."""
-        code, is_wide = self.code, self.arrays.is_wide(one.name)
-        dtype, ops = self.types[one.name].dtype, FOLDED[one.how]
+        code, is_wide = self.code, self.arrays.is_wide(update.name)
+        dtype, ops = self.types[update.name].dtype, FOLDED[update.how]
         with code.branch("" if is_wide else self.first):
-            target, exact = self.arrays.place(one.name, one.index), exact_terms(one, self.exact)
-            if (fused := self.terms.added(one, target, exact)) is not None:
+            target, exact = (
+                self.arrays.place(update.name, update.index),
+                exact_terms(update, self.exact),
+            )
+            if (fused := self.terms.added(update, target, exact)) is not None:
                 code.assign(target, fused.text, ops=(*fused.ops, *ops))
                 return
-            if one.how == "=":
+            if update.how == "=":
                 since = len(code.block)
                 if is_wide:
-                    value = self.terms.text(one.term, exact)
+                    value = self.terms.text(update.term, exact)
                 else:
-                    value = self.terms.stored(one.term, dtype, exact)
+                    value = self.terms.stored(update.term, dtype, exact)
                 type = code.undeclared(target, since) if is_wide else ""
                 if type:
                     code.declare(type, target, value.text, value.ops)
                 else:
                     code.assign(target, value.text, ops=value.ops)
                 return
-            value = self.terms.text(one.term, exact)
-            if one.how == "+=" and dtype in IN_PLACE:
+            value = self.terms.text(update.term, exact)
+            if update.how == "+=" and dtype in IN_PLACE:
                 code.assign(target, value.text, "+=", (*value.ops, *ops))
                 return
-            joined = self.joined(one, dtype, value)
+            joined = self.joined(update, dtype, value)
             text = joined if is_wide else code.stored(joined, dtype)
             code.assign(target, text, ops=(*value.ops, *ops))
 

@@ -184,10 +184,10 @@ def check_gpu_function(
         )
     given = [argument.name for argument in function.arguments]
     for name, at in BOUND.findall(source) if dialect == "metal" else ():
-        if name in given and int(at) != (place := given.index(name)):
+        if name in given and int(at) != (number := given.index(name)):
             raise DefinitionError(
-                f"{subject}: {name} is bound to buffer {at}, and it is argument {place}",
-                hint=f"write [[buffer({place})]], or nothing",
+                f"{subject}: {name} is bound to buffer {at}, and it is argument {number}",
+                hint=f"write [[buffer({number})]], or nothing",
             )
     return function.arguments
 

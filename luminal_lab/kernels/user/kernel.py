@@ -256,8 +256,8 @@ def _problems(
     text = f"but in {'C' if language.name == 'C' else 'the source'} it is {{}}"
     # A type of the user's own is left to the compiler, which knows its size.
     known_types = language.others.union(*language.elements.values())
-    for place, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
-        is_input, said = place < len(header.inputs), text.format(argument.text)
+    for number, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
+        is_input, said = number < len(header.inputs), text.format(argument.text)
         is_other = argument.type in known_types - {*language.elements[type.dtype]}
         if not argument.is_pointer or is_other or (argument.is_const and not is_input):
             usual = language.array(name, type.dtype, is_input=is_input)
@@ -297,7 +297,9 @@ def check_text(subject: str, source: str, shown: str | None = None) -> None:
             hint=f"lines are counted from the first of the source; add the {other}",
         )
     named = [*names(source), *DEFINE.findall(source)]
-    named += [argument.name for one in functions(source).values() for argument in one.arguments]
+    named += [
+        argument.name for function in functions(source).values() for argument in function.arguments
+    ]
     for name in named:
         if name in KEYWORDS or OURS.match(name):
             before = re.split(rf"\b{name}\b", bare(source), maxsplit=1)

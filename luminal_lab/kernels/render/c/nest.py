@@ -296,12 +296,12 @@ class _Writer(Writer):
         """Return what a simd loop says of the scalars that it adds to."""
         clauses: dict[str, None] = {}
         inner = private(loop.body)
-        for one in every(loop.body, Set):
-            if one.how != "=" and not one.index and one.name not in inner:
-                dtype = self.types[one.name].dtype
-                which = "+" if one.how == "+=" else f"lab_max_{dtype.short}"
+        for update in every(loop.body, Set):
+            if update.how != "=" and not update.index and update.name not in inner:
+                dtype = self.types[update.name].dtype
+                which = "+" if update.how == "+=" else f"lab_max_{dtype.short}"
                 self.code.use(f"reduction({which})")
-                clauses.setdefault(f"reduction({which}:{c_name(one.name)})")
+                clauses.setdefault(f"reduction({which}:{c_name(update.name)})")
         if looks_up(loop.body):
             clauses.setdefault("reduction(|:lab_wrong)")
         return "".join(f" {clause}" for clause in clauses)
@@ -400,8 +400,8 @@ class CArrays(Arrays):
     @override
     def element(self, name: str, index: Iterable[Dim]) -> str:
         index = tuple(index)
-        found = self.floats.get(Read(name, index, self.types[name].dtype)) if self.floats else None
-        return super().element(name, index) if found is None else found
+        floats = self.floats.get(Read(name, index, self.types[name].dtype)) if self.floats else None
+        return super().element(name, index) if floats is None else floats
 
     @override
     def converted(self, term: Apply) -> str | None:
@@ -504,8 +504,8 @@ class VectorWriter:
         stride = self.stride(name, dims)
         start = substitute(self.arrays.nest.flat(name, dims), {self.axis.name: 0})
         if stride == 0 and not write:
-            one = f"{c_name(name)}[{self.code.index(start)}]"
-            return one if name not in self.arrays.as_vectors and not type.dtype.is_half else None
+            same = f"{c_name(name)}[{self.code.index(start)}]"
+            return same if name not in self.arrays.as_vectors and not type.dtype.is_half else None
         if stride != 1:
             return None
         if name in self.arrays.as_vectors:

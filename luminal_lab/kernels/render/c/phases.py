@@ -41,23 +41,23 @@ def parts_of(nest: Nest) -> tuple[Nest, Sequence[Part]]:
     before: list[list[Statement]] = [[] for _ in groups]
     after: list[list[Statement]] = [[] for _ in groups]
     shared: list[Statement] = []
-    for at, one in enumerate(body):
-        if not isinstance(one, Local):
+    for at, local in enumerate(body):
+        if not isinstance(local, Local):
             continue
-        users = [place for place, use in enumerate(uses) if one.name in use.names]
-        if one.space == "memory" or (len(users) > 1 and one.type.shape):
-            shared.append(replace(one, space="memory"))
+        users = [phase for phase, use in enumerate(uses) if local.name in use.names]
+        if local.space == "memory" or (len(users) > 1 and local.type.shape):
+            shared.append(replace(local, space="memory"))
         elif len(users) > 1:
             # 16-bit floats are floats in registers, and not rounded between phases either.
-            near = DType.float32 if one.type.dtype.is_half else one.type.dtype
-            kept = Local(unique(one.name, names), one.type.with_dtype(near), "memory")
+            near = DType.float32 if local.type.dtype.is_half else local.type.dtype
+            kept = Local(unique(local.name, names), local.type.with_dtype(near), "memory")
             names.add(kept.name)
             shared.append(kept)
-            for place in users:
-                start = Set(one.name, (), Read(kept.name, (), near))
-                before[place] += [one, start] if place != users[0] else [one]
-                if one.name in uses[place].written:
-                    after[place].append(Set(kept.name, (), Read(one.name, (), one.type.dtype)))
+            for phase in users:
+                start = Set(local.name, (), Read(kept.name, (), near))
+                before[phase] += [local, start] if phase != users[0] else [local]
+                if local.name in uses[phase].written:
+                    after[phase].append(Set(kept.name, (), Read(local.name, (), local.type.dtype)))
         elif users:
             groups[users[0]].append(at)
     parts: list[Part] = []
@@ -69,7 +69,7 @@ def parts_of(nest: Nest) -> tuple[Nest, Sequence[Part]]:
         else:
             inner = [body[at] for at in sorted(group)]
             parts.append(Part((*first, *inner, *last), 1))
-    blocks = [one for part in parts for one in part.block]
+    blocks = [statement for part in parts for statement in part.block]
     return replace(nest, body=(*shared, *blocks)), parts
 
 
@@ -101,13 +101,13 @@ def _groups(body: Block) -> Iterator[list[int]]:
             waiting[at] = use
             continue
         needed: list[int] = []
-        for place in reversed(waiting):
-            if waiting[place].clashes(use):
-                needed.append(place)
-                use = _Use(use.names | waiting[place].names, use.written | waiting[place].written)
+        for number in reversed(waiting):
+            if waiting[number].clashes(use):
+                needed.append(number)
+                use = _Use(use.names | waiting[number].names, use.written | waiting[number].written)
         if needed:
             yield needed[::-1]
-            waiting = {place: use for place, use in waiting.items() if place not in needed}
+            waiting = {number: use for number, use in waiting.items() if number not in needed}
         yield [at]
     if waiting:
         yield [*waiting]

@@ -78,19 +78,19 @@ def arrivals(nest: Nest, body: Block) -> Mapping[str, Arrivals]:
 
 
 def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
-    for at, one in enumerate(block):
-        if not isinstance(one, (Loop, When)):
+    for at, loop in enumerate(block):
+        if not isinstance(loop, (Loop, When)):
             continue
-        ahead = _ahead(nest, one) if isinstance(one, Loop) and one.kind == "for" else None
+        ahead = _ahead(nest, loop) if isinstance(loop, Loop) and loop.kind == "for" else None
         if ahead is not None and _is_alone(ahead, whole, block[: at + 1]):
             before = [x for x in block[:at] if not isinstance(x, Local)]
             yield Arrivals(
                 *ahead,
                 in_groups=bool(before) and _is_first(ahead, before[-1]),
-                bulk=len(bulk_loops(one.body[:1])),
+                bulk=len(bulk_loops(loop.body[:1])),
             )
         else:
-            yield from _arrivals(nest, whole, one.body)
+            yield from _arrivals(nest, whole, loop.body)
 
 
 def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
@@ -125,11 +125,11 @@ def bulk_loops(block: Block) -> list[Loop]:
     return loops
 
 
-def _behind(place: Dim, axis: Symbol) -> int | None:
+def _behind(slot: Dim, axis: Symbol) -> int | None:
     """Return how many iterations ahead a place is, of as many and one."""
-    if not isinstance(place, Remainder):
+    if not isinstance(slot, Remainder):
         return None
-    at, slots = place.arguments
+    at, slots = slot.arguments
     count = at - axis
     return count if isinstance(count, int) and slots == count + 1 and count > 0 else None
 

@@ -95,31 +95,31 @@ def tiled(nest: Nest, name: str) -> Tiled:
 def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     """Return the tile that loops copy, or say why they are none."""
     loops = [*perfect(top)]
-    one = alone(loops[-1].body, Set)
-    if one is None or one.how != "=" or not isinstance(one.term, Read):
+    copy = alone(loops[-1].body, Set)
+    if copy is None or copy.how != "=" or not isinstance(copy.term, Read):
         raise nest.fault(f"bulk {top.name} does more than copying elements")
-    shape, read = nest.types[one.name].shape, one.term
-    lies = tiled(nest, one.name)
+    shape, read = nest.types[copy.name].shape, copy.term
+    lies = tiled(nest, copy.name)
     zero: dict[str, Dim] = {loop.name: 0 for loop in loops}
     *outer, inner = loops
     rows: Dim = 0
     for loop in outer:
         rows = rows * loop.size + loop.axis
-    first = tuple(substitute(place, zero) for place in one.index)
+    first = tuple(substitute(dim, zero) for dim in copy.index)
     is_whole = (
         all(loop.kind == "bulk" for loop in loops)
         and first[1:] == (0,) * (len(shape) - 1)
-        and one.index[0] == first[0]
-        and one.index[-1] == inner.axis
+        and copy.index[0] == first[0]
+        and copy.index[-1] == inner.axis
         and inner.size == lies.columns
-        and row_major(shape[1:-1], one.index[1:-1]) == rows
+        and row_major(shape[1:-1], copy.index[1:-1]) == rows
         and size_of(tuple(loop.size for loop in outer)) == lies.rows
     )
     if not is_whole:
-        raise _refused(nest, one.name, f"is not copied as a whole by {top.name}, row by row")
+        raise _refused(nest, copy.name, f"is not copied as a whole by {top.name}, row by row")
     given = nest.types[read.buffer]
-    if given.dtype is not nest.types[one.name].dtype:
-        raise _refused(nest, one.name, f"is {nest.types[one.name].dtype}, and {read.buffer} not")
+    if given.dtype is not nest.types[copy.name].dtype:
+        raise _refused(nest, copy.name, f"is {nest.types[copy.name].dtype}, and {read.buffer} not")
     flat, total = row_major(given.shape, read.index), size_of(given.shape)
     last = outer[-1]
     width = slope(flat, last.axis)
@@ -127,14 +127,14 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     cuts = [at for at in range(len(given.shape) + 1) if size_of(given.shape[at:]) == width]
     if not isinstance(width, int) or not isinstance(total, int) or not cuts or width % 8:
         raise _refused(
-            nest, one.name, f"is no tile of rows of {read.buffer} that are multiples of 16 bytes"
+            nest, copy.name, f"is no tile of rows of {read.buffer} that are multiples of 16 bytes"
         )
     across = row_major(given.shape[cuts[0] :], read.index[cuts[0] :])
     down = row_major(given.shape[: cuts[0]], read.index[: cuts[0]])
     x, y = substitute(across, zero), substitute(down, zero)
     if across != x + inner.axis or down != y + rows:
-        raise _refused(nest, one.name, f"is not row by row of {read.buffer}")
-    return BulkCopy(one.name, first, read.buffer, width, total // width, x, y)
+        raise _refused(nest, copy.name, f"is not row by row of {read.buffer}")
+    return BulkCopy(copy.name, first, read.buffer, width, total // width, x, y)
 
 
 def _refused(nest: Nest, name: str, why: str) -> ScheduleError:

@@ -97,7 +97,7 @@ class ThreadRegion:
     @cached_property
     def lanes(self) -> int:
         """How many threads run it together: one, a warp, or four of them."""
-        sizes = [one.size for one in every(self.body, Loop) if one.kind == "tensor"]
+        sizes = [loop.size for loop in every(self.body, Loop) if loop.kind == "tensor"]
         return GROUP if GROUP_ROWS in sizes else WARP if sizes else 1
 
     @property

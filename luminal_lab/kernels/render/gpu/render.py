@@ -206,9 +206,9 @@ class Blocks:
         self.bytes += size * local.type.dtype.itemsize
         self.code.array(C_TYPES[local.type.dtype], c_name(local.name), size, "shared")
 
-    def tiles(self, found: Sequence[Local]) -> None:
+    def tiles(self, declared: Sequence[Local]) -> None:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
-        kept = [one for one in found if one.space == "tiles"]
+        kept = [one for one in declared if one.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
         copied = arrays_written(tuple(bulk))
         lost = [one.name for one in kept if one.name not in self.waits.ahead | copied]
@@ -337,11 +337,11 @@ class Blocks:
 
 def _by_threads(block: Block) -> Iterable[str]:
     """Yield the arrays that are used one element at a time: not by bulk copies or products."""
-    for one in block:
-        if isinstance(one, Set):
-            yield from (one.name, *read_by(one.term))
-        elif isinstance(one, When) or (isinstance(one, Loop) and one.kind not in APART):
-            yield from _by_threads(one.body)
+    for part in block:
+        if isinstance(part, Set):
+            yield from (part.name, *read_by(part.term))
+        elif isinstance(part, When) or (isinstance(part, Loop) and part.kind not in APART):
+            yield from _by_threads(part.body)
 
 
 def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:

@@ -80,7 +80,7 @@ class GroupProduct:
 def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
     """Return what tensor loops are: a product of tiles, or what is done to each element."""
     loops = [*takewhile(lambda inner: inner.kind == "tensor", perfect(loop))]
-    sizes = tuple(one.size for one in loops)
+    sizes = tuple(loop.size for loop in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
     is_group = tiles.is_group(i.size, j.size)
     if len(loops) == 2 and (sizes == tiles.sums or is_group):
@@ -88,22 +88,22 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProdu
         assert isinstance(rows, int)
         assert isinstance(columns, int)
         return Elements((i.axis, j.axis), j.body, (rows, columns))
-    one, factors = _summed(nest, loops, tiles)
+    added, factors = _summed(nest, loops, tiles)
     word = WORDS.get(factors[0].dtype)
     if is_group and word in GROUPED and loops[2].size == tiles.depth[word]:
-        return _group_product(nest, (i, j, loops[2]), one, factors, word)
-    return _warp_product(nest, loops, tiles, one, factors, word)
+        return _group_product(nest, (i, j, loops[2]), added, factors, word)
+    return _warp_product(nest, loops, tiles, added, factors, word)
 
 
 def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
     """Return what three loops add up, and the two elements that are multiplied."""
-    one = alone(loops[-1].body, Set)
-    if len(loops) != 3 or one is None or one.how != "+=":
+    added = alone(loops[-1].body, Set)
+    if len(loops) != 3 or added is None or added.how != "+=":
         raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
-    factors = factors_of(one.term)
+    factors = factors_of(added.term)
     if len(factors) != 2 or factors[0].dtype is not factors[1].dtype:
         raise _refused(nest, loops[0], "does not add up products of two elements")
-    return one, factors
+    return added, factors
 
 
 def _warp_product(

@@ -125,23 +125,23 @@ class Vectors:
 
     def copied_ahead(self, loop: Loop, width: int) -> bool:
         """Write a loop as one copy that goes on beside the work, if it is one; return whether."""
-        one = alone(loop.body, Set)
-        if one is None or one.name not in self.waits.ahead:
+        copy = alone(loop.body, Set)
+        if copy is None or copy.name not in self.waits.ahead:
             return False
         holds, read = (
-            (one.term.holds, one.term.term) if isinstance(one.term, Guarded) else (1, one.term)
+            (copy.term.holds, copy.term.term) if isinstance(copy.term, Guarded) else (1, copy.term)
         )
-        dtype = self.types[one.name].dtype
-        if one.how != "=" or width * dtype.itemsize != AHEAD or not isinstance(read, Read):
+        dtype = self.types[copy.name].dtype
+        if copy.how != "=" or width * dtype.itemsize != AHEAD or not isinstance(read, Read):
             return False
         if read.dtype is not dtype or self.arrays.space(read.buffer) or loop.axis in symbols(holds):
             return False
-        to = self.arrays.start(one.name, one.index, loop.axis, width)
+        to = self.arrays.start(copy.name, copy.index, loop.axis, width)
         of = self.arrays.start(read.buffer, read.index, loop.axis, width)
         if to is None or of is None:
             return False
         count = "16" if holds == 1 else f"{self.code.condition(holds)} ? 16 : 0"
-        starts = ((one.name, to), (read.buffer, of))
+        starts = ((copy.name, to), (read.buffer, of))
         given = [f"&{c_name(name)}[{self.code.index(start)}]" for name, start in starts]
         with self.code.branch(self.writer.first):
             self.code.invoke("lab_copy_async_16", *given, count)
@@ -155,15 +155,15 @@ class Vectors:
         loads: dict[tuple[str, Shape], tuple[Dim, Dim]] = {}
         stores: dict[tuple[str, Shape], Dim] = {}
         several: set[tuple[str, Shape]] = set()
-        sets = [one for one in loop.body if isinstance(one, Set)]
-        places: dict[str, set[Shape | None]] = {}
-        for one in sets:
-            places.setdefault(one.name, set()).add(one.index)
-            for buffer, index in reads_of(one.term):
-                places.setdefault(buffer, set()).add(index)
-        written = {one.name for one in sets}
-        for one in sets:
-            for part, holds in _always(one.term, loop.axis):
+        sets = [update for update in loop.body if isinstance(update, Set)]
+        indices: dict[str, set[Shape | None]] = {}
+        for update in sets:
+            indices.setdefault(update.name, set()).add(update.index)
+            for buffer, index in reads_of(update.term):
+                indices.setdefault(buffer, set()).add(index)
+        written = {update.name for update in sets}
+        for update in sets:
+            for part, holds in _always(update.term, loop.axis):
                 if isinstance(part, Read) and part.buffer not in written:
                     start = self.arrays.start(part.buffer, part.index, loop.axis, width)
                     known_as = loads.get((part.buffer, part.index))
@@ -172,11 +172,11 @@ class Vectors:
                     elif start is not None:
                         several.add((part.buffer, part.index))
             # What is stored as a whole is set in each lane before anything else is done with it.
-            start = self.arrays.start(one.name, one.index, loop.axis, width)
-            hows = [other.how for other in sets if other.name == one.name]
-            if start is not None and hows[0] == "=" and len(places[one.name]) == 1:
-                stores[one.name, one.index] = start
-        return {place: load for place, load in loads.items() if place not in several}, stores
+            start = self.arrays.start(update.name, update.index, loop.axis, width)
+            hows = [other.how for other in sets if other.name == update.name]
+            if start is not None and hows[0] == "=" and len(indices[update.name]) == 1:
+                stores[update.name, update.index] = start
+        return {key: load for key, load in loads.items() if key not in several}, stores
 
 
 def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Dim]]:

@@ -188,7 +188,9 @@ class Waits:
         yield
         if self.begun:
             self.open = frozenset(
-                replace(one, arrives=one.arrives or (one.is_write and one.array in self.ahead))
-                for one in self.open
+                replace(
+                    touch, arrives=touch.arrives or (touch.is_write and touch.array in self.ahead)
+                )
+                for touch in self.open
             )
         self.begun |= begun

@@ -55,12 +55,12 @@ class Warps:
         of = "group" if self.tiles.is_group(*sizes) else "tile"
         name, own = self.code.fresh(), self.tiles.own(*sizes)
         self.arrays.tile = Symbol(name, 0, own - 1)
-        places = {
+        axes = {
             row.name: partial(self.code.call, f"lab_{of}_row", name),
             column.name: partial(self.code.call, f"lab_{of}_column", name),
         }
         elements = self.code.repeat("int", name, own, ("unroll", str(own)))
-        with elements, self.code.constants("int", places):
+        with elements, self.code.constants("int", axes):
             self.writer.statements(product.body)
         self.arrays.tile = None
 
