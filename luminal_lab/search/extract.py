@@ -15,8 +15,8 @@ MOST_CASCADES = 4
 """Up to so many choices between one pass and more, all combinations are tried."""
 BEST_STARTS = 2
 """So many of them, the cheapest first, are then improved."""
-MOST_TRIES = 250
-"""So many programs are looked at, at most, to improve one."""
+MOST_TRIES = 300
+"""So many programs are looked at, at most, to improve them."""
 Ways: TypeAlias = Mapping[int, list[Node]]
 """For each class the nodes that a program may have of it."""
 Tried: TypeAlias = Callable[[Mapping[int, Node]], "Pick | None"]
@@ -48,26 +48,28 @@ def programs(
 
     starts = [(start, tried(start)) for start in _starts(egraph, ways)]
     begun = [(pick.cost, start) for start, pick in starts if pick is not None]
+    left = MOST_TRIES
     for _, start in sorted(begun, key=lambda entry: entry[0])[:BEST_STARTS]:
-        _improve(start, ways, tried)
+        left = _improve(start, ways, tried, left)
     return sorted(found.values(), key=lambda pick: pick.cost)[:count]
 
 
-def _improve(choice: dict[int, Node], ways: Ways, tried: Tried) -> None:
-    """Exchange one class's node after another for a better one, up to so many times."""
-    best, left = tried(choice), MOST_TRIES
+def _improve(choice: dict[int, Node], ways: Ways, tried: Tried, left: int) -> int:
+    """Exchange one class's node after another for a better one; return how many may be tried."""
+    best = tried(choice)
     while best is not None and left > 0:
         before = best
-        others = [(number, node) for number in before.order for node in ways[number]]
+        largest = sorted(before.order, key=lambda number: -before.points(number))
+        others = [(n, node) for n in largest for node in ways[n] if node != choice[n]]
         for number, node in others[:left]:
-            if node != choice[number]:
-                left -= 1
-                other = {**choice, number: node}
-                pick = tried(other)
-                if pick is not None and pick.cost < best.cost:
-                    best, choice = pick, other
+            other = {**choice, number: node}
+            pick = tried(other)
+            if pick is not None and pick.cost < best.cost:
+                best, choice = pick, other
+        left -= len(others)
         if best is before:
-            return
+            break
+    return left
 
 
 def solved(egraph: EGraph) -> dict[int, list[Node]]:

@@ -19,7 +19,7 @@ from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.defining import defined
-from luminal_lab.search.judge import judged_programs
+from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from tests.kernels.running import run_together
 from tests.search.test_space import SPELLINGS
@@ -68,8 +68,9 @@ WRITTEN: dict[str, Callable[[], ll.Graph]] = {
 
 def best(space: Space) -> Definition:
     """Return the first program that is right, as a definition."""
-    (pick,) = [each.pick for each in judged_programs(space) if each.verdict.wrong is None]
-    return defined(space.definition, pick)
+    *_, program = judged_programs(space)
+    assert not program.is_refused
+    return program.definition
 
 
 def result(cx: ll.Graph, data: Mapping[str, Any], dims: Mapping[str, int] = NO_DIMS) -> Any:

@@ -14,6 +14,7 @@ from luminal_lab.errors import ArgumentError, DefinitionError, nearest
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.language import Applied, Folded, Node, Operator
 from luminal_lab.search.rules.side import Side, parse_side
+from luminal_lab.tables import aligned, heads
 
 FINITE = frozenset({"no_nan", "no_inf"})
 Fire: TypeAlias = Callable[..., Iterator[int]]
@@ -98,6 +99,8 @@ def equation(
 class Rules:
     """Rules in the order in which they are tried; `+` puts more behind them.
 
+    As text they are a table, which leaves out what they assume.
+
     >>> from luminal_lab.search import RULES
     >>> print(RULES["sum-swap"])
     sum-swap: sum j: sum k: x → sum k: sum j: x, if no value is NaN and no value is infinite
@@ -129,7 +132,8 @@ class Rules:
 
     @override
     def __str__(self) -> str:
-        return "\n".join(map(str, self)) or "no rules"
+        rows = [(each.name, each.before, each.where, "→", each.after) for each in self]
+        return "\n".join(aligned(heads("< rule < before < where < → < after"), rows))
 
     _repr_mimebundle_ = as_text
 

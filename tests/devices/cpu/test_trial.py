@@ -219,11 +219,11 @@ def test_what_is_not_written_differs_between_two_runs():
             trial.run(0, 1)
             made.append(trial.array(1, (COUNT,), F32).copy())
     unwritten = "each task writes its part of all outputs"
-    assert difference("y", *made, "each task") == ("y[0] is not written", unwritten)
-    made = [one[1:] for one in made]
-    event, _ = difference("y", *made, "each task") or ("", "")
+    assert difference("y", made[0], made[1], "each task") == ("y[0] is not written", unwritten)
+    first, second = (one[1:] for one in made)
+    event, _ = difference("y", first, second, "each task") or ("", "")
     assert event == "y[4] is different when it runs again"
-    assert difference("y", made[0], made[0], "each task") is None
+    assert difference("y", first, first, "each task") is None
 
 
 def test_a_local_that_is_read_before_it_is_set_holds_a_pattern():

@@ -26,6 +26,14 @@ def test_every_rule_is_readable() -> None:
         assert len(rule.before + rule.after) < 150
 
 
+def test_rules_are_a_table() -> None:
+    lines = str(RULES).splitlines()
+    assert len(lines) == len(RULES) + 1
+    (line,) = (line for line in lines if line.startswith("ratio-sum"))
+    cells = [cell.strip() for cell in line.split("  ") if cell]
+    assert cells == ["ratio-sum", "ratio[j](sum k: x)", "the ratio without k", "→", "ratio[j](x)"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
