@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,13 @@ def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()
     assert outcomes == {"passed": 6}
+
+
+def test_no_folder_is_left_out(pytestconfig: pytest.Config):
+    left_out = pytestconfig.getini("norecursedirs")
+    roots = (pytestconfig.rootpath / name for name in pytestconfig.getini("testpaths"))
+    folders = {path.parent.name for root in roots for path in root.rglob("*.py")}
+    assert [name for name in folders if any(fnmatch(name, other) for other in left_out)] == []
 
 
 def test_there_is_a_worker_more_than_cores(pytestconfig: pytest.Config):
