@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol
@@ -26,6 +27,7 @@ from luminal_lab.kernels.definition.terms import (
     FoldState,
     Lookup,
     Number,
+    Read,
     States,
     Term,
     axis_of,
@@ -44,6 +46,7 @@ from luminal_lab.search.language import (
     Product,
     Rise,
     Sum,
+    is_real,
 )
 from luminal_lab.search.pick import Pick
 
@@ -124,8 +127,9 @@ class Terms:
     def passed(self, number: int, group: _Pass, around: Around) -> Term:
         """Return what a fold in a pass has at its end."""
         names = tuple(map(self.state, group.numbers))
+        rescales = any(isinstance(self.pick.node(n).operator, Online) for n in group.numbers)
         start = tuple(
-            Number(LOWEST[name.dtype] if self.is_largest(each) else 0, name.dtype)
+            Number(_least(name.dtype, rescales) if self.is_largest(each) else 0, name.dtype)
             for each, name in zip(group.numbers, names, strict=True)
         )
         following = tuple(self.next(each, (*around, group)) for each in group.numbers)
@@ -142,19 +146,62 @@ class Terms:
 
 
 def _passes(pick: Pick) -> list[_Pass]:
-    """Return which folds go along together: each rescaled sum, and those that its terms use."""
-    groups: list[tuple[Symbol, Dim, set[int]]] = []
-    for number in pick.order:
+    """Return which folds go along together, and read an array once.
+
+    These are a rescaled sum and the folds that its terms use, and folds that are ready at the same
+    time where they read one element at each position.
+    """
+    leads = {number: number for number in pick.order}
+
+    def lead(number: int) -> int:
+        while leads[number] != number:
+            number = leads[number]
+        return number
+
+    groups: dict[int, list[int]] = {}
+    first: dict[tuple[int, Symbol, int], int] = {}
+    folds = [n for n in pick.order if isinstance(pick.node(n).operator, (Folded, Online))]
+    for number in folds:
         operator = pick.node(number).operator
+        assert isinstance(operator, (Folded, Online))
         if isinstance(operator, Online):
-            own = {number, *_running(pick, number, operator.axis)}
-            joined = [group for group in groups if group[2] & own]
-            groups = [group for group in groups if group not in joined]
-            groups.append((operator.axis, operator.size, own.union(*(g[2] for g in joined))))
+            for other in _running(pick, number, operator.axis):
+                leads[lead(other)] = lead(number)
+        if is_real(operator.dtype):
+            level = pick.level(number, operator.axis.name)
+            for leaf in _read_by(pick, number, operator.axis):
+                other = first.setdefault((leaf, operator.axis, level), number)
+                leads[lead(number)] = lead(other)
+    for number in folds:
+        groups.setdefault(lead(number), []).append(number)
     return [
-        _Pass(axis, size, tuple(number for number in pick.order if number in numbers))
-        for axis, size, numbers in groups
+        _Pass(axis, size, tuple(numbers))
+        for numbers in groups.values()
+        for axis, size in [_along(pick, numbers[0])]
+        if len(numbers) > 1 or isinstance(pick.node(numbers[0]).operator, Online)
     ]
+
+
+def _along(pick: Pick, number: int) -> tuple[Symbol, Dim]:
+    operator = pick.node(number).operator
+    assert isinstance(operator, (Folded, Online))
+    return operator.axis, operator.size
+
+
+def _read_by(pick: Pick, fold: int, axis: Symbol) -> Iterable[int]:
+    """Yield what a fold reads that is another element at each of its positions and results."""
+    wanted = pick.axes[fold] | {axis.name}
+    todo, seen = [*pick.parts(fold)], set[int]()
+    while todo:
+        part = todo.pop()
+        operator = pick.node(part).operator
+        if part in seen or isinstance(operator, (Folded, Online)):
+            continue
+        seen.add(part)
+        is_read = isinstance(operator, Leaf) and isinstance(operator.term, Read)
+        if is_read and pick.axes[part] == wanted:
+            yield part
+        todo += pick.parts(part)
 
 
 def _running(pick: Pick, number: int, axis: Symbol) -> Iterable[int]:
@@ -165,6 +212,11 @@ def _running(pick: Pick, number: int, axis: Symbol) -> Iterable[int]:
             if isinstance(operator, (Folded, Online)) and operator.axis == axis:
                 yield part
             yield from _running(pick, part, axis)
+
+
+def _least(dtype: DType, rescales: bool) -> float:
+    """Return what a maximum is at first: a number where sums follow it."""
+    return LOWEST[dtype] if rescales else -inf
 
 
 # -- what is made of terms -------------------------------------------------------------------------

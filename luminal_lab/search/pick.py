@@ -161,7 +161,7 @@ class Pick:
 
     def level(self, number: int, axis: str) -> int:
         """Return how many passes along an axis come before a finished class can be had."""
-        return self._levels[axis, False, self.egraph.find(number)]
+        return self._levels[axis, False, self.lead(number)]
 
     def passes(self, axis: str) -> int:
         """Return how many passes along an axis there are."""

@@ -113,6 +113,28 @@ def test_attention_is_one_pass_that_blocks_share() -> None:
     assert "n.block" in str(lower(definition))
 
 
+def test_folds_that_read_one_array_are_one_pass() -> None:
+    """Layer norm's three sums go along a row together."""
+    (line,) = best(searched(layer_norm())).outputs
+    (fold,) = [part for part in walk(line.term) if isinstance(part, Fold)]
+    assert fold.states is not None
+    assert len(fold.states.names) == 3
+    assert [value.ratio for value in running(fold)] == [None] * 3
+
+
+def test_passes_may_be_in_passes() -> None:
+    """The mean over rows is one pass, and so is each row's logarithm of a sum."""
+    (line,) = best(searched(cross_entropy())).outputs
+    folds = [part for part in walk(line.term) if isinstance(part, Fold) and part.states]
+    assert len(folds) == 2
+
+
+def test_products_stay_products() -> None:
+    """What reads an array again and again is no sum of a pass: its loops are cut into tiles."""
+    (line,) = best(searched(rms_norm())).outputs
+    assert all(part.states is None for part in walk(line.term) if isinstance(part, Fold))
+
+
 def test_symbolic_sizes() -> None:
     cx = attention(after=0.125, n="n", t="t")
     space, dims = searched(cx), {"n": 5, "t": 70}
