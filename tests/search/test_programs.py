@@ -11,7 +11,7 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.running import running
-from luminal_lab.kernels.definition.terms import passes
+from luminal_lab.kernels.definition.terms import Fold, passes, walk
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.make import make_gpu_kernel, make_kernel
