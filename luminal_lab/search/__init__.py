@@ -1,6 +1,6 @@
 """Search: programs that nobody wrote, by rules that know no layer and times that were measured.
 
-space = ll.search.space_of(definition)
+space = ll.search.space_of(cx.ir)
 *refused, best = ll.search.judged_programs(space)
 print(best.derivation)
 """

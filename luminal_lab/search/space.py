@@ -9,10 +9,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
-from luminal_lab.errors import PassError
+from luminal_lab.core.ir import IR
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import GraphError, PassError, expect
+from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
@@ -31,9 +37,12 @@ ALWAYS = frozenset({"reassociate", "no_signed_zero"})
 """What all of search assumes: sums and products are multisets."""
 LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
+PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
+"""The passes of a graph before its rules are search's."""
+GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Space:
     """All programs that rules make of a definition."""
 
@@ -107,19 +116,51 @@ class Space:
     def _cheapest(self) -> dict[int, Node]:
         return cheapest(self.egraph)
 
+    @override
+    def __str__(self) -> str:
+        fired = [f"  {rule} ×{times}" for rule, times in self.report.firings.items() if times]
+        stopped = [f"  {rule}: stopped, as it would go on" for rule in self.report.stopped]
+        return "\n".join([repr(self)[1:-1], *fired, *stopped, "", str(self.definition)])
+
+    _repr_mimebundle_ = as_text
+
+    @override
+    def __repr__(self) -> str:
+        nodes = f"{len(self.egraph)} nodes in {len(self.egraph.classes)} classes"
+        return f"<Space of {self.definition.name}: {nodes}>"
+
     def programs(self, count: int = 8, without: Collection[Way] = ()) -> list[Pick]:
         """Return up to so many programs, the cheapest first, without some ways to have a class."""
         return programs(self.egraph, self.outputs, self.axes, count, without)
 
 
 def space_of(
-    definition: Definition, rules: Iterable[Rule] = RULES, licence: Collection[str] = LICENCE
+    written: Definition | IR | str,
+    rules: Iterable[Rule] = RULES,
+    licence: Collection[str] = LICENCE,
 ) -> Space:
-    """Return what rules make of a definition, assuming no more than a licence grants."""
+    """Return what rules make of what was written, assuming no more than a licence grants.
+
+    A graph, as `cx.ir` is one, becomes the definition of all its outputs; text is a definition's.
+    """
+    definition = _definition_of(written)
+    if not definition.outputs:
+        raise GraphError(
+            f"search: {definition.name} has no result", hint="results are marked by x.retrieve()"
+        )
     egraph = EGraph()
     rules = [_admitted(rule, licence) for rule in rules]
     outputs = read_definition(egraph, definition)
     return Space(definition, egraph, outputs, saturate(egraph, rules))
+
+
+def _definition_of(written: Definition | IR | str) -> Definition:
+    if isinstance(written, str):
+        return parse_definition(written)
+    expect(written, Definition | IR, "search: {} is neither a graph nor a definition", GIVEN)
+    if isinstance(written, Definition):
+        return written
+    return define(compile_ir(written, PLAIN).ir, keep=())
 
 
 def _admitted(rule: Rule, licence: Collection[str]) -> Rule:

@@ -10,7 +10,7 @@ import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ops import Exp2
-from luminal_lab.errors import PassError
+from luminal_lab.errors import ArgumentError, GraphError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.search import RULES
 from luminal_lab.search.egraph import MOST_NODES, EGraph
@@ -20,6 +20,7 @@ from luminal_lab.search.reading import read_definition
 from luminal_lab.search.rules.rule import FINITE, equation
 from luminal_lab.search.saturate import saturate
 from luminal_lab.search.space import LICENCE, space_of
+from tests.expect import error_of
 from tests.search.written import along, attention, block, drawn, passes, right, searched
 
 F = DType.float32
@@ -226,3 +227,23 @@ def test_the_space_of_a_block_keeps_to_its_budget_and_its_program_is_right() -> 
     expected: Any = interpret(cx.ir, Environment(lambda node: data[node.name]))[cx.ir.output_ids[0]]
     values = space.values(pick, data)["O"]
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_space_is_of_a_graph_a_definition_or_its_text() -> None:
+    cx = ll.Graph("rows")
+    cx.tensor((6, 17), name="x").logsumexp(-1).retrieve()
+    space = ll.search.space_of(cx.ir)
+    assert repr(space) == "<Space of rows: 27 nodes in 19 classes>"
+    assert str(ll.search.space_of(str(space.definition))) == str(space)
+    assert "shift-sum ×2" in str(space)
+
+
+def test_what_has_no_space_is_told() -> None:
+    cx = ll.Graph()
+    cx.tensor((3,), name="x")
+    assert error_of(lambda: ll.search.space_of(cx.ir), GraphError).hint == (
+        "results are marked by x.retrieve()"
+    )
+    wrong: Any = cx
+    said = error_of(lambda: ll.search.space_of(wrong), ArgumentError)
+    assert said.message.endswith("is neither a graph nor a definition")
