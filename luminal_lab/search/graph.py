@@ -30,7 +30,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.loops import Budget, KernelSearch, begun, signature_of, sizes_of
+from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, signature_of, sizes_of
 from luminal_lab.search.winners import Question, Winners
 from luminal_lab.search.worker import Worker, work
 
@@ -133,7 +133,7 @@ class ProgramSearch:
         winners: Winners | None = None,
     ) -> ProgramSearch:
         """Go on with the searches for all kernels, and return them."""
-        budget = Budget.of(budget)
+        budget = budget_of(budget, executor)
         # Those that need the least go first, and leave to the others what they do not spend.
         order = sorted(self.kernels, key=self._weight)
         end, left = monotonic() + budget.seconds, budget.candidates
@@ -199,7 +199,7 @@ def search_program(
     worker: Worker = work,
 ) -> ProgramSearch:
     """Search for the schedules of all kernels of a graph that is fused already."""
-    budget = Budget.of(budget)
+    budget = budget_of(budget, executor, seed)
     sizes = _sizes(ir, dims or {})
     program = CPUSource(ir, schedules=dict(device.schedules), specialise=specialise)
     searches: dict[str, KernelSearch] = {}

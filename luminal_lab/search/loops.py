@@ -134,7 +134,7 @@ class KernelSearch:
 
     def resume(self, budget: float | Budget = 60, executor: Executor | None = None) -> KernelSearch:
         """Go on with the search, and return it."""
-        budget = Budget.of(budget)
+        budget = budget_of(budget, executor)
         try:
             with held():
                 self._run(budget, executor)
@@ -322,6 +322,14 @@ def _lost(error: BaseException) -> DeviceError:
     )
 
 
+def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
+    """Return the budget of a search, if that and all else that it is asked for is in order."""
+    expect(executor, Executor | None, "search: the executor is {}", "give one of any library")
+    if whole_number(seed) is None:
+        raise ArgumentError(f"search: the seed is {seed!r}", hint="give a whole number")
+    return Budget.of(budget)
+
+
 def search_kernel(
     definition: Definition | str,
     device: CPUCompiler | None = None,
@@ -339,10 +347,7 @@ def search_kernel(
     What `winners` has found before is not measured again; what is found is kept there. `plan` says
     which schedules there are; `worker` answers jobs, both as text.
     """
-    expect(executor, Executor | None, "search: the executor is {}", "give one of any library")
-    if whole_number(seed) is None:
-        raise ArgumentError(f"search: the seed is {seed!r}", hint="give a whole number")
-    budget = Budget.of(budget)
+    budget = budget_of(budget, executor, seed)
     search = begun(definition, device, seed=seed, dims=dims, plan=plan, worker=worker)
     if winners is not None and search.known(winners):
         return search

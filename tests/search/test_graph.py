@@ -15,6 +15,7 @@ from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
 from luminal_lab.search import graph, measure, worker
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
+from tests.expect import error_of
 from tests.search.planted import guess
 
 DEVICE = ll.CPUCompiler(threads=2)
@@ -154,3 +155,19 @@ def test_a_compile_searches_for_what_was_not_found_before():
     assert [kernel.name for kernel in cx.kernels] == ["matmul", "matmul_n9"]
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"executor": 3}, "search: the executor is 3"),
+        ({"seed": "one"}, "search: the seed is 'one'"),
+        ({"budget": 0}, "search: with a budget of 0 nothing can be measured"),
+    ],
+)
+def test_what_is_asked_for_is_looked_at_before_anything_is_measured(
+    asked: dict[str, Any], message: str
+) -> None:
+    cx = ll.Graph()
+    (cx.tensor((8, 8), name="a") @ cx.tensor((8, 8), name="b")).retrieve()
+    assert error_of(lambda: cx.search(**asked), ArgumentError).message == message
