@@ -367,9 +367,13 @@ def test_ctrl_c_ends_a_real_compiler_with_all_that_it_runs(tmp_path):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    gc.collect()  # Python loses an interrupt that comes while what is dead is put away
-    with pytest.raises(KeyboardInterrupt):
-        toolchain.build(LONG, compiler)
+    gc.collect()
+    gc.disable()  # Python loses an interrupt that comes while what is dead is put away
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            toolchain.build(LONG, compiler)
+    finally:
+        gc.enable()
     thread.join()
     assert seen[0], "nothing was being compiled"
     end = time.monotonic() + 10
