@@ -100,3 +100,11 @@ def test_a_fault_is_minimised_to_what_shows_it():
 
     small = minimised(program, shows)
     assert str(small) == "x0: float32[1, 1] = [[-36.0]]\nv1 = x0.abs()\n-> v1\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(-104.0, True), (-2.0, False), (0.0, False), (-1000.0, True)]
+)
+def test_it_is_known_where_a_number_becomes_too_small(number: float, expected: bool):
+    case = Case(program_of(f"x0: float32[1] = [{number}]\nv1 = x0.exp()\n-> v1"))
+    assert case.underflows is expected
