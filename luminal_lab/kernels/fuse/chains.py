@@ -9,7 +9,7 @@ All kernels of a chain but the last have one result, which another of them reads
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -22,6 +22,7 @@ from luminal_lab.core.ops import Call, Input, MaxReduce, SumReduce
 from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.fuse.body import letter
 from luminal_lab.kernels.fuse.names import kernel_name
 from luminal_lab.passes.base import Pass
@@ -37,16 +38,18 @@ class FuseChains(Pass):
     """Make one kernel of several, one after another, that are one pass together."""
 
     name: ClassVar[str] = "fuse-chains"
+    programs: tuple[tuple[str, bool], ...] = ()
+    """What a chain computes, as text, with whether it is to be one kernel."""
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        bodies: dict[object, IR | None] = {}
+        bodies, chosen = dict[object, IR | None](), dict(self.programs)
         live = ir.ancestors(ir.outputs)
         for last in reversed([node for node in ir.nodes if node.id in live]):
             for chain in chains(ir, last, live):
                 key = _wiring(chain)
                 if key not in bodies:
-                    bodies[key] = _one_pass(ir, chain)
+                    bodies[key] = _whole(ir, chain, chosen)
                 body = bodies[key]
                 if body is not None and all(edit.table.get(call.id) for call in chain):
                     _write(edit, chain, body)
@@ -110,15 +113,21 @@ def _sources(ir: IR, chain: Chain) -> list[Node]:
     return [ir[id] for id in read if id not in inner]
 
 
-def _one_pass(ir: IR, chain: Chain) -> IR | None:
-    """Return what a chain computes, if sums that follow maxima of sums are one pass over them."""
-    folds = [{type(node.op) for node in _body(call)} & {SumReduce, MaxReduce} for call in chain]
-    is_cascade = folds[0] == folds[-1] == {SumReduce} and MaxReduce in set().union(*folds)
-    if not is_cascade:
+def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
+    """Return what a chain computes, if it is to be one kernel: as chosen, or by default."""
+    is_pass = is_cascade(chain)
+    if not (chosen or is_pass):
         return None
     body = merged(ir, chain)
-    written = define(body)
-    return None if online_softmax(written) is written else body
+    definition = define(body)
+    is_pass = is_pass and online_softmax(definition) is not definition
+    return body if chosen.get(nameless(definition), is_pass) else None
+
+
+def is_cascade(chain: Chain) -> bool:
+    """Return whether sums follow maxima of sums, which one pass may do."""
+    folds = [{type(node.op) for node in _body(call)} & {SumReduce, MaxReduce} for call in chain]
+    return folds[0] == folds[-1] == {SumReduce} and MaxReduce in set().union(*folds)
 
 
 def _body(call: Node) -> IR:
