@@ -120,8 +120,7 @@ class CompiledStore(Store):
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.passes.pipeline import Pipeline  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
         device = CPUCompiler() if device is None else device
@@ -132,8 +131,7 @@ class CompiledStore(Store):
             written = self._asked("search")
             for id, array in self._data.items():
                 sizes |= solve_shape(written[id].shape, array.shape, sizes) if id in written else {}
-            passes = Pipeline(device.passes, rounds=device.rounds)
-            fused = manager.compile_ir(written, manager.GenericCompiler(), passes).ir
+            fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
         return search_program(
             fused,
             device,

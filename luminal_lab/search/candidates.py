@@ -168,7 +168,7 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
     """Return the lines of a table of candidates."""
     rows = [
         (
-            c.definition.name,
+            c.form.name,
             str(c.number),
             "" if c.seconds is None else seconds_text(c.seconds),
             "" if c.ratio is None else f"{c.ratio:.3f}",
@@ -177,7 +177,7 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
         )
         for c in candidates
     ]
-    return aligned(heads("< kernel > candidate > time > ratio < origin < state"), rows)
+    return aligned(heads("< kernels > candidate > time > ratio < origin < state"), rows)
 
 
 def seconds_text(seconds: float) -> str:

@@ -29,16 +29,20 @@ from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.machines.here import this_machine
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
+from luminal_lab.search.derivation import Firing
 from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import Form, alone
-from luminal_lab.search.winners import Question, Winners
+from luminal_lab.search.program import Program
+from luminal_lab.search.regions import Region
+from luminal_lab.search.winners import Question, Winner, Winners
 from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
 
 AHEAD = 2
@@ -83,6 +87,8 @@ class KernelSearch:
     driver: Driver
     forms: tuple[Form, ...]
     """The ways to compute it; the first has the default schedule."""
+    programs: Mapping[str, Program]
+    """What rules have made of its kernels, by the texts of their definitions."""
     worker: Worker = work
     seconds: float = 0.0
     """How long it took, all runs of it together."""
@@ -120,15 +126,25 @@ class KernelSearch:
         """What is searched for, as winners are kept by."""
         return Question(self.definition, self.dims, signature_of(self.device))
 
-    def known(self, winners: Winners) -> bool:
-        """Take in what was found before; return whether that was anything."""
-        winner = winners.find(self.question)
-        if winner is None:
-            return False
+    @property
+    def unfused(self) -> Candidate:
+        """The fastest of those that keep the kernels apart."""
+        apart = max(self.forms, key=lambda form: len(form.stages))
+        tried = [one for one in self.candidates if one.form is apart and one.ratio is not None]
+        return min(tried, key=lambda one: one.ratio or inf, default=self.default)
+
+    @property
+    def derivation(self) -> tuple[Firing, ...]:
+        """The firings of rules that lead to what the best computes; none if it is as written."""
+        programs = [self.programs.get(nameless(one)) for one in self.best.form.definitions]
+        return tuple(firing for program in programs if program for firing in program.derivation)
+
+    def take(self, winner: Winner) -> bool:
+        """Begin with what was found before; return whether it can be read."""
         try:
             self.driver.restore(winner.trials, winner.reference, winner.noise)
         except ValueError as error:
-            warn(f"search: {winners.path(self.question)} is refused, and searched again: {error}")
+            warn(f"search: what was found before is refused, and searched again: {error}")
             return False
         self.ended = f"found before ({winner.created}); nothing was measured"
         return True
@@ -354,33 +370,44 @@ def search_kernel(
     """
     budget = budget_of(budget, executor, seed)
     search = begun(definition, device, seed=seed, dims=dims, plan=plan, worker=worker)
-    if winners is not None and search.known(winners):
-        return search
+    if winners is not None and (winner := winners.find(search.question)):
+        known = Region(search.definition, winner.forms)
+        search = begun(known, device, seed=seed, dims=dims, plan=plan, worker=worker)
+        if search.take(winner):
+            return search
     search.resume(budget, executor)
     if winners is not None and search.is_whole:
-        winners.keep(search.question, search.driver)
+        winners.keep(search.question, search.forms, search.driver)
     return search
 
 
 def begun(
-    definition: Definition | str,
+    definition: Definition | Region | str,
     device: CPUCompiler | None = None,
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     plan: Plan = cpu_schedule,
     worker: Worker = work,
-    forms: Sequence[Form] = (),
 ) -> KernelSearch:
     """Return a search that has measured nothing yet."""
-    written = parse_definition(definition) if isinstance(definition, str) else definition
-    expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
-    written = online_softmax(written)
+    region = definition if isinstance(definition, Region) else _region(definition)
     device = CPUCompiler() if device is None else device
     expect(device, CPUCompiler, "search: the device is {}", "loops are searched for a CPU so far")
-    forms = tuple(forms) or (alone(written),)
-    driver = Driver(Draws(loops_of(forms, plan)), seed)
-    return KernelSearch(written, device, sizes_of(written, dims or {}), driver, forms, worker)
+    driver = Driver(Draws(loops_of(region.forms, plan)), seed)
+    sizes = sizes_of(region.definition, dims or {})
+    return KernelSearch(
+        region.definition, device, sizes, driver, region.forms, region.programs, worker
+    )
+
+
+def _region(definition: object) -> Region:
+    """Return a definition as a region that has one form."""
+    written = parse_definition(definition) if isinstance(definition, str) else definition
+    expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
+    assert isinstance(written, Definition)
+    written = online_softmax(written)
+    return Region(written, (alone(written),))
 
 
 def loops_of(forms: Sequence[Form], plan: Plan = cpu_schedule) -> list[list[Loops]]:
@@ -395,9 +422,8 @@ def loops_of(forms: Sequence[Form], plan: Plan = cpu_schedule) -> list[list[Loop
 
 def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    again = begun(
-        search.definition, search.device, seed=search.driver.seed, plan=plan, forms=search.forms
-    )
+    region = Region(search.definition, search.forms, search.programs)
+    again = begun(region, search.device, seed=search.driver.seed, plan=plan)
     again.dims, again.ended = search.dims, search.ended
     told = 0
     for batch in [batch for batch, _ in search.answers]:

@@ -49,6 +49,7 @@ def test_what_was_found_is_not_measured_again(folder: Path):
         "candidates.jsonl",
         "definition.txt",
         "entry.json",
+        "forms.jsonl",
         "schedule.txt",
     ]
     assert (entry(folder) / "definition.txt").read_text().startswith("kernel kernel(a: f32[70, 60]")
@@ -83,7 +84,7 @@ def test_facts_that_cannot_be_read_are_refused(folder: Path):
 
 def test_a_schedule_that_does_not_apply_is_refused(folder: Path):
     path = entry(folder)
-    names = ("definition.txt", "schedule.txt", "candidates.jsonl")
+    names = ("definition.txt", "schedule.txt", "candidates.jsonl", "forms.jsonl")
     files, facts = cache.read_files(path, names)
     cache.write_files(path, {**files, "schedule.txt": b"parallel nothing"}, facts)
     with pytest.warns(LabWarning, match="searched for again: kernel mm: parallel nothing"):
