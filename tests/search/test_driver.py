@@ -97,6 +97,18 @@ def test_batches_that_have_no_answer_are_asked_for_again():
     assert driver.ask() == other.ask()
 
 
+def test_and_only_those_where_others_were_asked_for_ahead():
+    driver, other = driver_of(), driver_of()
+    first, _ = driver.ask(), driver.ask()
+    assert first is not None
+    assert other.ask() == first
+    driver.tell(first, answer_to(first))
+    other.tell(first, answer_to(first))
+    driver.ask()
+    driver.drop()
+    assert driver.ask() == other.ask()
+
+
 def test_what_another_machine_measured_is_not_compared():
     driver = driver_of()
     for machine in ("here", "there"):
