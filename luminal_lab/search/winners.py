@@ -8,7 +8,8 @@
 
 The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
 others may have written, that is damaged, or whose schedule does not apply is refused: it is
-searched for again. A schedule is no code: each of its steps is checked when it is applied.
+searched for again. A schedule is no code: each of its steps is checked when it is applied. Above
+a limit the entries that were not used for longest go.
 """
 
 from __future__ import annotations
