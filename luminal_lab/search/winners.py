@@ -97,8 +97,8 @@ class Winners:
     """A folder of what searches found."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        beside = cache.user_folder() or cache.spare_folder()
-        self.folder = beside.with_name("winners") if folder is None else Path(folder)
+        libraries = cache.user_folder() or cache.spare_folder() / "libraries"
+        self.folder = libraries.with_name("winners") if folder is None else Path(folder)
 
     def path(self, question: Question) -> Path:
         """Return where the entry of a question is, if there is one."""

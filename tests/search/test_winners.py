@@ -186,6 +186,11 @@ def test_a_schedule_that_does_not_apply_is_refused(folder: Path):
         searched(folder)
 
 
+def test_who_has_no_home_keeps_winners_in_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cache, "user_folder", lambda: None)
+    assert Winners().folder == cache.spare_folder() / "winners"
+
+
 def test_a_full_disk_keeps_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
