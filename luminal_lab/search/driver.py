@@ -33,6 +33,7 @@ GAIN = 0.02
 """The share of its time by which a winner must beat the default, or the default stays."""
 WRONG = "it computes wrong values: "
 """How the reason begins why a wrong schedule has failed."""
+RandomState: TypeAlias = "tuple[object, ...]"
 State: TypeAlias = Literal["measured", "stopped", "refused", "failed"]
 
 
@@ -120,8 +121,9 @@ class Driver:
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
-        self._before = self._random.getstate()
         self._open: list[Batch] = []
+        self._states: list[RandomState] = []
+        """What the draws of each open batch began with."""
         self._told = 0
 
     # -- asking and telling ------------------------------------------------------------------------
@@ -129,10 +131,9 @@ class Driver:
     def ask(self, most: int | None = None) -> Batch | None:
         """Return the next schedules to measure, at most so many; None if there are no new ones."""
         size = self.size if most is None else min(self.size, most)
-        if not self._open:
-            self._before = self._random.getstate()
+        state = self._random.getstate()
         drafts = self._drafts(size)
-        return self._asked(drafts, most=size) if drafts else None
+        return self._asked(drafts, state, most=size) if drafts else None
 
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
@@ -142,22 +143,24 @@ class Driver:
         best = [trial for trial in self.best if trial.rank < 1.0][:FINALISTS]
         if not best and self.reference:
             return None
-        return self._asked([trial.draft for trial in best])
+        return self._asked([trial.draft for trial in best], self._random.getstate())
 
     def drop(self) -> None:
         """Take back the batches that will have no answer: they are asked for again."""
         if self._open:
-            self._random.setstate(self._before)
+            self._random.setstate(self._states[0])
             self.asked = self._open[0].number
             own = [draft for batch in self._open if not batch.is_last for draft in batch.drafts]
             self.draws.forget(own)
             self._open.clear()
+            self._states.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
         """Take in what came of the batch that was asked for first."""
         assert self._open[:1] == [batch], "batches are told in the order of asking"
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
+        self._states.pop(0)
         self._told += 1
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
@@ -180,10 +183,11 @@ class Driver:
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft for trial in trials)
 
-    def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
+    def _asked(self, drafts: Sequence[Draft], state: RandomState, most: int = 0) -> Batch:
         best = min(self._ratios(), default=0.0)
         batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most)
         self._open.append(batch)
+        self._states.append(state)
         self.asked += 1
         return batch
 

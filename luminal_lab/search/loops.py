@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
@@ -24,7 +24,15 @@ from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    LabError,
+    expect,
+    nearest,
+    whole_number,
+)
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
@@ -49,6 +57,8 @@ AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
 SILENT = 300.0
 """The seconds after which an executor that has not answered is given up."""
+SENT = 2
+"""How often a batch is sent whose worker dies."""
 POLL = 0.1
 
 
@@ -293,29 +303,48 @@ class _Spread(_Run):
 
     def run(self) -> None:
         """Have batches measured, AHEAD at once, and at the end the best again."""
-        search, pending = self.search, deque[tuple[Batch, Future[str]]]()
+        search, self.pending = self.search, deque[tuple[Batch, Future[str]]]()
         try:
             with progress(f"search {search.definition.name}", None, "candidate") as bar:
                 while True:
-                    while len(pending) < AHEAD and (batch := self.asked()) is not None:
-                        pending.append((batch, self._sent(batch)))
-                    if not pending:
+                    while len(self.pending) < AHEAD and (batch := self.asked()) is not None:
+                        self.pending.append((batch, self._sent(batch)))
+                    if not self.pending:
                         break
-                    batch, future = pending.popleft()
-                    search.tell(batch, answer_of(_awaited(future)))
-                    bar.step(len(batch.drafts))
+                    bar.step(len(self._told().drafts))
                     bar.now(search.standing)
                 if (last := search.driver.last()) is not None:
-                    search.tell(last, answer_of(_awaited(self._sent(last))))
+                    self.pending.append((last, self._sent(last)))
+                    self._told()
         finally:
-            for _, future in pending:
+            for _, future in self.pending:
                 future.cancel()
 
-    def _sent(self, batch: Batch) -> Future[str]:
+    def _told(self) -> Batch:
+        """Wait for the batch that was sent first, tell the search of it, and return it."""
+        batch, _ = self.pending[0]
+        self.search.tell(batch, self._answer(batch))
+        self.pending.popleft()
+        return batch
+
+    def _answer(self, batch: Batch, times: int = 1) -> Answer:
+        """Return the answer to the batch that was sent first, so many times by now."""
         try:
-            return self.executor.submit(self.search.worker, self.search.job(batch))
-        except RuntimeError as error:  # it has been shut down, or its workers have died
-            raise _lost(error) from error
+            return answer_of(_awaited(self.pending[0][1]))
+        except LabError:
+            raise
+        except Exception as error:  # each library has its own for a worker that dies
+            if times == SENT:
+                raise _unmeasured(error) from error
+        self.pending[0] = batch, self._sent(batch)
+        return self._answer(batch, times + 1)
+
+    def _sent(self, batch: Batch) -> Future[str]:
+        job = self.search.job(batch)
+        try:
+            return self.executor.submit(self.search.worker, job)
+        except Exception as error:  # it has been shut down, or its workers have died
+            raise _unmeasured(error) from error
 
 
 def _awaited(future: Future[str]) -> str:
@@ -329,16 +358,13 @@ def _awaited(future: Future[str]) -> str:
                 f"the executor has not answered for {SILENT:g} s",
                 hint="look whether it has workers",
             )
-    try:
-        return future.result()
-    except (BrokenExecutor, CancelledError) as error:
-        raise _lost(error) from error
+    return future.result()
 
 
-def _lost(error: BaseException) -> DeviceError:
-    said = str(error).partition("\n")[0]
+def _unmeasured(error: Exception) -> DeviceError:
+    said = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
     return DeviceError(
-        f"the executor has lost its workers: {said or type(error).__name__}",
+        f"the executor could not measure a batch: {said}",
         hint="search.resume(executor=…) goes on with another one, or without",
     )
 

@@ -9,7 +9,8 @@
 
 The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
 others may have written, that is damaged, or whose schedule does not apply is refused: it is
-searched for again. A schedule is no code: each of its steps is checked when it is applied.
+searched for again. A schedule is no code: each of its steps is checked when it is applied. Above
+a limit the entries that were not used for longest go.
 """
 
 from __future__ import annotations
@@ -106,8 +107,8 @@ class Winners:
     """A folder of what searches found."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        beside = cache.user_folder() or cache.spare_folder()
-        self.folder = beside.with_name("winners") if folder is None else Path(folder)
+        libraries = cache.user_folder() or cache.spare_folder() / "libraries"
+        self.folder = libraries.with_name("winners") if folder is None else Path(folder)
 
     def path(self, question: Question) -> Path:
         """Return where the entry of a question is, if there is one."""

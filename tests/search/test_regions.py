@@ -7,6 +7,7 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
+from luminal_lab.core.op import ints
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.search.forms import Form
 from luminal_lab.search.graph import apart, programs_of
@@ -96,7 +97,7 @@ def test_every_form_computes_what_is_written(case: object):
     result = case(cx).retrieve()  # pyright: ignore[reportCallIssue]  # a case is a function
     rng = np.random.default_rng(0)
     for node in cx.ir.inputs:
-        cx[node.name].set(rng.standard_normal([int(size) for size in node.shape], np.float32))
+        cx[node.name].set(rng.standard_normal(ints(node.shape), np.float32))
     cx.execute()
     expected = result.numpy().copy()
     for forms in forms_of(cx):
