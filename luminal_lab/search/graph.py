@@ -21,18 +21,18 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.devices.cpu.program import CPUSource
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, signature_of, sizes_of
+from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
+from luminal_lab.search.target import DEVICES, program_of, scheduled, target_of
 from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Worker, work
+from luminal_lab.search.worker import Worker
 
 FLOPS_OF_BYTE = 8
 """How many operations take about as long as to move a byte."""
@@ -42,14 +42,14 @@ FLOPS_OF_BYTE = 8
 class ProgramCandidate:
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
-    device: CPUCompiler
+    device: DeviceCompiler
     """The compiler, with the schedules."""
     kernels: Mapping[str, Candidate]
     counts: Mapping[str, int]
     """How often each kernel is launched in a run."""
     ir: IR
 
-    def __iter__(self) -> Iterator[CPUCompiler]:
+    def __iter__(self) -> Iterator[DeviceCompiler]:
         """Yield the device: so a pipeline takes the candidate as a list of passes."""
         yield self.device
 
@@ -66,9 +66,23 @@ class ProgramCandidate:
     @property
     def seconds(self) -> float | None:
         """The time of all launches of these kernels; None if a kernel has none."""
-        times = [(kernel.seconds, self.counts[name]) for name, kernel in self.kernels.items()]
-        known = [seconds * count for seconds, count in times if seconds is not None]
+        return self._sum({name: kernel.seconds for name, kernel in self.kernels.items()})
+
+    @property
+    def modelled(self) -> float | None:
+        """The seconds that a model gives all launches, where nothing was measured."""
+        return self._sum({name: kernel.modelled for name, kernel in self.kernels.items()})
+
+    def _sum(self, times: Mapping[str, float | None]) -> float | None:
+        known = [seconds * self.counts[name] for name, seconds in times.items() if seconds]
         return sum(known) if len(known) == len(times) else None
+
+    @property
+    def told(self) -> str:
+        """Its time in words."""
+        if self.modelled is not None:
+            return f"~{seconds_text(self.modelled)} by a model, nothing was measured"
+        return "not measured" if self.seconds is None else seconds_text(self.seconds)
 
     @property
     def error(self) -> str | None:
@@ -77,8 +91,8 @@ class ProgramCandidate:
 
     @property
     def source(self) -> str:
-        """Its C: kernels, launches, threads."""
-        return CPUSource(self.ir, schedules=self.schedules).source
+        """Its source: kernels, and in C launches and threads."""
+        return program_of(self.device, self.ir).source
 
     @override
     def __str__(self) -> str:
@@ -89,16 +103,15 @@ class ProgramCandidate:
 
     @override
     def __repr__(self) -> str:
-        seconds = "not measured" if self.seconds is None else seconds_text(self.seconds)
         count = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
-        return f"<Program of {count}: {seconds}; print(…) shows their schedules>"
+        return f"<Program of {count}: {self.told}; print(…) shows their schedules>"
 
 
 @dataclass
 class ProgramSearch:
     """The searches for all kernels of a graph."""
 
-    device: CPUCompiler
+    device: DeviceCompiler
     kernels: Mapping[str, KernelSearch]
     """The search for each kernel, by its name."""
     counts: Mapping[str, int]
@@ -167,12 +180,14 @@ class ProgramSearch:
 
     @override
     def __str__(self) -> str:
-        best, default = self.best.seconds, self.default.seconds
+        best, default = self.best, self.default
         lines = [f"search of {self.ir.name}: {len(self.candidates)} candidates"]
-        if best is not None and default is not None:
-            lines.append(
-                f"the best takes {seconds_text(best)}, {best / default:.3f} of the default's time"
-            )
+        if best.seconds is not None and default.seconds is not None:
+            share = best.seconds / default.seconds
+            lines.append(f"the best takes {best.told}, {share:.3f} of the default's time")
+        if best.modelled is not None and default.modelled is not None:
+            share = best.modelled / default.modelled
+            lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
@@ -188,7 +203,7 @@ class ProgramSearch:
 
 def search_program(
     ir: IR,
-    device: CPUCompiler,
+    device: DeviceCompiler,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
@@ -196,12 +211,12 @@ def search_program(
     dims: Mapping[str, int] | None = None,
     specialise: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    worker: Worker = work,
+    worker: Worker | None = None,
 ) -> ProgramSearch:
     """Search for the schedules of all kernels of a graph that is fused already."""
     budget = budget_of(budget, executor, seed)
     sizes = _sizes(ir, dims or {})
-    program = CPUSource(ir, schedules=dict(device.schedules), specialise=specialise)
+    program = program_of(device, ir, specialise)
     searches: dict[str, KernelSearch] = {}
     skipped: dict[str, str] = {}
     for kernel in program.kernels:
@@ -249,16 +264,6 @@ def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
     return dims
 
 
-def scheduled(device: CPUCompiler, schedules: Mapping[str, Schedule]) -> CPUCompiler:
-    """Return a device whose kernels have these schedules."""
-    return CPUCompiler(
-        compiler=device.compiler,
-        threads=device.threads,
-        reuse_outputs=device.reuse_outputs,
-        schedules=schedules,
-    )
-
-
 @dataclass(frozen=True, init=False, repr=False)
 class Search(Pipeline):
     """A device whose kernels get the fastest schedules that a search finds.
@@ -270,7 +275,7 @@ class Search(Pipeline):
     <Search cpu{threads = 2}>
     """
 
-    device: CPUCompiler = field(default_factory=CPUCompiler)
+    device: DeviceCompiler = field(default_factory=CPUCompiler)
     budget: Budget = field(default_factory=lambda: Budget(60))
     seed: int = 0
     executor: Executor | None = None
@@ -278,7 +283,7 @@ class Search(Pipeline):
 
     def __init__(
         self,
-        device: CPUCompiler | None = None,
+        device: DeviceCompiler | None = None,
         *,
         budget: float | Budget = 60,
         seed: int = 0,
@@ -286,8 +291,7 @@ class Search(Pipeline):
         dims: Mapping[str, int] | None = None,
     ) -> None:
         device = CPUCompiler() if device is None else device
-        hint = "schedules are searched for a CPU so far, as in Search(ll.CPUCompiler())"
-        expect(device, CPUCompiler, "search: the device is {}", hint)
+        expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
         super().__init__(device.passes, rounds=device.rounds, licence=device.licence)
         object.__setattr__(self, "device", device)
         object.__setattr__(self, "budget", Budget.of(budget))
@@ -312,14 +316,15 @@ class Search(Pipeline):
             )
             return search.best.device.runner(ir, specialise)
 
-    def _recalled(self, ir: IR, specialise: Mapping[str, int] | None) -> Runner:
+    def _recalled(self, ir: IR, specialise: Mapping[str, int] | None) -> Runner | None:
         """Return the runner by what was found before, or raise if something was not."""
         winners, dims = Winners(), dict(self.dims)
         with_kernels = any(node.op.body_of() is not None for node in ir)
-        machine = signature_of(self.device) if with_kernels else ""
+        target = target_of(self.device)
+        machine = target.signature() if with_kernels else ""
 
         def recall(definition: Definition) -> Schedule | None:
-            definition = online_softmax(definition)
+            definition = target.defined(definition)
             own = {name: size for name, size in dims.items() if name in definition.dims}
             question = Question(definition, sizes_of(definition, own), machine)
             winner = winners.find(question, applies=True)

@@ -22,23 +22,21 @@ from typing_extensions import override
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.plans.cpu import cpu_schedule
-from luminal_lab.machines.here import this_machine
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
 from luminal_lab.search.draws import Draws, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
+from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
+from luminal_lab.search.worker import Job, Worker, answer_of
 
 AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
@@ -77,10 +75,11 @@ class KernelSearch:
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
-    device: CPUCompiler
+    device: DeviceCompiler
     dims: Mapping[str, int]
     driver: Driver
-    worker: Worker = work
+    target: Target
+    worker: Worker
     seconds: float = 0.0
     """How long it took, all runs of it together."""
     ended: str = ""
@@ -95,7 +94,7 @@ class KernelSearch:
     @property
     def best(self) -> Candidate:
         """The fastest candidate; the default one if none is faster by two hundredths."""
-        return next(one for one in self.candidates if one.state == "fastest")
+        return next(one for one in self.candidates if one.is_best)
 
     @property
     def default(self) -> Candidate:
@@ -105,7 +104,7 @@ class KernelSearch:
     @property
     def candidates(self) -> Candidates:
         """All that were tried, in order; the default is the first."""
-        return candidates_of(self.driver, self.definition)
+        return candidates_of(self.driver, self.definition, self.target)
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -115,7 +114,7 @@ class KernelSearch:
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        return Question(self.definition, self.dims, signature_of(self.device))
+        return Question(self.definition, self.dims, self.target.signature())
 
     def known(self, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
@@ -168,11 +167,11 @@ class KernelSearch:
                 self.driver.draws.default.schedule,
                 drafts,
                 self.dims,
-                self.device.compiler,
-                self.device.threads,
+                *self.target.job,
                 self.driver.seed,
                 batch.best,
                 batch.is_last,
+                self.target.device,
             )
         )
 
@@ -193,6 +192,11 @@ class KernelSearch:
     def __str__(self) -> str:
         candidates, best = self.candidates, self.best
         lines = [f"search of {self.definition.name}: {len(candidates)} candidates, {self.ended}"]
+        if self.target.model:
+            lines.append(
+                f"nothing was measured: times are those of a model of {self.target.model}, and "
+                "values were checked in the emulator"
+            )
         if best.ratio is not None and best.number:
             lines.append(f"the best takes {best.ratio:.3f} of the default's time")
         elif best.ratio is not None:
@@ -332,15 +336,15 @@ def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
 
 def search_kernel(
     definition: Definition | str,
-    device: CPUCompiler | None = None,
+    device: DeviceCompiler | None = None,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Search for the fastest schedule of what a definition says, for sizes of its dims.
 
@@ -359,24 +363,26 @@ def search_kernel(
 
 def begun(
     definition: Definition | str,
-    device: CPUCompiler | None = None,
+    device: DeviceCompiler | None = None,
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Return a search that has measured nothing yet."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
     expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
-    written = online_softmax(written)
     device = CPUCompiler() if device is None else device
-    expect(device, CPUCompiler, "search: the device is {}", "loops are searched for a CPU so far")
-    draws = Draws(lower(written), this_machine(), plan)
-    return KernelSearch(written, device, sizes_of(written, dims or {}), Driver(draws, seed), worker)
+    expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+    target = target_of(device)
+    written = target.defined(written)
+    driver = Driver(Draws(lower(written), target.machine, plan or target.plan), seed)
+    sizes = sizes_of(written, dims or {})
+    return KernelSearch(written, device, sizes, driver, target, worker or target.worker)
 
 
-def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
+def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
     again = begun(search.definition, search.device, seed=search.driver.seed, plan=plan)
     again.dims, again.ended = search.dims, search.ended
@@ -390,11 +396,6 @@ def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     for answer in search.answers[told:]:
         again.tell(*answer)
     return again
-
-
-def signature_of(device: CPUCompiler) -> str:
-    """Return what times on a device depend on."""
-    return signature(find_compiler(device.compiler), device.threads)
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

@@ -24,6 +24,7 @@ from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.engine import Engine
 from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernels
@@ -76,7 +77,12 @@ class CUDACompiler(GPUCompiler):
         super().__init__(schedules, arch=arch, **flags)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> GPUProgram:
         gpu_present = None if self.arch or self.emulate else present()
         arch, cores = (self.arch or DEFAULT, None) if gpu_present is None else gpu_present
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
@@ -84,4 +90,4 @@ class CUDACompiler(GPUCompiler):
         def find(source: str, kernels: Kernels) -> Engine:
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
-        return self.program(ir, gpu, find, specialise)
+        return self.program(ir, gpu, find, specialise, recall)

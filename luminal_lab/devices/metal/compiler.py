@@ -21,6 +21,7 @@ from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.engine import MetalEngine
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.gpu import apple
 from luminal_lab.kernels.steps.applied import ScheduleLike
@@ -64,9 +65,14 @@ class MetalCompiler(GPUCompiler):
         super().__init__(schedules, chip=chip, emulate=emulate, reuse_outputs=reuse_outputs)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> GPUProgram:
         _check_dtypes(ir)
-        return self.program(ir, apple(), MetalEngine, specialise)
+        return self.program(ir, apple(), MetalEngine, specialise, recall)
 
 
 def _check_dtypes(ir: IR) -> None:
