@@ -289,6 +289,8 @@ def _sisters(definition: Definition, place: Place, *, trace: bool) -> list[Defin
             kernel = place.maker.kernel(sister, "small", None)
             run = KernelRun(kernel, {}, {})
             run.check_work(trace=trace, limit=MOST[trace])
+            run.fill()
+            run.expected()
         except LabError:  # too much work, or sizes that depend on each other
             continue
         try:
