@@ -34,7 +34,7 @@ GAIN = 0.02
 WRONG = "it computes wrong values: "
 """How the reason begins why a wrong schedule has failed."""
 RandomState: TypeAlias = "tuple[object, ...]"
-State: TypeAlias = Literal["measured", "stopped", "refused", "failed"]
+State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,15 @@ class Outcome:
     why: str = ""
     step: str = ""
     """The first step after which values are wrong."""
+    modelled: float | None = None
+    """The seconds that a model gives it, where nothing could be measured."""
+    resources: str = ""
+    """What it takes of a GPU, in words."""
+
+    @property
+    def compared(self) -> float | None:
+        """The seconds that it is compared by: measured, or else modelled."""
+        return self.modelled if self.seconds is None else self.seconds
 
     @property
     def seconds(self) -> float | None:
@@ -115,6 +124,8 @@ class Driver:
     reference: list[float] = field(default_factory=list[float])
     """The reference's seconds, of each batch."""
     machine: str = ""
+    resources: str = ""
+    """What the reference takes of a GPU, in words."""
     noise: float = 0.0
     """By how much the reference's own times differ in the last batch, as a share."""
     asked: int = 0
@@ -164,13 +175,14 @@ class Driver:
         self._told += 1
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
-        if is_same and answer.reference.seconds is not None:
-            self.reference.append(answer.reference.seconds)
+        if is_same and answer.reference.compared is not None:
+            self.reference.append(answer.reference.compared)
+        self.resources = self.resources or answer.reference.resources
         if batch.is_last:
             self.noise = noise_of(answer.reference.samples)
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
             ratio = _ratio(answer.reference, outcome, paired=batch.is_last)
-            if not is_same and outcome.samples:
+            if not is_same and outcome.compared is not None:
                 why = f"it was measured on another machine ({answer.machine})"
                 outcome, ratio = Outcome("refused", outcome.samples, why), None
             if batch.is_last:
@@ -277,10 +289,11 @@ def noise_of(samples: Sequence[float]) -> float:
 
 def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | None:
     """Return a schedule's time as a share of the reference's."""
-    if reference.seconds is None or outcome.seconds is None or outcome.state == "failed":
+    known, own = reference.compared, outcome.compared
+    if known is None or own is None or outcome.state == "failed":
         return None
-    ratio = outcome.seconds / reference.seconds
-    if paired and len(reference.samples) == len(outcome.samples):
+    ratio = own / known
+    if paired and outcome.samples and len(reference.samples) == len(outcome.samples):
         # What is no faster in most rounds was lucky in one.
         pairs = zip(outcome.samples, reference.samples, strict=True)
         ratio = max(ratio, median(a / b for a, b in pairs))

@@ -26,11 +26,11 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import as_text, unique
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.devices.runtime.worklist import Recall
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import DimError, GraphError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.fuse.chains import FuseChains
@@ -42,10 +42,11 @@ from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
 from luminal_lab.search.derivation import Firing
 from luminal_lab.search.forms import Form
-from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, signature_of, sizes_of
+from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
 from luminal_lab.search.regions import Region, Regions, reads_back
+from luminal_lab.search.target import DEVICES, program_of, replaced, target_of
 from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Worker, work
+from luminal_lab.search.worker import Worker
 
 FLOPS_OF_BYTE = 8
 """How many operations take about as long as to move a byte."""
@@ -55,7 +56,7 @@ FLOPS_OF_BYTE = 8
 class ProgramCandidate:
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
-    given: CPUCompiler
+    given: DeviceCompiler
     """The compiler that was searched for."""
     regions: Mapping[str, Candidate]
     counts: Mapping[str, int]
@@ -63,7 +64,7 @@ class ProgramCandidate:
     ir: IR
     """The graph, whose kernels are all apart."""
 
-    def __iter__(self) -> Iterator[CPUCompiler]:
+    def __iter__(self) -> Iterator[DeviceCompiler]:
         """Yield the device: so a pipeline takes the candidate as a list of passes."""
         yield self.device
 
@@ -76,32 +77,28 @@ class ProgramCandidate:
         return programs
 
     @cached_property
-    def source_program(self) -> CPUSource:
-        """Its kernels and launches in C."""
-        known = schedules_of(self.regions.values())
-        programs = dict(CPUCompiler(programs=self.programs).programs)
-        return CPUSource(
-            chained(self.ir, programs),
-            schedules=dict(self.given.schedules),
-            programs=programs,
-            recall=recalling(known),
-        )
+    def made(self) -> CPUSource | GPUProgram:
+        """Its kernels and launches."""
+        device = replaced(self.given, dict(self.given.schedules), self.programs)
+        target = target_of(self.given)
+        recall = target.recalling(schedules_of(self.regions.values()))
+        return program_of(device, chained(self.ir, self.programs), recall)
 
     @cached_property
-    def device(self) -> CPUCompiler:
+    def device(self) -> DeviceCompiler:
         """The compiler, with the programs and the schedules."""
-        return replaced(self.given, programs=self.programs, schedules=self.schedules)
+        return replaced(self.given, self.schedules, self.programs)
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
         """What its kernels compute, by their names."""
-        kernels = self.source_program.kernels
+        kernels = self.made.kernels
         return {kernel.name: kernel.definition for kernel in kernels if kernel.definition}
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
         """How its kernels run, by their names."""
-        kernels = self.source_program.kernels
+        kernels = self.made.kernels
         return {
             kernel.name: kernel.schedule
             for kernel in kernels
@@ -111,9 +108,23 @@ class ProgramCandidate:
     @property
     def seconds(self) -> float | None:
         """The time of all launches of what was searched; None if a region has none."""
-        times = [(region.seconds, self.counts[name]) for name, region in self.regions.items()]
-        known = [seconds * count for seconds, count in times if seconds is not None]
+        return self._sum({name: region.seconds for name, region in self.regions.items()})
+
+    @property
+    def modelled(self) -> float | None:
+        """The seconds that a model gives all launches, where nothing was measured."""
+        return self._sum({name: region.modelled for name, region in self.regions.items()})
+
+    def _sum(self, times: Mapping[str, float | None]) -> float | None:
+        known = [seconds * self.counts[name] for name, seconds in times.items() if seconds]
         return sum(known) if len(known) == len(times) else None
+
+    @property
+    def told(self) -> str:
+        """Its time in words."""
+        if self.modelled is not None:
+            return f"~{seconds_text(self.modelled)} by a model, nothing was measured"
+        return "not measured" if self.seconds is None else seconds_text(self.seconds)
 
     @property
     def error(self) -> str | None:
@@ -122,8 +133,8 @@ class ProgramCandidate:
 
     @property
     def source(self) -> str:
-        """Its C: kernels, launches, threads."""
-        return self.source_program.source
+        """Its source: kernels, and in C launches and threads."""
+        return self.made.source
 
     @override
     def __str__(self) -> str:
@@ -134,17 +145,16 @@ class ProgramCandidate:
 
     @override
     def __repr__(self) -> str:
-        seconds = "not measured" if self.seconds is None else seconds_text(self.seconds)
         kernels = sum(len(region.form.stages) for region in self.regions.values())
         count = f"{kernels} kernel{'s' * (kernels != 1)}"
-        return f"<Program of {count}: {seconds}; print(…) shows their schedules>"
+        return f"<Program of {count}: {self.told}; print(…) shows their schedules>"
 
 
 @dataclass
 class ProgramSearch:
     """The searches for all regions of a graph."""
 
-    device: CPUCompiler
+    device: DeviceCompiler
     kernels: Mapping[str, KernelSearch]
     """The search for each region, by the name of its kernel."""
     counts: Mapping[str, int]
@@ -220,12 +230,14 @@ class ProgramSearch:
 
     @override
     def __str__(self) -> str:
-        best, default = self.best.seconds, self.default.seconds
+        best, default = self.best, self.default
         lines = [f"search of {self.ir.name}: {len(self.candidates)} candidates"]
-        if best is not None and default is not None:
-            lines.append(
-                f"the best takes {seconds_text(best)}, {best / default:.3f} of the default's time"
-            )
+        if best.seconds is not None and default.seconds is not None:
+            share = best.seconds / default.seconds
+            lines.append(f"the best takes {best.told}, {share:.3f} of the default's time")
+        if best.modelled is not None and default.modelled is not None:
+            share = best.modelled / default.modelled
+            lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
@@ -241,37 +253,39 @@ class ProgramSearch:
 
 def search_program(
     ir: IR,
-    device: CPUCompiler,
+    device: DeviceCompiler,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    worker: Worker = work,
+    worker: Worker | None = None,
 ) -> ProgramSearch:
     """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
     budget = budget_of(budget, executor, seed)
+    target = target_of(device)
+    machine = target.signature()
     sizes = _sizes(ir, dims or {})
     kept = _kept(ir, device)
     searches: dict[str, KernelSearch] = {}
     named: dict[str, str] = {}
     skipped: dict[str, str] = {}
     counts, left = Counter[str](), list[str]()
-    regions = Regions(ir, kept)
+    regions = regions_of(ir, device, kept)
     for chain, definition in regions:
         text = nameless(definition)
         name = named.setdefault(text, unique(definition.name, counts))
         counts[name] += 1
         if name in searches or name in skipped:
             continue
-        if nameless(online_softmax(definition)) in kept:
+        if nameless(target.defined(definition)) in kept:
             skipped[name] = "a schedule is given for it"
         elif not reads_back(definition):
             skipped[name] = "its text cannot be read back, and workers are sent texts"
         else:
             own = {dim: size for dim, size in sizes.items() if dim in definition.dims}
-            question = Question(definition, sizes_of(definition, own), signature_of(device))
+            question = Question(definition, sizes_of(definition, own), machine)
             winner = winners and winners.find(question)
             region = Region(definition, winner.forms) if winner else regions.region(chain)
             search = begun(region, device, seed=seed, dims=own, worker=worker)
@@ -291,13 +305,19 @@ def search_program(
     return search
 
 
-def _kept(ir: IR, device: CPUCompiler) -> Collection[str]:
+def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Regions:
+    """Return the regions of a graph whose kernels are apart, as a device's worker takes them."""
+    target = target_of(device)
+    if not target.forms:
+        ir = chained(ir, dict(device.programs))
+    return Regions(ir, kept, target.defined, singly=not target.forms)
+
+
+def _kept(ir: IR, device: DeviceCompiler) -> Collection[str]:
     """Return what the kernels compute whose schedules are given, as nameless text."""
-    schedules, programs = dict(device.schedules), dict(device.programs)
-    if not schedules:
-        return ()
-    kernels = CPUSource(chained(ir, programs), schedules=schedules, programs=programs).kernels
-    definitions = [kernel.definition for kernel in kernels if kernel.name in schedules]
+    given = dict(device.schedules)
+    kernels = program_of(device, chained(ir, dict(device.programs))).kernels
+    definitions = [kernel.definition for kernel in kernels if kernel.name in given]
     return {nameless(definition) for definition in definitions if definition is not None}
 
 
@@ -331,36 +351,16 @@ def schedules_of(candidates: Iterable[Candidate]) -> dict[str, Schedule]:
     }
 
 
-def recalling(schedules: Mapping[str, Schedule]) -> Recall:
-    """Return what says the schedule of a kernel that was searched."""
-    return lambda definition: schedules.get(nameless(online_softmax(definition)))
-
-
 def chained(ir: IR, programs: Mapping[str, Definition | None]) -> IR:
     """Return a graph of kernels with those as one that programs say, or that are one pass."""
     chosen = FuseChains(tuple((text, program is not None) for text, program in programs.items()))
     return compile_ir(ir, chosen, DeadCode()).ir
 
 
-def apart(device: CPUCompiler) -> Pipeline:
+def apart(device: DeviceCompiler) -> Pipeline:
     """Return the passes of a device that make kernels, but none of several."""
     passes = [given for given in device.passes if not isinstance(given, FuseChains)]
     return Pipeline(passes, rounds=device.rounds)
-
-
-def replaced(
-    device: CPUCompiler,
-    schedules: Mapping[str, Schedule],
-    programs: Mapping[str, Definition | None],
-) -> CPUCompiler:
-    """Return a device whose kernels have these programs and schedules."""
-    return CPUCompiler(
-        compiler=device.compiler,
-        threads=device.threads,
-        reuse_outputs=device.reuse_outputs,
-        schedules=schedules,
-        programs=programs,
-    )
 
 
 # -- as a part of a pipeline -----------------------------------------------------------------------
@@ -411,7 +411,7 @@ class Search(Pipeline):
     <Search cpu{threads = 2}>
     """
 
-    device: CPUCompiler = field(default_factory=CPUCompiler)
+    device: DeviceCompiler = field(default_factory=CPUCompiler)
     budget: Budget = field(default_factory=lambda: Budget(60))
     seed: int = 0
     executor: Executor | None = None
@@ -420,7 +420,7 @@ class Search(Pipeline):
 
     def __init__(
         self,
-        device: CPUCompiler | None = None,
+        device: DeviceCompiler | None = None,
         *,
         budget: float | Budget = 60,
         seed: int = 0,
@@ -428,8 +428,7 @@ class Search(Pipeline):
         dims: Mapping[str, int] | None = None,
     ) -> None:
         device = CPUCompiler() if device is None else device
-        hint = "schedules are searched for a CPU so far, as in Search(ll.CPUCompiler())"
-        expect(device, CPUCompiler, "search: the device is {}", hint)
+        expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
         passes = [*apart(device).passes, SearchChains(self), DeadCode()]
         super().__init__(passes, rounds=device.rounds, licence=device.licence)
         object.__setattr__(self, "device", device)
@@ -442,9 +441,9 @@ class Search(Pipeline):
     def found(self, ir: IR) -> Findings:
         """Return what is known of a graph of kernels: from before, or by a search."""
         winners, dims = Winners(), dict(self.dims)
-        regions = [definition for _, definition in Regions(ir) if reads_back(definition)]
-        recalled = [self._recalled(definition, winners) for definition in regions]
-        if all(recalled):
+        regions = [definition for _, definition in regions_of(ir, self.device)]
+        machine = target_of(self.device).signature() if regions else ""
+        if all(self._recalled(one, machine, winners) for one in regions if reads_back(one)):
             return self.findings
         search = search_program(
             ir,
@@ -458,11 +457,10 @@ class Search(Pipeline):
         self.findings.take(search.best.regions.values())
         return self.findings
 
-    def _recalled(self, definition: Definition, winners: Winners) -> bool:
+    def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
         own = {name: size for name, size in self.dims if name in definition.dims}
-        question = Question(definition, sizes_of(definition, own), signature_of(self.device))
-        winner = winners.find(question)
+        winner = winners.find(Question(definition, sizes_of(definition, own), machine))
         if winner is None:
             return False
         definitions = winner.form.definitions
@@ -475,7 +473,8 @@ class Search(Pipeline):
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
         programs = dict(self.device.programs) | self.findings.programs
         device = replaced(self.device, dict(self.device.schedules), programs)
-        return device.runner(ir, specialise, recalling(self.findings.schedules))
+        recall = target_of(self.device).recalling(self.findings.schedules)
+        return device.runner(ir, specialise, recall)
 
     @override
     def __str__(self) -> str:

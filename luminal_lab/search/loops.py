@@ -22,8 +22,8 @@ from typing_extensions import override
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -36,12 +36,9 @@ from luminal_lab.errors import (
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.plans.cpu import cpu_schedule
-from luminal_lab.machines.here import this_machine
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
 from luminal_lab.search.derivation import Firing
@@ -50,8 +47,9 @@ from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import Form, alone
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region
+from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
-from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
+from luminal_lab.search.worker import Job, Worker, answer_of
 
 AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
@@ -92,14 +90,15 @@ class KernelSearch:
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
-    device: CPUCompiler
+    device: DeviceCompiler
     dims: Mapping[str, int]
     driver: Driver
     forms: tuple[Form, ...]
     """The ways to compute it; the first has the default schedule."""
     programs: Mapping[str, Program]
     """What rules have made of its kernels, by the texts of their definitions."""
-    worker: Worker = work
+    target: Target
+    worker: Worker
     seconds: float = 0.0
     """How long it took, all runs of it together."""
     ended: str = ""
@@ -114,7 +113,7 @@ class KernelSearch:
     @property
     def best(self) -> Candidate:
         """The fastest candidate; the default one if none is faster by two hundredths."""
-        return next(one for one in self.candidates if one.state == "fastest")
+        return next(one for one in self.candidates if one.is_best)
 
     @property
     def default(self) -> Candidate:
@@ -124,7 +123,7 @@ class KernelSearch:
     @property
     def candidates(self) -> Candidates:
         """All that were tried, in order; the default is the first."""
-        return candidates_of(self.driver, self.definition, self.forms)
+        return candidates_of(self.driver, self.definition, self.forms, self.target)
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -134,7 +133,7 @@ class KernelSearch:
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        return Question(self.definition, self.dims, signature_of(self.device))
+        return Question(self.definition, self.dims, self.target.signature())
 
     @property
     def unfused(self) -> Candidate:
@@ -199,11 +198,11 @@ class KernelSearch:
                 self.forms,
                 tuple(draft.form for draft in batch.drafts),
                 self.dims,
-                self.device.compiler,
-                self.device.threads,
+                *self.target.job,
                 self.driver.seed,
                 batch.best,
                 batch.is_last,
+                self.target.device,
             )
         )
 
@@ -224,6 +223,11 @@ class KernelSearch:
     def __str__(self) -> str:
         candidates, best = self.candidates, self.best
         lines = [f"search of {self.definition.name}: {len(candidates)} candidates, {self.ended}"]
+        if self.target.model:
+            lines.append(
+                f"nothing was measured: times are those of a model of {self.target.model}, and "
+                "values were checked in the emulator"
+            )
         if best.ratio is not None and best.number:
             lines.append(f"the best takes {best.ratio:.3f} of the default's time")
         elif best.ratio is not None:
@@ -379,15 +383,15 @@ def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
 
 def search_kernel(
     definition: Definition | str,
-    device: CPUCompiler | None = None,
+    device: DeviceCompiler | None = None,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Search for the fastest schedule of what a definition says, for sizes of its dims.
 
@@ -409,44 +413,44 @@ def search_kernel(
 
 def begun(
     definition: Definition | Region | str,
-    device: CPUCompiler | None = None,
+    device: DeviceCompiler | None = None,
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Return a search that has measured nothing yet."""
-    region = definition if isinstance(definition, Region) else _region(definition)
     device = CPUCompiler() if device is None else device
-    expect(device, CPUCompiler, "search: the device is {}", "loops are searched for a CPU so far")
-    driver = Driver(Draws(loops_of(region.forms, plan)), seed)
+    expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+    target = target_of(device)
+    region = definition if isinstance(definition, Region) else _region(definition, target)
+    driver = Driver(Draws(loops_of(region.forms, target, plan)), seed)
     sizes = sizes_of(region.definition, dims or {})
-    return KernelSearch(
-        region.definition, device, sizes, driver, region.forms, region.programs, worker
-    )
+    known = driver, region.forms, region.programs, target, worker or target.worker
+    return KernelSearch(region.definition, device, sizes, *known)
 
 
-def _region(definition: object) -> Region:
+def _region(definition: object, target: Target) -> Region:
     """Return a definition as a region that has one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
     expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
     assert isinstance(written, Definition)
-    written = online_softmax(written)
+    written = target.defined(written)
     return Region(written, (alone(written),))
 
 
-def loops_of(forms: Sequence[Form], plan: Plan = cpu_schedule) -> list[list[Loops]]:
+def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) -> list[list[Loops]]:
     """Return what the schedules of forms are drawn from; forms share the kernels that are equal."""
     known: dict[str, Loops] = {}
     for definition in (definition for form in forms for definition in form.definitions):
         if str(definition) not in known:
-            nest = lower(online_softmax(definition))
-            known[str(definition)] = Loops(nest, this_machine(), plan)
+            nest = lower(target.defined(definition))
+            known[str(definition)] = Loops(nest, target.machine, plan or target.plan)
     return [[known[str(definition)] for definition in form.definitions] for form in forms]
 
 
-def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
+def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
     region = Region(search.definition, search.forms, search.programs)
     again = begun(region, search.device, seed=search.driver.seed, plan=plan)
@@ -461,11 +465,6 @@ def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     for answer in search.answers[told:]:
         again.tell(*answer)
     return again
-
-
-def signature_of(device: CPUCompiler) -> str:
-    """Return what times on a device depend on."""
-    return signature(find_compiler(device.compiler), device.threads)
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

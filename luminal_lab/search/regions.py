@@ -9,7 +9,7 @@ of its forms is what a compile without a search makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from luminal_lab.kernels.definition.terms import Fold, Read, free, walk
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.fuse.chains import Chain, body_of, chains, is_cascade, merged, sources_of
 from luminal_lab.kernels.memory.aliasing import same_bytes
-from luminal_lab.search.forms import Form, Stage
+from luminal_lab.search.forms import Form, Stage, alone
 from luminal_lab.search.program import Program, judged_programs
 from luminal_lab.search.space import space_of
 
@@ -57,10 +57,21 @@ class _Kernel:
 class Regions:
     """The regions of a graph of kernels, in which no chain has become one kernel yet."""
 
-    def __init__(self, ir: IR, kept: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        ir: IR,
+        kept: Collection[str] = (),
+        computed: Callable[[Definition], Definition] = online_softmax,
+        *,
+        singly: bool = False,
+    ) -> None:
         self.ir = ir
         self.kept = kept
         """What is computed by kernels that stay as they are, as nameless text."""
+        self.computed = computed
+        """Returns a definition as a kernel computes it."""
+        self.singly = singly
+        """Whether each kernel is a region, with one form."""
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
         self._programs: dict[str, Program | None] = {}
@@ -78,11 +89,13 @@ class Regions:
         calls = [node for node in self.ir.nodes if node.id in self.live and node.op.body_of()]
         taken: set[int] = set()
         regions: list[Chain] = []
-        for is_wanted in (is_cascade, self._is_row_by_row, _is_single):
+        wanted = (is_cascade, self._is_row_by_row, _is_single)
+        for is_wanted in wanted[-1:] if self.singly else wanted:
             for last in reversed(calls):
                 for chain in (*chains(self.ir, last, self.live), (last,)):
                     is_open = taken.isdisjoint(call.id for call in chain)
-                    if is_open and is_wanted(chain) and not self._is_kept(chain):
+                    is_whole = self.singly or not self._is_kept(chain)
+                    if is_open and is_wanted(chain) and is_whole:
                         taken |= {call.id for call in chain}
                         regions.append(chain)
         order = {call.id: at for at, call in enumerate(calls)}
@@ -97,7 +110,7 @@ class Regions:
     def _is_kept(self, chain: Chain) -> bool:
         """Return whether a chain has a kernel that is to stay as it is."""
         alone = [self.defined(body_of(call)) for call in chain if len(chain) > 1]
-        return any(nameless(online_softmax(one)) in self.kept for one in alone)
+        return any(nameless(self.computed(one)) in self.kept for one in alone)
 
     def _is_row_by_row(self, chain: Chain) -> bool:
         """Return whether all that a row of the result needs is a row of each kernel."""
@@ -122,6 +135,8 @@ class Regions:
     def region(self, chain: Chain) -> Region:
         """Return a region: each way to cut its calls into kernels, as written and by rules."""
         whole = self.defined(merged(self.ir, chain))
+        if self.singly:
+            return Region(whole, (alone(self.computed(whole)),))
         tilings = [*self._tilings(chain)]
         is_one = is_cascade(chain) and online_softmax(whole) is not whole
         tilings.sort(key=lambda tiling: (len(tiling) == 1) != is_one)
@@ -174,7 +189,7 @@ class Regions:
         for kernel in kernels:
             last, written = kernel.calls[-1], kernel.written
             program = kernel.program if by_rules else None
-            definition = program.definition if program else online_softmax(written)
+            definition = program.definition if program else self.computed(written)
             definition = replace(definition, name=unique(written.name, names))
             names.add(definition.name)
             read = [source.id for source in sources_of(self.ir, kernel.calls)]

@@ -74,6 +74,8 @@ class Job:
     best: float = 0.0
     """The least share of the reference's time so far; 0 where none is known."""
     is_last: bool = False
+    device: str = ""
+    """The compiler as text, where it is a GPU's."""
 
     @override
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
-from luminal_lab.search import graph, measure, regions, worker
+from luminal_lab.search import graph, measure, regions, target, worker
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.expect import error_of
@@ -66,7 +66,7 @@ def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: 
     def never(job: str) -> str:
         raise AssertionError("something was measured")
 
-    monkeypatch.setattr(graph, "work", never)
+    monkeypatch.setattr(target, "work", never)
     again = search_program(fused, DEVICE, dims={"n": 40}, winners=winners, worker=never)
     assert again.best.schedules == first.best.schedules
     assert all("nothing was measured" in one.ended for one in again.kernels.values())
