@@ -257,6 +257,10 @@ for _name in """
     SideBySide.html
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
+for _name in """
+    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch Space
+""".split():  # noqa: SIM905  # likewise
+    DISPLAYS[_name] = _shown_by(_name, "viz.search_pages")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

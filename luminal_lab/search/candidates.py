@@ -9,8 +9,8 @@ from typing import TypeAlias, overload
 
 from typing_extensions import override
 
-from luminal_lab.core.printer import as_text
 from luminal_lab.devices.runtime.worklist import c_maker
+from luminal_lab.display import Displayed
 from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -37,7 +37,7 @@ Numbers: TypeAlias = Mapping[str, int]
 
 
 @dataclass(frozen=True, repr=False)
-class Candidate:
+class Candidate(Displayed):
     """A kernel by some schedule, with its time, or the reason why it has none."""
 
     number: int
@@ -100,14 +100,12 @@ class Candidate:
             return self.state
         return f"{self.state}, {seconds_text(self.seconds)}"
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         return f"<Candidate {self.number}: {self.told}; print(…) shows its schedule>"
 
 
-class Candidates(Sequence[Candidate]):
+class Candidates(Displayed, Sequence[Candidate]):
     """All candidates of a search, in the order in which they were measured."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -147,8 +145,6 @@ class Candidates(Sequence[Candidate]):
     @override
     def __str__(self) -> str:
         return "\n".join(table_of(self))
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -19,9 +19,9 @@ from time import monotonic
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
+from luminal_lab.display import Displayed
 from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -39,7 +39,7 @@ FLOPS_OF_BYTE = 8
 
 
 @dataclass(frozen=True, repr=False)
-class ProgramCandidate:
+class ProgramCandidate(Displayed):
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
     device: CPUCompiler
@@ -85,8 +85,6 @@ class ProgramCandidate:
         lines = [f"# {name}\n{kernel.text}" for name, kernel in self.kernels.items()]
         return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         seconds = "not measured" if self.seconds is None else seconds_text(self.seconds)
@@ -95,7 +93,7 @@ class ProgramCandidate:
 
 
 @dataclass
-class ProgramSearch:
+class ProgramSearch(Displayed):
     """The searches for all kernels of a graph."""
 
     device: CPUCompiler
@@ -178,8 +176,6 @@ class ProgramSearch:
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

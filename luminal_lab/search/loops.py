@@ -21,9 +21,9 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
-from luminal_lab.core.printer import as_text
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.display import Displayed
 from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
@@ -73,7 +73,7 @@ class Budget:
 
 
 @dataclass
-class KernelSearch:
+class KernelSearch(Displayed):
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
@@ -202,8 +202,6 @@ class KernelSearch:
         lines.append(f"{errors} failed or were refused; steps refused {refused} more")
         ordered = sorted(candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

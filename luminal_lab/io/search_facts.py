@@ -1,0 +1,237 @@
+"""A search as plain values, for charts, tables, pages and files; nothing in them is compiled.
+
+SearchFacts
+    kernels      what is searched for: a definition, and what is known of its search
+    candidates   all that was tried, in the order of measuring, each of some kernel
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from typing import Final
+
+from luminal_lab.devices.facts.probe import known_rates
+from luminal_lab.machines.rates import PeakRates
+from luminal_lab.plain import plain, read
+from luminal_lab.search.candidates import Candidate
+from luminal_lab.search.driver import Answer, Batch
+from luminal_lab.search.graph import ProgramSearch
+from luminal_lab.search.loops import KernelSearch
+from luminal_lab.timing.measure import limit_of
+from luminal_lab.timing.work import work_of_definition
+
+STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed")
+"""What may have become of a candidate, the best first."""
+
+
+@dataclass(frozen=True)
+class CandidateFacts:
+    """A candidate: the schedule of a kernel, with its time or the reason why it has none."""
+
+    kernel: int
+    number: int
+    """Its number among the candidates of its kernel; 0 is the default."""
+    state: str
+    why: str = ""
+    step: str = ""
+    """The first step after which its values are wrong, where that was found."""
+    seconds: float | None = None
+    ratio: float | None = None
+    """Its time as a share of the default's."""
+    origin: str = ""
+    choices: Mapping[str, int] = field(default_factory=dict[str, int])
+    schedule: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it was refused, or has failed."""
+        return self.state in ("refused", "failed")
+
+
+@dataclass(frozen=True)
+class KernelSearchFacts:
+    """A kernel that is searched for: what it computes, and how its search went."""
+
+    name: str
+    definition: str
+    launches: int = 1
+    """How often it is launched in a run."""
+    dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    seed: int = 0
+    seconds: float = 0.0
+    """How long its search took."""
+    ended: str = ""
+    limit: float | None = None
+    """The least seconds that the machine's rates allow; None where they are not known."""
+    bound: str = ""
+    """The rate that sets this limit."""
+    refusals: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How often a step refused a schedule before it was a candidate, by reason."""
+    answers: tuple[tuple[Batch, Answer], ...] = ()
+    """What was asked for and what came of it, in order."""
+
+
+@dataclass(frozen=True)
+class SearchFacts:
+    """A search: its kernels, and all candidates in the order of measuring."""
+
+    title: str
+    kernels: tuple[KernelSearchFacts, ...]
+    candidates: tuple[CandidateFacts, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Kernels that are not searched, with the reason."""
+    device: str = ""
+    """The compiler as a pass, in text."""
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it took."""
+        return sum(kernel.seconds for kernel in self.kernels)
+
+    @cached_property
+    def by_kernel(self) -> tuple[tuple[CandidateFacts, ...], ...]:
+        """The candidates of each kernel."""
+        groups: list[list[CandidateFacts]] = [[] for _ in self.kernels]
+        for candidate in self.candidates:
+            groups[candidate.kernel].append(candidate)
+        return tuple(map(tuple, groups))
+
+    @cached_property
+    def defaults(self) -> tuple[CandidateFacts, ...]:
+        """The candidate that each kernel is without a search."""
+        return tuple(next(one for one in own if one.number == 0) for own in self.by_kernel)
+
+    @cached_property
+    def best(self) -> tuple[CandidateFacts, ...]:
+        """The fastest candidate of each kernel."""
+        return tuple(
+            next((one for one in own if one.state == "fastest"), default)
+            for own, default in zip(self.by_kernel, self.defaults, strict=True)
+        )
+
+    @property
+    def best_seconds(self) -> float | None:
+        """The time of a run by the best candidates; None if one has no time."""
+        return self._sum([candidate.seconds for candidate in self.best])
+
+    @property
+    def default_seconds(self) -> float | None:
+        """The time of a run by the default candidates; None if one has no time."""
+        return self._sum([candidate.seconds for candidate in self.defaults])
+
+    @property
+    def limit_seconds(self) -> float | None:
+        """The least time of a run that the machine's rates allow; None where that is unknown."""
+        return self._sum([kernel.limit for kernel in self.kernels])
+
+    def _sum(self, times: list[float | None]) -> float | None:
+        known = [
+            seconds * kernel.launches
+            for seconds, kernel in zip(times, self.kernels, strict=True)
+            if seconds is not None
+        ]
+        return sum(known) if known and len(known) == len(times) else None
+
+    @property
+    def errors(self) -> Mapping[tuple[str, str], list[CandidateFacts]]:
+        """The candidates without a result by state and reason, the commonest reason first."""
+        reasons: dict[tuple[str, str], list[CandidateFacts]] = {}
+        for candidate in self.candidates:
+            if candidate.is_error:
+                reasons.setdefault((candidate.state, candidate.why), []).append(candidate)
+        return dict(sorted(reasons.items(), key=lambda item: -len(item[1])))
+
+    @property
+    def refusals(self) -> Counter[str]:
+        """How often steps refused a schedule before it was a candidate, by reason."""
+        refusals = Counter[str]()
+        for kernel in self.kernels:
+            refusals.update(kernel.refusals)
+        return refusals
+
+    def to_json(self) -> object:
+        """Return the facts as JSON values."""
+        return plain(self)
+
+    @classmethod
+    def from_json(cls, given: object, path: str = "search") -> SearchFacts:
+        """Return the facts that `to_json()` wrote; what cannot be so raises a ValueError."""
+        facts = read(cls, given, path)
+        _check(facts, path)
+        return facts
+
+
+def search_facts(search: ProgramSearch | KernelSearch) -> SearchFacts:
+    """Return what is known of a search now."""
+    device, rates = search.device, known_rates(search.device.threads)
+    if isinstance(search, KernelSearch):
+        name = search.definition.name
+        kernel = _kernel(search, 1, rates)
+        rows = [_candidate(candidate, {name: 0}) for candidate in search.candidates]
+        return SearchFacts(name, (kernel,), tuple(rows), device=str(device))
+    kernels = [
+        _kernel(one, search.counts[name], rates, name) for name, one in search.kernels.items()
+    ]
+    numbers = {name: number for number, name in enumerate(search.kernels)}
+    rows = [_candidate(candidate, numbers) for candidate in search.candidates]
+    return SearchFacts(
+        search.ir.name, tuple(kernels), tuple(rows), dict(search.skipped), str(device)
+    )
+
+
+def _candidate(candidate: Candidate, kernels: Mapping[str, int]) -> CandidateFacts:
+    return CandidateFacts(
+        kernel=kernels[candidate.definition.name],
+        number=candidate.number,
+        state=candidate.state,
+        why=candidate.why,
+        step=candidate.step,
+        seconds=candidate.seconds,
+        ratio=candidate.ratio,
+        origin=candidate.origin,
+        choices=dict(candidate.choices),
+        schedule=candidate.text,
+    )
+
+
+def _kernel(
+    search: KernelSearch, launches: int, rates: PeakRates | None, name: str = ""
+) -> KernelSearchFacts:
+    work = work_of_definition(search.definition, search.dims)
+    limit = None if rates is None else limit_of(work, rates, search.device.threads)
+    return KernelSearchFacts(
+        name=name or search.definition.name,
+        definition=str(search.definition),
+        launches=launches,
+        dims=dict(search.dims),
+        seed=search.driver.seed,
+        seconds=search.seconds,
+        ended=search.ended,
+        limit=None if limit is None else limit.seconds or None,
+        bound="" if limit is None else limit.bound,
+        refusals=dict(search.refusals),
+        answers=tuple(search.answers),
+    )
+
+
+def _check(facts: SearchFacts, path: str) -> None:
+    """Raise a ValueError where facts contradict themselves."""
+    for at, candidate in enumerate(facts.candidates):
+        where = f"{path}.candidates[{at}]"
+        if not 0 <= candidate.kernel < len(facts.kernels):
+            raise ValueError(f"{where}.kernel is {candidate.kernel}, of {len(facts.kernels)}")
+        if candidate.state not in STATES:
+            raise ValueError(f"{where}.state is {candidate.state[:40]!r}")
+        for number in (candidate.seconds, candidate.ratio):
+            if number is not None and not (isfinite(number) and number > 0):
+                raise ValueError(f"{where} takes {number} s, which nothing does")
+    begun = {candidate.kernel for candidate in facts.candidates if candidate.number == 0}
+    for at, kernel in enumerate(facts.kernels):
+        if at not in begun:
+            raise ValueError(f"{path}.kernels[{at}], {kernel.name[:40]!r}, has no default")
+    if not facts.kernels:
+        raise ValueError(f"{path} has no kernel")
