@@ -117,7 +117,7 @@ class ShownGraph(Shown, Protocol):
 DISPLAYS: dict[str, Callable[..., Any]] = {}
 """Functions of `viz` that draw a picture, by the name of the class drawn.
 
-`CLASS.explore` and `CLASS.workbench` make live ones.
+`CLASS.explore` and `CLASS.workbench` make live ones, and `CLASS.save` of `io` a recording.
 """
 
 
@@ -156,6 +156,16 @@ class Examined(Explored):
     def workbench(self) -> Alive:
         """Return a live workbench: a notebook shows it, `.export` writes a page."""
         return DISPLAYS[f"{type(self).__name__}.workbench"](self)
+
+
+class Recorded:
+    """Something that a recording carries."""
+
+    __slots__ = ()
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, which `ll.open` reads on any machine."""
+        DISPLAYS[f"{type(self).__name__}.save"](self, path)
 
 
 class Charted:

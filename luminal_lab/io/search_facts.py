@@ -1,4 +1,4 @@
-"""A search as plain values, for charts, tables, pages and files; nothing in them is compiled.
+"""A search as plain values, for charts, tables, pages and files; search_gather.py collects them.
 
 SearchFacts
     kernels      what is searched for: a definition, and what is known of its search
@@ -14,15 +14,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Final
 
-from luminal_lab.devices.facts.probe import known_rates
-from luminal_lab.machines.rates import PeakRates
-from luminal_lab.plain import plain, read
-from luminal_lab.search.candidates import Candidate
 from luminal_lab.search.driver import Answer, Batch
-from luminal_lab.search.graph import ProgramSearch
-from luminal_lab.search.loops import KernelSearch
-from luminal_lab.timing.measure import limit_of
-from luminal_lab.timing.work import work_of_definition
 
 STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed")
 """What may have become of a candidate, the best first."""
@@ -153,72 +145,8 @@ class SearchFacts:
             refusals.update(kernel.refusals)
         return refusals
 
-    def to_json(self) -> object:
-        """Return the facts as JSON values."""
-        return plain(self)
 
-    @classmethod
-    def from_json(cls, given: object, path: str = "search") -> SearchFacts:
-        """Return the facts that `to_json()` wrote; what cannot be so raises a ValueError."""
-        facts = read(cls, given, path)
-        _check(facts, path)
-        return facts
-
-
-def search_facts(search: ProgramSearch | KernelSearch) -> SearchFacts:
-    """Return what is known of a search now."""
-    device, rates = search.device, known_rates(search.device.threads)
-    if isinstance(search, KernelSearch):
-        name = search.definition.name
-        kernel = _kernel(search, 1, rates)
-        rows = [_candidate(candidate, {name: 0}) for candidate in search.candidates]
-        return SearchFacts(name, (kernel,), tuple(rows), device=str(device))
-    kernels = [
-        _kernel(one, search.counts[name], rates, name) for name, one in search.kernels.items()
-    ]
-    numbers = {name: number for number, name in enumerate(search.kernels)}
-    rows = [_candidate(candidate, numbers) for candidate in search.candidates]
-    return SearchFacts(
-        search.ir.name, tuple(kernels), tuple(rows), dict(search.skipped), str(device)
-    )
-
-
-def _candidate(candidate: Candidate, kernels: Mapping[str, int]) -> CandidateFacts:
-    return CandidateFacts(
-        kernel=kernels[candidate.definition.name],
-        number=candidate.number,
-        state=candidate.state,
-        why=candidate.why,
-        step=candidate.step,
-        seconds=candidate.seconds,
-        ratio=candidate.ratio,
-        origin=candidate.origin,
-        choices=dict(candidate.choices),
-        schedule=candidate.text,
-    )
-
-
-def _kernel(
-    search: KernelSearch, launches: int, rates: PeakRates | None, name: str = ""
-) -> KernelSearchFacts:
-    work = work_of_definition(search.definition, search.dims)
-    limit = None if rates is None else limit_of(work, rates, search.device.threads)
-    return KernelSearchFacts(
-        name=name or search.definition.name,
-        definition=str(search.definition),
-        launches=launches,
-        dims=dict(search.dims),
-        seed=search.driver.seed,
-        seconds=search.seconds,
-        ended=search.ended,
-        limit=None if limit is None else limit.seconds or None,
-        bound="" if limit is None else limit.bound,
-        refusals=dict(search.refusals),
-        answers=tuple(search.answers),
-    )
-
-
-def _check(facts: SearchFacts, path: str) -> None:
+def check_search(facts: SearchFacts, path: str) -> None:
     """Raise a ValueError where facts contradict themselves."""
     for at, candidate in enumerate(facts.candidates):
         where = f"{path}.candidates[{at}]"

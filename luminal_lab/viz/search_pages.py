@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from luminal_lab.display import Theme
-from luminal_lab.io.search_facts import CandidateFacts, SearchFacts, search_facts
+from luminal_lab.io.recorded_search import RecordedSearch
+from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
+from luminal_lab.io.search_gather import search_facts
 from luminal_lab.search.candidates import Candidate, Candidates, seconds_text
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
 from luminal_lab.search.loops import KernelSearch
@@ -28,9 +30,12 @@ WRAPPED = "text-align:left;white-space:normal;min-width:24em;"
 WORDS = "font-size:13px;line-height:1.5;margin:0 0 2px"
 
 
-def search_page(search: ProgramSearch | KernelSearch, *, theme: Theme = "auto") -> Page:
+def search_page(
+    search: ProgramSearch | KernelSearch | RecordedSearch, *, theme: Theme = "auto"
+) -> Page:
     """Return a search: what it came to, its candidates as a chart, the fastest and the refused."""
-    return facts_page(search_facts(search), str(search), theme=theme)
+    facts = search.facts if isinstance(search, RecordedSearch) else search_facts(search)
+    return facts_page(facts, str(search), theme=theme)
 
 
 def facts_page(facts: SearchFacts, text: str, *, theme: Theme = "auto") -> Page:
@@ -145,6 +150,7 @@ FORMATTERS: dict[str, Callable[..., Page]] = {
     "Program": program_page,
     "ProgramCandidate": program_candidate_page,
     "ProgramSearch": search_page,
+    "RecordedSearch": search_page,
     "Space": space_page,
 }
 """The function that draws each class of search, by the class's name."""

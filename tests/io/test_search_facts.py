@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from luminal_lab.io.search_facts import SearchFacts, search_facts
+from luminal_lab.io.facts import Facts
+from luminal_lab.io.search_facts import SearchFacts
+from luminal_lab.io.search_gather import search_facts
 from tests.viz.searches import of_a_kernel, of_a_program
 
 
@@ -36,7 +38,8 @@ def test_of_a_kernel_they_are_of_one_kernel():
 
 
 def test_they_come_back_from_json(facts: SearchFacts):
-    assert SearchFacts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+    whole = Facts(search=facts)
+    assert Facts.from_json(json.loads(json.dumps(whole.to_json()))) == whole
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_they_come_back_from_json(facts: SearchFacts):
     ],
 )
 def test_what_contradicts_itself_is_refused(facts: SearchFacts, change: Any, message: str):
-    given = json.loads(json.dumps(facts.to_json()))
-    change(given)
+    given = json.loads(json.dumps(Facts(search=facts).to_json()))
+    change(given["search"])
     with pytest.raises(ValueError, match=message):
-        SearchFacts.from_json(given)
+        Facts.from_json(given)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from luminal_lab.io.search_facts import CandidateFacts, KernelSearchFacts, SearchFacts, search_facts
+from luminal_lab.io.search_facts import CandidateFacts, KernelSearchFacts, SearchFacts
+from luminal_lab.io.search_gather import search_facts
 from luminal_lab.viz.search_chart import BLUE, FAR, GREY, LINES, search_chart, ticks
 from tests.viz.graphs import HOSTILE
 from tests.viz.searches import of_a_kernel, of_a_program

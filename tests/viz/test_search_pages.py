@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.io.search_facts import search_facts
+from luminal_lab.io.search_gather import search_facts
 from luminal_lab.viz.search_pages import facts_page, headline
 from tests.viz.graphs import HOSTILE
 from tests.viz.searches import BROKEN, LARGE, STEP, of_a_kernel, of_a_program
