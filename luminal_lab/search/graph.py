@@ -21,7 +21,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.display import Displayed, Recorded
+from luminal_lab.display import Displayed, Recorded, shown_meanwhile
 from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -124,6 +124,7 @@ class ProgramSearch(Displayed, Recorded):
         """Why the search for each kernel ended, in words."""
         return {name: search.ended for name, search in self.kernels.items()}
 
+    @shown_meanwhile
     def resume(
         self,
         budget: float | Budget = 60,

@@ -11,7 +11,7 @@ worker that is lost, ends a search early; what was found so far is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
@@ -89,6 +89,10 @@ class KernelSearch(Displayed):
     """Whether it came to its end, with the best measured again."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
     """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
+    watchers: list[Callable[[], object]] = field(
+        default_factory=list[Callable[[], object]], repr=False, compare=False
+    )
+    """Called after each answer."""
 
     # -- what was found ----------------------------------------------------------------------------
 
@@ -180,6 +184,8 @@ class KernelSearch(Displayed):
         """Take in what came of a batch."""
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
+        for watcher in [*self.watchers]:
+            watcher()
 
     @property
     def standing(self) -> str:
