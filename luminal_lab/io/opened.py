@@ -214,7 +214,8 @@ class Opened(DrawnGraph, Examined):
 
     def export(self, path: str | Path) -> None:
         """Write the recording as one page that needs no server, network or Python."""
-        self.workbench().export(path)
+        live = self.workbench() if self.facts.search is None else self.search.explore()
+        live.export(path)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again, in the schema of this version."""

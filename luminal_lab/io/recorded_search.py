@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.display import Displayed, Recorded
+from luminal_lab.display import Displayed, Explored, Recorded
 from luminal_lab.errors import RecordingError
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import save_recording
@@ -35,7 +35,7 @@ from luminal_lab.search.graph import ProgramCandidate, ProgramSearch, scheduled
 from luminal_lab.search.loops import KernelSearch, begun, replayed
 
 
-class RecordedSearch(Displayed, Recorded):
+class RecordedSearch(Displayed, Explored, Recorded):
     """A search that was saved: its candidates, and what came of them where it ran."""
 
     def __init__(self, name: str, facts: SearchFacts, ir: IR) -> None:
@@ -135,7 +135,11 @@ class RecordedSearch(Displayed, Recorded):
 
 def save_search(search: ProgramSearch | RecordedSearch, path: str | Path) -> None:
     """Write a search, with the graph that it is for, to a file that `ll.open` reads."""
-    facts = search.facts if isinstance(search, RecordedSearch) else search_facts(search)
+    facts = (
+        search.facts
+        if isinstance(search, RecordedSearch)
+        else search_facts(search, with_source=True)
+    )
     written = Snapshot(search.ir, search.ir, Record("written", ()))
     save_recording(path, [Subject(search.ir.name, (written,), Facts(search=facts))])
 

@@ -37,6 +37,10 @@ class CandidateFacts:
     origin: str = ""
     choices: Mapping[str, int] = field(default_factory=dict[str, int])
     schedule: str = ""
+    nest: str = ""
+    """The nest after the steps; a file has it of the best and of the default."""
+    source: str = ""
+    """The C, likewise."""
 
     @property
     def is_error(self) -> bool:

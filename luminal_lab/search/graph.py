@@ -21,7 +21,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.display import Displayed, Recorded, shown_meanwhile
+from luminal_lab.display import Displayed, Explored, Recorded, shown_meanwhile
 from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -93,7 +93,7 @@ class ProgramCandidate(Displayed):
 
 
 @dataclass
-class ProgramSearch(Displayed, Recorded):
+class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all kernels of a graph."""
 
     device: CPUCompiler

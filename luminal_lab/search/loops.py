@@ -23,7 +23,7 @@ from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.display import Displayed
+from luminal_lab.display import Displayed, Explored
 from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
@@ -73,7 +73,7 @@ class Budget:
 
 
 @dataclass
-class KernelSearch(Displayed):
+class KernelSearch(Displayed, Explored):
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition

@@ -280,6 +280,8 @@ def table(heads: Iterable[tuple[str, str]], lines: Iterable[Sequence[tuple[str, 
     """Return a table of heads with their sides, and of cells with their styles."""
     top = "".join(
         f'<th style="{CELL}text-align:{side};opacity:.75">{plain(name)}</th>'
+        if name
+        else "<td></td>"
         for name, side in heads
     )
     body = "".join(
