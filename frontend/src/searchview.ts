@@ -78,7 +78,7 @@ css`
 .ll-sv-list .ll-row { gap: 10px; } .ll-sv-list .ll-row > span { flex: none; overflow: hidden; text-overflow: ellipsis; }
 .ll-sv-number { width: 5ch; text-align: right; } .ll-sv-time { width: 8ch; text-align: right; } .ll-sv-state { width: 8ch; }
 .ll-sv-detail h2 { font-size: 13px; margin: 0 0 4px; } .ll-sv-detail p { margin: 0 0 4px; overflow-wrap: anywhere; }
-.ll-sv-detail .ll-code { max-height: 420px; margin: 6px 0 0; }
+.ll-root .ll-sv-detail pre.ll-code { max-height: 420px; margin: 6px 0 0; }
 @container (min-width: 860px) { .ll-sv-parts { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } }
 `;
 
@@ -192,6 +192,8 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
   const bar = div("ll-bar", sorted, status);
   fill(host, div("ll-sv", said, div("ll-sv-parts", div("", picture, key, bar, list.element), detail)));
 
+  /** The defaults are those that the others are held against. */
+  const counted = (): string => count(candidates.filter((one) => one.number).length, "candidate");
   function choose(at: number): void {
     if (!candidates[at]) return;
     own = at;
@@ -246,7 +248,7 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
     if (isByTime) order.sort((a, b) => rank(a) - rank(b) || a - b);
     list.show(candidates.length);
     list.reveal(order.indexOf(chosen().at));
-    status.textContent = count(candidates.length, "candidate");
+    status.textContent = counted();
   }
 
   const ringed = s("circle", { class: "ll-sv-ring", r: 8 });
@@ -305,7 +307,7 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
       free = Math.max(at + 3.5, free + 13);
       parts.push(s("text", { x: right + 6, y: free, class: "ll-sv-name" }, words));
     }
-    set(picture, { viewBox: `0 0 ${width} ${bottom + BELOW}`, style: `height:${bottom + BELOW}px`, "aria-label": `${count(candidates.length, "candidate")} of ${header.title} by time; arrow keys go from one to the next` });
+    set(picture, { viewBox: `0 0 ${width} ${bottom + BELOW}`, style: `height:${bottom + BELOW}px`, "aria-label": `${counted()} of ${header.title} by time; arrow keys go from one to the next` });
     fill(picture, parts, ringed);
     ring();
   }
@@ -345,7 +347,7 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
   picture.addEventListener("click", (event) => choose(nearest(event)));
   picture.addEventListener("pointermove", (event) => {
     const one = candidates[nearest(event)];
-    status.textContent = one ? `${name(one)}: ${told(one)}` : count(candidates.length, "candidate");
+    status.textContent = one ? `${name(one)}: ${told(one)}` : counted();
   });
   keyed(picture as unknown as HTMLElement, ({ key }) => {
     const by = { ArrowRight: 1, ArrowLeft: -1, Home: -candidates.length, End: candidates.length }[key];

@@ -11,13 +11,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite
 from typing import Final
 
+from luminal_lab.reading import shown
 from luminal_lab.search.driver import Answer, Batch
 
 STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed")
 """What may have become of a candidate, the best first."""
+
+LEAST, MOST = 1e-12, 1e9
+"""The seconds that anything takes, and shares of a time, are between these."""
+MOST_COUNTED = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -151,19 +155,33 @@ class SearchFacts:
 
 
 def check_search(facts: SearchFacts, path: str) -> None:
-    """Raise a ValueError where facts contradict themselves."""
-    for at, candidate in enumerate(facts.candidates):
-        where = f"{path}.candidates[{at}]"
-        if not 0 <= candidate.kernel < len(facts.kernels):
-            raise ValueError(f"{where}.kernel is {candidate.kernel}, of {len(facts.kernels)}")
-        if candidate.state not in STATES:
-            raise ValueError(f"{where}.state is {candidate.state[:40]!r}")
-        for number in (candidate.seconds, candidate.ratio):
-            if number is not None and not (isfinite(number) and number > 0):
-                raise ValueError(f"{where} takes {number} s, which nothing does")
-    begun = {candidate.kernel for candidate in facts.candidates if candidate.number == 0}
-    for at, kernel in enumerate(facts.kernels):
-        if at not in begun:
-            raise ValueError(f"{path}.kernels[{at}], {kernel.name[:40]!r}, has no default")
+    """Raise a ValueError where facts contradict themselves, or cannot be."""
     if not facts.kernels:
         raise ValueError(f"{path} has no kernel")
+    for at, candidate in enumerate(facts.candidates):
+        where = f"{path}.candidates[{at}]"
+        _within(f"{where}.kernel", candidate.kernel, len(facts.kernels))
+        _within(f"{where}.number", candidate.number, len(facts.candidates))
+        if candidate.state not in STATES:
+            raise ValueError(f"{where}.state is {shown(candidate.state)}")
+        _timed(f"{where}.seconds", candidate.seconds)
+        _timed(f"{where}.ratio", candidate.ratio)
+    begun = {candidate.kernel for candidate in facts.candidates if candidate.number == 0}
+    for at, kernel in enumerate(facts.kernels):
+        where = f"{path}.kernels[{at}]"
+        if at not in begun:
+            raise ValueError(f"{where} has no default among the candidates")
+        for count in (kernel.launches, *kernel.refusals.values()):
+            _within(f"{where}.launches or refusals", count, MOST_COUNTED)
+        _timed(f"{where}.seconds", kernel.seconds or None)
+        _timed(f"{where}.limit", kernel.limit)
+
+
+def _within(path: str, number: int, most: int) -> None:
+    if not 0 <= number < most:
+        raise ValueError(f"{path} is {shown(number)}, which is not from 0 to {most - 1}")
+
+
+def _timed(path: str, seconds: float | None) -> None:
+    if seconds is not None and not LEAST < seconds < MOST:
+        raise ValueError(f"{path} is {seconds:g}, which nothing takes")

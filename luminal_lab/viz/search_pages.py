@@ -168,11 +168,13 @@ def headline(facts: SearchFacts) -> Iterator[str]:
             else f"{seconds_text(best)}: nothing is faster than the default"
         ) + _of_the_limit(facts, best)
     count = len(facts.candidates) - len(facts.kernels)
-    rate = f", {60 * count / facts.seconds:,.0f} a minute" if facts.seconds and count else ""
-    took = f" in {seconds_text(facts.seconds)}" if facts.seconds else ""
+    has_ended = all(kernel.ended for kernel in facts.kernels)
+    is_timed = has_ended and facts.seconds > 0
+    rate = f", {60 * count / facts.seconds:,.0f} a minute" if is_timed and count else ""
+    took = f" in {seconds_text(facts.seconds)}" if is_timed else ""
     yield f"{counted(count, 'candidate')}{took}{rate}{_without_result(facts)}"
     ended = list(dict.fromkeys(kernel.ended for kernel in facts.kernels if kernel.ended))
-    if ended:
+    if has_ended:
         yield "ended: " + "; ".join([*ended[:2], *(["…"] if ended[2:] else [])])
     for name, why in facts.skipped.items():
         yield f"{name} is not searched: {why}"

@@ -317,4 +317,4 @@ def test_a_search_lives_in_a_notebook(server: Server, tab: Any):
     tab.get_by_text("kernel_mm").first.wait_for()
     # What comes later comes to the page.
     notebook.python("_ = search.resume(ll.Budget(candidates=16)); explorer.renew()")
-    tab.get_by_text("49 candidates").first.wait_for()
+    tab.get_by_text("48 candidates").first.wait_for()

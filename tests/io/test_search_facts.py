@@ -45,12 +45,27 @@ def test_they_come_back_from_json(facts: SearchFacts):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda given: given["candidates"][1].update(kernel=7), r"kernel is 7, of 2"),
-        (lambda given: given["candidates"][1].update(kernel=-1), r"kernel is -1, of 2"),
+        (
+            lambda given: given["candidates"][1].update(kernel=7),
+            r"kernel is 7, which is not from 0 to 1",
+        ),
+        (
+            lambda given: given["candidates"][1].update(kernel=-1),
+            r"kernel is -1, which is not from 0 to 1",
+        ),
         (lambda given: given["candidates"][1].update(state="won"), "state is 'won'"),
-        (lambda given: given["candidates"][1].update(seconds=-1.0), "which nothing does"),
-        (lambda given: given["candidates"][1].update(ratio=0.0), "which nothing does"),
+        (lambda given: given["candidates"][1].update(seconds=-1.0), "which nothing takes"),
+        (lambda given: given["candidates"][1].update(ratio=0.0), "which nothing takes"),
+        (lambda given: given["candidates"][1].update(seconds=1e300), "which nothing takes"),
+        (lambda given: given["candidates"][1].update(number=1 << 70), "which is not from 0 to"),
         (lambda given: given["candidates"].pop(0), "has no default"),
+        (lambda given: given["kernels"][0].update(launches=-1), "launches or refusals is -1"),
+        (lambda given: given["kernels"][0].update(seconds=-1.0), "seconds is -1, which nothing"),
+        (lambda given: given["kernels"][0].update(limit=0.0), "limit is 0, which nothing takes"),
+        (
+            lambda given: given["kernels"][0].update(refusals={"": 1 << 80}),
+            "launches or refusals is",
+        ),
         (lambda given: given.update(kernels=[], candidates=[]), "has no kernel"),
         (lambda given: given["kernels"][0].update(name=3), "name is 3, not a text"),
     ],
