@@ -103,7 +103,15 @@ class RecordedSearch(Displayed, Explored, Recorded):
 
     @cached_property
     def _definitions(self) -> list[Definition]:
-        return [parse_definition(kernel.definition) for kernel in self.facts.kernels]
+        definitions = [parse_definition(kernel.definition) for kernel in self.facts.kernels]
+        for kernel, definition in zip(self.facts.kernels, definitions, strict=True):
+            if kernel.name != definition.name:
+                raise RecordingError(
+                    f"recording {self.name}: kernel {kernel.name!r} has the definition of "
+                    f"{definition.name!r}",
+                    hint='save it again where it was made: search.save("s.lab")',
+                )
+        return definitions
 
     def _program(self, numbers: list[int]) -> ProgramCandidate:
         """Return the kernels by the candidates of these numbers."""
@@ -112,7 +120,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
         by_place = {(facts.kernel, facts.number): candidate for facts, candidate in pairs}
         for place in enumerate(numbers):
             kernels[self.facts.kernels[place[0]].name] = by_place[place]
-        schedules = {name: one.schedules[one.definition.name] for name, one in kernels.items()}
+        schedules = {name: one.schedules[name] for name, one in kernels.items()}
         counts = {kernel.name: kernel.launches for kernel in self.facts.kernels}
         return ProgramCandidate(scheduled(self.device, schedules), kernels, counts, self.ir)
 

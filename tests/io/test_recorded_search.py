@@ -140,3 +140,12 @@ def test_a_definition_that_is_none_is_refused_where_it_is_asked_for(
     other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
     with pytest.raises(LabError):
         _ = other.candidates
+
+
+def test_a_kernel_with_the_definition_of_another_is_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    kernels = tuple(replace(kernel, name=f"{kernel.name}_") for kernel in saved.facts.kernels)
+    other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
+    with pytest.raises(RecordingError, match="kernel 'matmul_' has the definition of 'matmul'"):
+        _ = other.best
