@@ -15,10 +15,11 @@ import { count, seconds } from "./units";
 
 interface Kernel {
   readonly name: string;
-  readonly definition: string;
   readonly launches: number;
   readonly limit: number | null;
   readonly bound: string;
+  /** The number of the fastest candidate that keeps kernels apart, where some do not. */
+  readonly unfused: number | null;
 }
 
 interface Header {
@@ -28,6 +29,8 @@ interface Header {
   readonly title: string;
   readonly headline: readonly string[];
   readonly states: readonly string[];
+  /** What stands before times that are a model's. */
+  readonly mark: string;
   readonly kernels: readonly Kernel[];
 }
 
@@ -45,6 +48,7 @@ export interface Candidate {
   /** The edit that made it, or the numbers that it was drawn with, as far as the default has others. */
   readonly what: string;
   readonly choices: string;
+  readonly definition: string;
   readonly schedule: string;
   readonly nest: string;
   readonly source: string;
@@ -70,6 +74,7 @@ css`
 .ll-sv .ll-sv-fastest { fill: var(--ll-source-line); stroke: none; }
 .ll-sv .ll-sv-best { fill: none; stroke: var(--ll-source-line); }
 .ll-sv .ll-sv-usual { fill: none; stroke: var(--ll-edge); stroke-dasharray: 5 3; }
+.ll-sv .ll-sv-apart { fill: none; stroke: var(--ll-kernel-line); stroke-dasharray: 7 3 2 3; }
 .ll-sv .ll-sv-limit { fill: none; stroke: var(--ll-reduce-line); stroke-dasharray: 1.5 3; }
 .ll-sv .ll-sv-ring { fill: none; stroke: var(--ll-high); stroke-width: 2; }
 .ll-sv-key { display: flex; flex-wrap: wrap; gap: 2px 12px; font-size: 11px; color: var(--ll-faint); }
@@ -131,7 +136,7 @@ export function candidatesOf(data: Columns<Header>): Read {
     return (at) => strings[own[at]!] ?? "";
   };
   const [kernel, number, state, time, ratio] = ["kernel", "number", "state", "seconds", "ratio"].map(numbers) as [N, N, N, N, N];
-  const [why, step, origin, what, choices, schedule, nest, source] = ["why", "step", "origin", "what", "choices", "schedule", "nest", "source"].map(texts) as [T, T, T, T, T, T, T, T];
+  const [why, step, origin, what, choices, definition, schedule, nest, source] = ["why", "step", "origin", "what", "choices", "definition", "schedule", "nest", "source"].map(texts) as [T, T, T, T, T, T, T, T, T];
   const candidates = Array.from({ length: kernel.length }, (_, at) => ({
     at,
     kernel: kernel[at]!,
@@ -144,6 +149,7 @@ export function candidatesOf(data: Columns<Header>): Read {
     origin: origin(at),
     what: what(at),
     choices: choices(at),
+    definition: definition(at),
     schedule: schedule(at),
     nest: nest(at),
     source: source(at),
@@ -165,9 +171,10 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
   status.setAttribute("role", "status");
   const best = (kernel: number): Candidate => candidates.find((one) => one.kernel === kernel && one.state === "fastest") ?? candidates.find((one) => one.kernel === kernel && !one.number)!;
   const chosen = (): Candidate => candidates[own ?? -1] ?? best(0);
+  const took = (value: number): string => header.mark + seconds(value);
   const name = (one: Candidate): string => `${header.kernels.length > 1 ? `${header.kernels[one.kernel]!.name} ` : ""}${one.number}`;
   const told = (one: Candidate): string =>
-    one.why ? `${one.state}: ${one.why}` : [one.state, Number.isNaN(one.seconds) ? "" : seconds(one.seconds), Number.isNaN(one.ratio) ? "" : `${one.ratio.toFixed(3)} of the default's time`].filter(Boolean).join(", ");
+    one.why ? `${one.state}: ${one.why}` : [one.state, Number.isNaN(one.seconds) ? "" : took(one.seconds), Number.isNaN(one.ratio) ? "" : `${one.ratio.toFixed(3)} of the default's time`].filter(Boolean).join(", ");
 
   const list = new Rows({
     label: "candidates",
@@ -178,7 +185,7 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
       return [
         header.kernels.length > 1 && h("span", { style: `width:${widest}ch` }, header.kernels[one.kernel]!.name),
         span("ll-sv-number", one.number),
-        span("ll-sv-time", Number.isNaN(one.seconds) ? "" : seconds(one.seconds)),
+        span("ll-sv-time", Number.isNaN(one.seconds) ? "" : took(one.seconds)),
         span("ll-sv-time", Number.isNaN(one.ratio) ? "" : one.ratio.toFixed(3)),
         span("ll-sv-state", one.state),
         span("ll-faint", one.why || one.what),
@@ -205,24 +212,24 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
 
   /** All that there is of the chosen one. */
   function show(): void {
-    const one = chosen(), kernel = header.kernels[one.kernel]!;
+    const one = chosen();
     tabs.mark(tab);
     fill(
       detail,
       h("h2", null, `candidate ${name(one)}: ${told(one)}`),
       one.step && h("p", null, "from ", h("code", null, one.step), " on its values are wrong"),
-      h("p", { class: "ll-faint" }, [one.origin, one.choices].filter(Boolean).join("; ")),
+      h("p", { class: "ll-faint" }, [one.what, one.choices].filter(Boolean).join("; ")),
       tabs.element,
       note,
-      content(one, kernel),
+      content(one),
     );
   }
 
-  function content(one: Candidate, kernel: Kernel): Node {
+  function content(one: Candidate): Node {
     const steps = (of: Candidate): string => of.schedule || "# no steps: plain loops";
     fill(note);
     if (tab === "Schedule") return code(steps(one), "form");
-    if (tab === "Definition") return code(kernel.definition, "form");
+    if (tab === "Definition") return code(one.definition, "form");
     if (tab === "Diff") {
       const other = best(one.kernel).at === one.at ? candidates.find((of) => of.kernel === one.kernel && !of.number)! : best(one.kernel);
       const words = other.at === one.at ? "this is the default, and the best so far" : `from ${other.number ? `the best, candidate ${other.number},` : "the default"} to this one`;
@@ -292,11 +299,13 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
       }
       if (path) parts.push(s("path", { class: "ll-sv-best", d: `${path}H${to}` }));
       const usual = scale.value(band[0]!), limit = scale.limit(number);
-      if (!Number.isNaN(usual)) line("ll-sv-usual", from, to, y(usual)), names.push([y(usual), `default ${seconds(band[0]!.seconds)}`]);
+      if (!Number.isNaN(usual)) line("ll-sv-usual", from, to, y(usual)), names.push([y(usual), `default ${took(band[0]!.seconds)}`]);
+      const apart = band.find((one) => one.number === kernel.unfused);
+      if (apart && !Number.isNaN(scale.value(apart))) line("ll-sv-apart", from, to, y(scale.value(apart))), names.push([y(scale.value(apart)), `apart ${took(apart.seconds)}`]);
       if (limit >= scale.low) line("ll-sv-limit", from, to, y(limit));
       if (!Number.isNaN(limit)) names.push([y(limit), `limit ${seconds(kernel.limit!)}${limit < scale.low ? " ↓" : ""}`]);
       const fastest = best(number);
-      if (fastest.number && !Number.isNaN(fastest.seconds)) names.push([y(scale.value(fastest)), `best ${seconds(fastest.seconds)}`]);
+      if (fastest.number && !Number.isNaN(fastest.seconds)) names.push([y(scale.value(fastest)), `best ${took(fastest.seconds)}`]);
     });
     for (const state of [...header.states].reverse()) {
       const data = candidates.filter((one) => one.state === state && (one.why || !Number.isNaN(scale.value(one)))).map((one) => sign(state, ...points[one.at]!));
@@ -320,6 +329,7 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
       states.map((state) => entry(`ll-sv-${state}`, sign(state, 8, 6), `${state} ${candidates.filter((one) => one.state === state).length}`)),
       entry("ll-sv-best", "M0 6h16", "best so far"),
       entry("ll-sv-usual", "M0 6h16", "default"),
+      header.kernels.some((kernel) => kernel.unfused !== null) && entry("ll-sv-apart", "M0 6h16", "the fastest with kernels apart"),
       header.kernels.some((kernel) => kernel.limit) && entry("ll-sv-limit", "M0 6h16", `the machine's limit (${[...new Set(header.kernels.map((kernel) => kernel.bound).filter(Boolean))].join(", ")})`),
     );
   }

@@ -8,9 +8,10 @@ import { packed } from "./made";
 
 const STATES = ["fastest", "default", "slower", "stopped", "refused", "failed"];
 const WRONG = "it computes wrong values: <b>c</b>";
-const STRINGS = ["", "default", "draw", "split i by 4", "split i by 8", WRONG, "the nest", "the source", "tile = 4"];
-const KERNEL = { name: "mm", definition: "kernel mm(a: f32[4]) -> (c: f32[4])", launches: 1, limit: 5e-4, bound: "FMA" };
-const HEADER = { what: "search", title: "<i>mm</i>", headline: ["2 ms → 1 ms"], states: STATES, strings: STRINGS, kernels: [KERNEL] };
+const STRINGS = ["", "default", "draw", "split i by 4", "split i by 8", WRONG, "the nest", "the source", "tile = 4", "kernel mm(a: f32[4]) -> (c: f32[4])"];
+const MEANING = "kernel mm(a: f32[4]) -> (c: f32[4])";
+const KERNEL = { name: "mm", launches: 1, limit: 5e-4, bound: "FMA", unfused: 3 };
+const HEADER = { what: "search", title: "<i>mm</i>", headline: ["2 ms → 1 ms"], states: STATES, mark: "", strings: STRINGS, kernels: [KERNEL] };
 // The default, a fast one, a wrong one and a slow one.
 const COLUMNS = {
   kernel: ["u32", [0, 0, 0, 0]],
@@ -23,6 +24,7 @@ const COLUMNS = {
   origin: ["u32", [1, 2, 2, 2]],
   what: ["u32", [1, 8, 2, 2]],
   choices: ["u32", [0, 8, 0, 0]],
+  definition: ["u32", [9, 9, 9, 9]],
   schedule: ["u32", [0, 3, 4, 4]],
   nest: ["u32", [0, 6, 0, 0]],
   source: ["u32", [0, 7, 0, 0]],
@@ -60,7 +62,7 @@ describe("what is seen", () => {
     await shown();
     expect(host.querySelector("path.ll-sv-failed")!.getAttribute("d")).toContain("M");
     const names = [...picture().querySelectorAll("text")].map((text) => text.textContent);
-    expect(names).toEqual(expect.arrayContaining(["default 2.00 ms", "best 1.00 ms", "limit 500 µs", "no time"]));
+    expect(names).toEqual(expect.arrayContaining(["default 2.00 ms", "best 1.00 ms", "apart 3.00 ms", "limit 500 µs", "no time"]));
     expect(host.querySelector(".ll-sv-key")!.textContent).toContain("the machine's limit (FMA)");
     expect(new Set(STATES.map((state) => sign(state, 10, 10))).size).toBe(STATES.length);
   });
@@ -107,7 +109,7 @@ describe("what is said of it", () => {
     expect(host.querySelector(".ll-is-gone")!.textContent).toContain("split i by 4");
     expect(host.querySelector(".ll-is-new")!.textContent).toContain("split i by 8");
     open("Definition");
-    expect(host.querySelector("pre")!.textContent).toBe(KERNEL.definition);
+    expect(host.querySelector("pre")!.textContent).toBe(MEANING);
   });
 
   test("nest and source are in the page, or the kernel is asked for them", async () => {

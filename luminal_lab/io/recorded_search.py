@@ -13,26 +13,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from math import inf
 from pathlib import Path
 
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.display import Displayed, Explored, Recorded
 from luminal_lab.errors import RecordingError
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import save_recording
-from luminal_lab.io.search_facts import SearchFacts
+from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
 from luminal_lab.io.search_gather import search_facts
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.graph import ProgramCandidate, ProgramSearch, scheduled
+from luminal_lab.search.candidates import Candidate, Candidates, as_modelled, seconds_text
+from luminal_lab.search.forms import BETWEEN
+from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, replayed
+from luminal_lab.search.regions import Region
+from luminal_lab.search.target import Target, target_of
+
+AGAIN = 'save it again where it was made: search.save("s.lab")'
 
 
 class RecordedSearch(Displayed, Explored, Recorded):
@@ -47,15 +51,25 @@ class RecordedSearch(Displayed, Explored, Recorded):
     @cached_property
     def candidates(self) -> Candidates:
         """All that was tried, kernel by kernel; number 0 of each is its default."""
-        return Candidates(
-            [
-                Candidate(
-                    *(one.number, self._definitions[one.kernel], one.schedule, one.state, one.why),
-                    *(one.step, one.seconds, one.ratio, one.origin, one.choices),
-                )
-                for one in self.facts.candidates
-            ]
+        target = target_of(self.device)
+        return Candidates([self._candidate(one, target) for one in self.facts.candidates])
+
+    def _candidate(self, facts: CandidateFacts, target: Target) -> Candidate:
+        form = self.facts.kernels[facts.kernel].forms[facts.form]
+        candidate = Candidate(
+            *(facts.number, self._definitions[facts.kernel], form, target, facts.schedule),
+            *(facts.state, facts.why, facts.step, facts.seconds, facts.ratio, facts.origin),
+            choices=facts.choices,
+            resources=facts.resources,
         )
+        parts = len(facts.schedule.split(BETWEEN))
+        if not parts == len(form.stages) == len(candidate.definitions):
+            raise RecordingError(
+                f"recording {self.name}: candidate {facts.number} has {parts} schedules for "
+                f"{len(form.stages)} kernels",
+                hint=AGAIN,
+            )
+        return as_modelled(candidate) if target.model else candidate
 
     @property
     def best(self) -> ProgramCandidate:
@@ -68,17 +82,17 @@ class RecordedSearch(Displayed, Explored, Recorded):
         return self._program([0] * len(self.facts.kernels))
 
     @property
-    def device(self) -> CPUCompiler:
+    def device(self) -> DeviceCompiler:
         """The compiler that it searched for."""
         match parse_pipeline(self.facts.device):
-            case CPUCompiler() as device:
+            case DeviceCompiler() as device:
                 return device
-            case Pipeline(passes=(CPUCompiler() as device,)):
+            case Pipeline(passes=(DeviceCompiler() as device,)):
                 return device
             case passes:
                 raise RecordingError(
                     f"recording {self.name}: its search is for {str(passes)!r}, which is no device",
-                    hint="search.candidates has what came of it",
+                    hint=AGAIN,
                 )
 
     def replay(self) -> Mapping[str, KernelSearch]:
@@ -88,7 +102,8 @@ class RecordedSearch(Displayed, Explored, Recorded):
         """
         searches: dict[str, KernelSearch] = {}
         for at, kernel in enumerate(self.facts.kernels):
-            search = begun(self._definitions[at], self.device, seed=kernel.seed, dims=kernel.dims)
+            region = Region(self._definitions[at], kernel.forms)
+            search = begun(region, self.device, seed=kernel.seed, dims=kernel.dims)
             search.answers, search.ended = [*kernel.answers], kernel.ended
             with suppress(AssertionError):  # other questions than those that were answered
                 searches[kernel.name] = replayed(search)
@@ -103,37 +118,33 @@ class RecordedSearch(Displayed, Explored, Recorded):
 
     @cached_property
     def _definitions(self) -> list[Definition]:
-        definitions = [parse_definition(kernel.definition) for kernel in self.facts.kernels]
-        for kernel, definition in zip(self.facts.kernels, definitions, strict=True):
-            if kernel.name != definition.name:
-                raise RecordingError(
-                    f"recording {self.name}: kernel {kernel.name!r} has the definition of "
-                    f"{definition.name!r}",
-                    hint='save it again where it was made: search.save("s.lab")',
-                )
-        return definitions
+        return [parse_definition(kernel.definition) for kernel in self.facts.kernels]
 
     def _program(self, numbers: list[int]) -> ProgramCandidate:
         """Return the kernels by the candidates of these numbers."""
-        kernels: dict[str, Candidate] = {}
         pairs = zip(self.facts.candidates, self.candidates, strict=True)
         by_place = {(facts.kernel, facts.number): candidate for facts, candidate in pairs}
-        for place in enumerate(numbers):
-            kernels[self.facts.kernels[place[0]].name] = by_place[place]
-        schedules = {name: one.schedules[name] for name, one in kernels.items()}
+        names = [kernel.name for kernel in self.facts.kernels]
+        regions = {name: by_place[at, numbers[at]] for at, name in enumerate(names)}
         counts = {kernel.name: kernel.launches for kernel in self.facts.kernels}
-        return ProgramCandidate(scheduled(self.device, schedules), kernels, counts, self.ir)
+        return ProgramCandidate(self.device, regions, counts, self.ir)
 
     @override
     def __str__(self) -> str:
-        facts, candidates = self.facts, self.candidates
-        ordered = sorted(candidates, key=lambda one: inf if one.ratio is None else one.ratio)
-        lines = [f"search of {facts.title}, recorded: {len(candidates)} candidates"]
+        facts = self.facts
+        lines = [f"search of {facts.title}, recorded: {len(facts.candidates)} candidates"]
         best, default = facts.best_seconds, facts.default_seconds
         if best is not None and default is not None:
             share = f"{best / default:.3f} of the default's time"
-            lines.append(f"the best takes {seconds_text(best)}, {share}")
-        return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
+            lines.append(f"the best takes {'~' * bool(facts.model)}{seconds_text(best)}, {share}")
+        if facts.model:
+            lines.append(f"nothing was measured: times are those of a model of {facts.model}")
+        for kernel, one in zip(facts.kernels, facts.best, strict=True):
+            form = kernel.forms[one.form].name
+            lines.append(
+                f"  {kernel.name} ×{kernel.launches}: {form}, {one.origin}; {kernel.ended}"
+            )
+        return "\n".join(lines)
 
     @override
     def __repr__(self) -> str:

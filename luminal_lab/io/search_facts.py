@@ -15,6 +15,7 @@ from typing import Final
 
 from luminal_lab.reading import shown
 from luminal_lab.search.driver import Answer, Batch
+from luminal_lab.search.forms import Form
 
 STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed")
 """What may have become of a candidate, the best first."""
@@ -36,8 +37,13 @@ class CandidateFacts:
     step: str = ""
     """The first step after which its values are wrong, where that was found."""
     seconds: float | None = None
+    """Its time, measured or by a model."""
     ratio: float | None = None
     """Its time as a share of the default's."""
+    form: int = 0
+    """Which of the forms of what is computed it is."""
+    resources: str = ""
+    """What it takes of a GPU, in words."""
     origin: str = ""
     choices: Mapping[str, int] = field(default_factory=dict[str, int])
     schedule: str = ""
@@ -71,6 +77,12 @@ class KernelSearchFacts:
     """The rate that sets this limit."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
     """How often a step refused a schedule before it was a candidate, by reason."""
+    forms: tuple[Form, ...] = ()
+    """The ways to compute it; the first has the default schedule."""
+    unfused: int | None = None
+    """The number of the fastest candidate that keeps its kernels apart, where some do not."""
+    model: str = ""
+    """What its times are a model of, where nothing was measured."""
     answers: tuple[tuple[Batch, Answer], ...] = ()
     """What was asked for and what came of it, in order."""
 
@@ -123,6 +135,27 @@ class SearchFacts:
         """The time of a run by the default candidates; None if one has no time."""
         return self._sum([candidate.seconds for candidate in self.defaults])
 
+    @cached_property
+    def unfused(self) -> tuple[CandidateFacts | None, ...]:
+        """The fastest candidate of each kernel that keeps kernels apart, where some do not."""
+        return tuple(
+            next((one for one in own if one.number == kernel.unfused), None)
+            for own, kernel in zip(self.by_kernel, self.kernels, strict=True)
+        )
+
+    @property
+    def unfused_seconds(self) -> float | None:
+        """The time of a run whose kernels are all apart; None where that is no other program."""
+        if not any(self.unfused):
+            return None
+        pairs = zip(self.unfused, self.best, strict=True)
+        return self._sum([(apart or best).seconds for apart, best in pairs])
+
+    @property
+    def model(self) -> str:
+        """What times are a model of; empty where they were measured."""
+        return self.kernels[0].model
+
     @property
     def limit_seconds(self) -> float | None:
         """The least time of a run that the machine's rates allow; None where that is unknown."""
@@ -164,6 +197,7 @@ def check_search(facts: SearchFacts, path: str) -> None:
         _within(f"{where}.number", candidate.number, len(facts.candidates))
         if candidate.state not in STATES:
             raise ValueError(f"{where}.state is {shown(candidate.state)}")
+        _within(f"{where}.form", candidate.form, len(facts.kernels[candidate.kernel].forms))
         _timed(f"{where}.seconds", candidate.seconds)
         _timed(f"{where}.ratio", candidate.ratio)
     begun = {candidate.kernel for candidate in facts.candidates if candidate.number == 0}
@@ -173,6 +207,8 @@ def check_search(facts: SearchFacts, path: str) -> None:
             raise ValueError(f"{where} has no default among the candidates")
         for count in (kernel.launches, *kernel.refusals.values()):
             _within(f"{where}.launches or refusals", count, MOST_COUNTED)
+        if not all(form.stages for form in kernel.forms):
+            raise ValueError(f"{where}.forms has one without a kernel")
         _timed(f"{where}.seconds", kernel.seconds or None)
         _timed(f"{where}.limit", kernel.limit)
 

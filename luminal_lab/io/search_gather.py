@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.facts.probe import known_rates
 from luminal_lab.io.search_facts import CandidateFacts, KernelSearchFacts, SearchFacts
 from luminal_lab.machines.rates import PeakRates
@@ -19,35 +18,38 @@ def search_facts(search: ProgramSearch | KernelSearch, *, with_source: bool = Fa
 
     Without `with_source`, nests and sources are left out, which have to be made anew.
     """
-    device, rates = search.device, known_rates(search.device.threads)
-    if isinstance(search, KernelSearch):
-        name = search.definition.name
-        kernel = _kernel(search, 1, rates)
-        rows = [_candidate(one, {name: 0}, with_source) for one in search.candidates]
-        return SearchFacts(name, (kernel,), tuple(rows), device=str(device))
-    kernels = [
-        _kernel(one, search.counts[name], rates, name) for name, one in search.kernels.items()
+    is_program = isinstance(search, ProgramSearch)
+    title = search.ir.name if is_program else search.definition.name
+    searches = dict(search.kernels) if is_program else {title: search}
+    counts = search.counts if is_program else {title: 1}
+    rates = None
+    if isinstance(search.device, CPUCompiler):
+        rates = known_rates(search.device.threads)
+    kernels = [_kernel(one, name, counts[name], rates) for name, one in searches.items()]
+    rows = [
+        _candidate(candidate, at, one, with_source=with_source)
+        for at, one in enumerate(searches.values())
+        for candidate in one.candidates
     ]
-    numbers = {name: number for number, name in enumerate(search.kernels)}
-    rows = [_candidate(one, numbers, with_source) for one in search.candidates]
-    return SearchFacts(
-        search.ir.name, tuple(kernels), tuple(rows), dict(search.skipped), str(device)
-    )
+    skipped = dict(search.skipped) if is_program else {}
+    return SearchFacts(title, tuple(kernels), tuple(rows), skipped, str(search.device))
 
 
 def _candidate(
-    candidate: Candidate, kernels: Mapping[str, int], with_source: bool
+    candidate: Candidate, kernel: int, search: KernelSearch, *, with_source: bool
 ) -> CandidateFacts:
-    is_shown = with_source and (candidate.number == 0 or candidate.state == "fastest")
+    is_shown = with_source and (candidate.number == 0 or candidate.is_best)
     nest, source = texts_of(candidate) if is_shown else ("", "")
     return CandidateFacts(
-        kernel=kernels[candidate.definition.name],
+        kernel=kernel,
         number=candidate.number,
-        state=candidate.state,
+        state=candidate.state.removeprefix("modelled "),
         why=candidate.why,
         step=candidate.step,
-        seconds=candidate.seconds,
+        seconds=candidate.seconds or candidate.modelled,
         ratio=candidate.ratio,
+        form=search.forms.index(candidate.form),
+        resources=candidate.resources,
         origin=candidate.origin,
         choices=dict(candidate.choices),
         schedule=candidate.text,
@@ -57,18 +59,19 @@ def _candidate(
 
 
 def texts_of(candidate: Candidate) -> tuple[str, str]:
-    """Return a candidate's nest after its steps, and its C."""
-    kernel = candidate.kernel
-    return "" if kernel.nest is None else str(kernel.nest), kernel.source
+    """Return a candidate's nests after its steps, and its source."""
+    nests = [str(kernel.nest) for kernel in candidate.kernels if kernel.nest is not None]
+    return "\n\n".join(nests), candidate.source
 
 
 def _kernel(
-    search: KernelSearch, launches: int, rates: PeakRates | None, name: str = ""
+    search: KernelSearch, name: str, launches: int, rates: PeakRates | None
 ) -> KernelSearchFacts:
     work = work_of_definition(search.definition, search.dims)
-    limit = None if rates is None else limit_of(work, rates, search.device.threads)
+    limit = None if rates is None else limit_of(work, rates, rates.threads)
+    has_fused = len({len(form.stages) for form in search.forms}) > 1
     return KernelSearchFacts(
-        name=name or search.definition.name,
+        name=name,
         definition=str(search.definition),
         launches=launches,
         dims=dict(search.dims),
@@ -78,5 +81,8 @@ def _kernel(
         limit=None if limit is None else limit.seconds or None,
         bound="" if limit is None else limit.bound,
         refusals=dict(search.refusals),
+        forms=search.forms,
+        unfused=search.unfused.number if has_fused else None,
+        model=search.target.model,
         answers=tuple(search.answers),
     )

@@ -27,11 +27,14 @@ PARENTS = 8
 CHILDREN = 48
 """The edits among which the ranker chooses."""
 FINALISTS = 4
+PROMISING = 1.5
+"""A form whose best takes so many times as long as that of another one is drawn no more."""
 GAIN = 0.02
 """The share of its time by which a winner must beat the default, or the default stays."""
 WRONG = "it computes wrong values: "
 """How the reason begins why a wrong schedule has failed."""
-State: TypeAlias = Literal["measured", "stopped", "refused", "failed"]
+RandomState: TypeAlias = "tuple[object, ...]"
+State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,15 @@ class Outcome:
     why: str = ""
     step: str = ""
     """The first step after which values are wrong."""
+    modelled: float | None = None
+    """The seconds that a model gives it, where nothing could be measured."""
+    resources: str = ""
+    """What it takes of a GPU, in words."""
+
+    @property
+    def compared(self) -> float | None:
+        """The seconds that it is compared by: measured, or else modelled."""
+        return self.modelled if self.seconds is None else self.seconds
 
     @property
     def seconds(self) -> float | None:
@@ -112,14 +124,17 @@ class Driver:
     reference: list[float] = field(default_factory=list[float])
     """The reference's seconds, of each batch."""
     machine: str = ""
+    resources: str = ""
+    """What the reference takes of a GPU, in words."""
     noise: float = 0.0
     """By how much the reference's own times differ in the last batch, as a share."""
     asked: int = 0
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
-        self._before = self._random.getstate()
         self._open: list[Batch] = []
+        self._states: list[RandomState] = []
+        """What the draws of each open batch began with."""
         self._told = 0
 
     # -- asking and telling ------------------------------------------------------------------------
@@ -127,10 +142,9 @@ class Driver:
     def ask(self, most: int | None = None) -> Batch | None:
         """Return the next schedules to measure, at most so many; None if there are no new ones."""
         size = self.size if most is None else min(self.size, most)
-        if not self._open:
-            self._before = self._random.getstate()
+        state = self._random.getstate()
         drafts = self._drafts(size)
-        return self._asked(drafts, most=size) if drafts else None
+        return self._asked(drafts, state, most=size) if drafts else None
 
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
@@ -140,32 +154,35 @@ class Driver:
         best = [trial for trial in self.best if trial.rank < 1.0][:FINALISTS]
         if not best and self.reference:
             return None
-        return self._asked([trial.draft for trial in best])
+        return self._asked([trial.draft for trial in best], self._random.getstate())
 
     def drop(self) -> None:
         """Take back the batches that will have no answer: they are asked for again."""
         if self._open:
-            self._random.setstate(self._before)
+            self._random.setstate(self._states[0])
             self.asked = self._open[0].number
             own = [draft for batch in self._open if not batch.is_last for draft in batch.drafts]
-            self.draws.forget(draft.schedule for draft in own)
+            self.draws.forget(own)
             self._open.clear()
+            self._states.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
         """Take in what came of the batch that was asked for first."""
         assert self._open[:1] == [batch], "batches are told in the order of asking"
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
+        self._states.pop(0)
         self._told += 1
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
-        if is_same and answer.reference.seconds is not None:
-            self.reference.append(answer.reference.seconds)
+        if is_same and answer.reference.compared is not None:
+            self.reference.append(answer.reference.compared)
+        self.resources = self.resources or answer.reference.resources
         if batch.is_last:
             self.noise = noise_of(answer.reference.samples)
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
             ratio = _ratio(answer.reference, outcome, paired=batch.is_last)
-            if not is_same and outcome.samples:
+            if not is_same and outcome.compared is not None:
                 why = f"it was measured on another machine ({answer.machine})"
                 outcome, ratio = Outcome("refused", outcome.samples, why), None
             if batch.is_last:
@@ -176,12 +193,13 @@ class Driver:
     def restore(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
         """Begin with what another search has been told; none of it is tried again."""
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
-        self.draws.know(trial.draft.schedule for trial in trials)
+        self.draws.know(trial.draft for trial in trials)
 
-    def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
+    def _asked(self, drafts: Sequence[Draft], state: RandomState, most: int = 0) -> Batch:
         best = min(self._ratios(), default=0.0)
         batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most)
         self._open.append(batch)
+        self._states.append(state)
         self.asked += 1
         return batch
 
@@ -218,23 +236,33 @@ class Driver:
         parents = [trial.draft for trial in self.best[:PARENTS]]
         # Beside the best schedules there is the default, which is as good until it is beaten.
         parents = [*parents, self.draws.default][:PARENTS]
-        drafts: list[Draft] = []
+        drafts = self.draws.first(size)
         if self.asked:
-            count = size - min(DRAWN, size)
-            drafts = self._children(parents, count)
+            count = max(0, size - len(drafts) - min(DRAWN, size))
+            drafts += self._children(parents, count)
         drafts += self._draws(size - len(drafts))
         # Where all draws are known there may still be edits.
         return drafts + self._edits(parents, size - len(drafts))
 
     def _draws(self, count: int) -> list[Draft]:
-        drawn = (self.draws.draw(self._random) for _ in range(count))
+        forms = self._promising()
+        drawn = (self.draws.draw(self._random, forms) for _ in range(count))
         return [draft for draft in drawn if draft is not None]
+
+    def _promising(self) -> list[int]:
+        """Return the forms that are not known to be much slower than the best."""
+        best = {0: 1.0}
+        for trial in self.trials:
+            ratio = best.get(trial.draft.form, float("inf"))
+            best[trial.draft.form] = min(ratio, trial.rank)
+        limit = PROMISING * min(best.values())
+        return [n for n in range(len(self.draws.forms)) if best.get(n, 0.0) <= limit]
 
     def _children(self, parents: Sequence[Draft], count: int) -> list[Draft]:
         known = [(t.draft, t.ratio) for t in self.trials if t.ratio is not None]
         edits = self._edits(parents, CHILDREN if len(known) >= LEAST else count)
         chosen = ranked(known, edits)[:count]
-        self.draws.forget(draft.schedule for draft in edits if draft not in chosen)
+        self.draws.forget(draft for draft in edits if draft not in chosen)
         return chosen
 
     def _edits(self, parents: Sequence[Draft], count: int) -> list[Draft]:
@@ -261,10 +289,11 @@ def noise_of(samples: Sequence[float]) -> float:
 
 def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | None:
     """Return a schedule's time as a share of the reference's."""
-    if reference.seconds is None or outcome.seconds is None or outcome.state == "failed":
+    known, own = reference.compared, outcome.compared
+    if known is None or own is None or outcome.state == "failed":
         return None
-    ratio = outcome.seconds / reference.seconds
-    if paired and len(reference.samples) == len(outcome.samples):
+    ratio = own / known
+    if paired and outcome.samples and len(reference.samples) == len(outcome.samples):
         # What is no faster in most rounds was lucky in one.
         pairs = zip(outcome.samples, reference.samples, strict=True)
         ratio = max(ratio, median(a / b for a, b in pairs))

@@ -30,7 +30,7 @@ MOST = 4000
 """The most candidates drawn; of more, some that are no winners are left out."""
 FAR = 8.0
 """What is so many times below or above all that matters is not worth the room on the way."""
-BLUE, RED, GREEN, _, AMBER, _, GREY = COLOURS
+BLUE, RED, GREEN, PINK, AMBER, _, GREY = COLOURS
 STATE_COLOURS: Mapping[str, str] = dict(
     zip(STATES, (GREEN, "", BLUE, GREY, AMBER, RED), strict=True)
 )
@@ -38,9 +38,12 @@ STATE_COLOURS: Mapping[str, str] = dict(
 LINES = {
     "best": f'fill="none" stroke="{GREEN}"',
     "default": 'class="e d"',
+    "unfused": f'fill="none" stroke="{PINK}" stroke-dasharray="7 3 2 3"',
     "limit": f'fill="none" stroke="{RED}" stroke-dasharray="1.5 3"',
 }
 """How each line is drawn, as attributes of a path."""
+NAMES = {"unfused": "apart"}
+"""What a line is called where it ends, if that is another word."""
 STEPS = ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0))
 """Round numbers within a power of ten."""
 
@@ -241,8 +244,10 @@ def _lines(bands: Sequence[Band], scale: Scale, value: Value) -> Iterator[str]:
     for band in bands:
         left, right = scale.x(band.begin - 0.5), scale.x(band.begin + len(band.candidates) - 0.5)
         yield _best_so_far(band, scale, value)
+        apart = next((one for one in band.candidates if one.number == band.kernel.unfused), None)
         for name, known in (
             ("default", value(band.candidates[0])),
+            ("unfused", None if apart is None else value(apart)),
             ("limit", _limit(band, scale.is_share)),
         ):
             if known is None:
@@ -250,7 +255,7 @@ def _lines(bands: Sequence[Band], scale: Scale, value: Value) -> Iterator[str]:
             is_below, y = known < scale.low, scale.y(known)
             if not is_below:
                 yield f'<path {LINES[name]} d="M{number(left)} {number(y)}H{number(right)}"/>'
-            names.append((y, f"{name} {scale.text(known)}{' ↓' * is_below}"))
+            names.append((y, f"{NAMES.get(name, name)} {scale.text(known)}{' ↓' * is_below}"))
         best = next((one for one in band.candidates if one.state == "fastest"), None)
         if best is not None and best.number and (known := value(best)) is not None:
             names.append((scale.y(known), f"best {scale.text(known)}"))
@@ -282,6 +287,8 @@ def _legend(facts: SearchFacts, y: float) -> tuple[str, float]:
         if state in states
     ]
     names = {"best so far": "best", "default": "default"}
+    if any(facts.unfused):
+        names["the fastest with kernels apart"] = "unfused"
     bounds = dict.fromkeys(kernel.bound for kernel in facts.kernels if kernel.limit)
     if bounds:
         names[f"the machine's limit ({', '.join(bounds)})"] = "limit"

@@ -55,7 +55,8 @@ def facts_page(facts: SearchFacts, text: str, *, theme: Theme = "auto") -> Page:
         kernel = facts.kernels[at]
         told = "default" if best.number == 0 else f"candidate {best.number}"
         title = f"the best {kernel.name}" if len(facts.kernels) > 1 else "the best"
-        body = f"{kernel.definition}\n\n{best.schedule or PLAIN}"
+        definitions = [stage.text for stage in kernel.forms[best.form].stages]
+        body = "\n\n".join([*definitions, best.schedule or PLAIN])
         steps = counted(len(best.schedule.splitlines()), "step")
         parts.append(closed(f"{title}: definition and schedule", f"{told}, {steps}", code(body)))
     return Page(framed(parts, theme), text)
@@ -63,13 +64,13 @@ def facts_page(facts: SearchFacts, text: str, *, theme: Theme = "auto") -> Page:
 
 def candidates_page(candidates: Candidates, *, theme: Theme = "auto") -> Page:
     """Return candidates as a table, in the order of measuring."""
-    heads = ["kernel", "candidate", "time", "of the default", "what it is", "state"]
+    heads = ["kernels", "candidate", "time", "of the default", "what it is", "state"]
     sides = ["left", *["right"] * 3, *["left"] * 2]
     lines = [
         [
-            (plain(one.definition.name), LEFT),
+            (plain(one.form.name), LEFT),
             (str(one.number), ""),
-            ("" if one.seconds is None else seconds_text(one.seconds), ""),
+            (_seconds(one.seconds, one.modelled), ""),
             ("" if one.ratio is None else f"{one.ratio:.3f}", ""),
             (plain(cut(one.origin)), WRAPPED),
             (plain(cut(f"{one.state}: {one.why}" if one.error else one.state)), WRAPPED),
@@ -84,37 +85,42 @@ def candidates_page(candidates: Candidates, *, theme: Theme = "auto") -> Page:
 
 def candidate_page(candidate: Candidate, *, theme: Theme = "auto") -> Page:
     """Return a candidate: what became of it, what it computes, and its steps."""
-    steps = candidate.text.splitlines()
-    wrong = [_words(f"after `{candidate.step}` its values are wrong")] if candidate.step else []
-    parts = [
-        head(f"candidate {candidate.number} of {candidate.definition.name}", candidate.told),
-        *wrong,
-        head("definition"),
-        code(str(candidate.definition)),
-        head("schedule", counted(len(steps), "step")),
-        code(candidate.text or PLAIN),
-    ]
+    parts = [head(f"candidate {candidate.number} of {candidate.definition.name}", candidate.told)]
+    if candidate.step:
+        parts.append(_words(f"after `{candidate.step}` its values are wrong"))
+    for name, definition in candidate.definitions.items():
+        schedule = str(candidate.schedules[name])
+        steps = counted(len(schedule.splitlines()), "step")
+        parts += [head(f"definition of {name}"), code(str(definition))]
+        parts += [head(f"schedule of {name}", steps), code(schedule or PLAIN)]
     return Page(framed(parts, theme), str(candidate))
 
 
 def program_candidate_page(candidate: ProgramCandidate, *, theme: Theme = "auto") -> Page:
-    """Return all kernels of a program, each by its candidate."""
-    seconds = "not measured" if candidate.seconds is None else seconds_text(candidate.seconds)
-    heads = (("kernel", "left"), ("launches", "right"), ("candidate", "right"), ("time", "right"))
+    """Return all regions of a program, each by its candidate."""
+    heads = (("region", "left"), ("times", "right"), ("kernels", "left"))
+    heads += (("candidate", "right"), ("time", "right"))
     lines = [
         [
             (plain(name), LEFT),
             (str(candidate.counts[name]), ""),
-            (str(kernel.number), ""),
-            ("" if kernel.seconds is None else seconds_text(kernel.seconds), ""),
+            (plain(region.form.name), LEFT),
+            (str(region.number), ""),
+            (_seconds(region.seconds, region.modelled), ""),
         ]
-        for name, kernel in candidate.kernels.items()
+        for name, region in candidate.regions.items()
     ]
-    parts = [head("program", seconds), table(heads, lines)]
-    for name, kernel in candidate.kernels.items():
-        body = f"{kernel.definition}\n\n{kernel.text or PLAIN}"
-        parts.append(closed(f"{name}: definition and schedule", kernel.told, code(body)))
+    parts = [head("program", candidate.told), table(heads, lines)]
+    for name, region in candidate.regions.items():
+        body = "\n\n".join((*map(str, region.definitions.values()), region.text or PLAIN))
+        parts.append(closed(f"{name}: definition and schedule", region.told, code(body)))
     return Page(framed(parts, theme), str(candidate))
+
+
+def _seconds(seconds: float | None, modelled: float | None = None) -> str:
+    if modelled is not None:
+        return f"~{seconds_text(modelled)}"
+    return "" if seconds is None else seconds_text(seconds)
 
 
 def space_page(space: Space, *, theme: Theme = "auto") -> Page:
@@ -160,13 +166,16 @@ def headline(facts: SearchFacts) -> Iterator[str]:
     """Yield the sentences above a search's chart."""
     best, default = facts.best_seconds, facts.default_seconds
     if best is not None and default is not None:
-        times = f"{seconds_text(default)} → {seconds_text(best)}"
+        mark = "~" * bool(facts.model)
+        times = f"{mark}{seconds_text(default)} → {mark}{seconds_text(best)}"
         factor = default / best
         yield (
             f"{times}: {factor:.2f} × as fast as the default"
             if factor > 1
-            else f"{seconds_text(best)}: nothing is faster than the default"
-        ) + _of_the_limit(facts, best)
+            else f"{mark}{seconds_text(best)}: nothing is faster than the default"
+        ) + _beside(facts)
+    if facts.model:
+        yield f"nothing was measured: times are those of a model of {facts.model}"
     count = len(facts.candidates) - len(facts.kernels)
     has_ended = all(kernel.ended for kernel in facts.kernels)
     is_timed = has_ended and facts.seconds > 0
@@ -188,9 +197,11 @@ def _without_result(facts: SearchFacts) -> str:
     return f"; {count:,} failed or {verb} refused: {'; '.join(common)}" if count else ""
 
 
-def _of_the_limit(facts: SearchFacts, best: float) -> str:
-    limit = facts.limit_seconds
-    return "" if limit is None else f"; the machine's limit is {seconds_text(limit)}"
+def _beside(facts: SearchFacts) -> str:
+    """Return what the times stand beside: kernels that are all apart, and the machine's limit."""
+    limit, unfused = facts.limit_seconds, facts.unfused_seconds
+    apart = "" if unfused is None else f"; all apart {seconds_text(unfused)}"
+    return apart + ("" if limit is None else f"; the machine's limit is {seconds_text(limit)}")
 
 
 def _errors(facts: SearchFacts) -> int:
@@ -216,7 +227,7 @@ def fastest_table(facts: SearchFacts, most: int = FASTEST) -> str:
 def _row(facts: SearchFacts, candidate: CandidateFacts, longest: float) -> list[tuple[str, str]]:
     ratio = candidate.ratio or 0.0
     strong = "font-weight:600;" if candidate.state == "fastest" else ""
-    seconds = "" if candidate.seconds is None else seconds_text(candidate.seconds)
+    seconds = "~" * bool(facts.model and candidate.seconds) + _seconds(candidate.seconds)
     cells = [
         (str(candidate.number), strong),
         (seconds, strong),
@@ -235,7 +246,9 @@ def what(facts: SearchFacts, candidate: CandidateFacts) -> str:
     usual = facts.defaults[candidate.kernel].choices
     own = {n: value for n, value in candidate.choices.items() if usual.get(n) != value}
     numbers = ", ".join(f"{name} = {value}" for name, value in own.items())
-    return numbers if candidate.origin == "draw" and numbers else candidate.origin
+    told = numbers if candidate.origin == "draw" and numbers else candidate.origin
+    form = facts.kernels[candidate.kernel].forms[candidate.form].name if candidate.form else ""
+    return "; ".join(filter(None, (form, told, candidate.resources)))
 
 
 def _bar(share: float) -> str:

@@ -6,10 +6,9 @@ from hashlib import sha256
 import luminal_lab as ll
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.passes import compile as manager
-from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.plain import plain
 from luminal_lab.search.driver import WRONG, Answer, Outcome
-from luminal_lab.search.graph import ProgramSearch, search_program
+from luminal_lab.search.graph import ProgramSearch, apart, search_program
 from luminal_lab.search.loops import Budget, KernelSearch, search_kernel
 from tests.search.planted import job_of, matmul, seconds_of, tiles
 
@@ -46,10 +45,22 @@ def of_a_kernel(count: int = 48) -> KernelSearch:
 
 
 def of_a_program(count: int = 24) -> ProgramSearch:
-    """Return a search for the schedules of a product and a softmax."""
+    """Return a search for the schedules of a product and a softmax, which have a result each."""
     cx = ll.Graph("head")
     x, w = cx.tensor((40, 30), name="x"), cx.tensor((30, 50), name="w")
+    (x @ w).retrieve().softmax(-1).retrieve()
+    return _of(cx, count)
+
+
+def of_a_region(count: int = 24) -> ProgramSearch:
+    """Return a search for a product and a softmax, apart and as one kernel."""
+    cx = ll.Graph("region")
+    x, w = cx.tensor((40, 30), name="x"), cx.tensor((30, 50), name="w")
     (x @ w).softmax(-1).retrieve()
+    return _of(cx, count)
+
+
+def _of(cx: ll.Graph, count: int) -> ProgramSearch:
     device = CPUCompiler()
-    fused = manager.compile_ir(cx.ir, manager.GenericCompiler(), Pipeline(device.passes)).ir
+    fused = manager.compile_ir(cx.ir, manager.GenericCompiler(), apart(device)).ir
     return search_program(fused, device, budget=Budget(candidates=count), worker=mixed)

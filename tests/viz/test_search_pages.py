@@ -6,9 +6,11 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.io.search_gather import search_facts
+from luminal_lab.search.candidates import seconds_text
+from luminal_lab.viz.search_chart import search_chart
 from luminal_lab.viz.search_pages import facts_page, headline
 from tests.viz.graphs import HOSTILE
-from tests.viz.searches import BROKEN, LARGE, STEP, of_a_kernel, of_a_program
+from tests.viz.searches import BROKEN, LARGE, STEP, of_a_kernel, of_a_program, of_a_region
 from tests.viz.test_pages import Read
 
 
@@ -73,7 +75,7 @@ def test_a_program_names_its_kernels(program_search):
     text = Read(program_search.display().html).text
     for name, kernel in program_search.kernels.items():
         assert f"the best {name}: definition and schedule" in text
-        assert str(kernel.definition) in text
+        assert str(kernel.best.definition) in text
 
 
 def test_what_is_not_searched_is_said(program_search):
@@ -116,10 +118,36 @@ def test_a_candidate_shows_its_steps(kernel_search):
     assert f"after `{STEP}` its values are wrong" in text
 
 
-def test_a_best_program_shows_each_kernel(program_search):
+def test_a_best_program_shows_each_region(program_search):
     text = Read(program_search.best._repr_mimebundle_()["text/html"]).text
-    for kernel in program_search.best.kernels.values():
-        assert kernel.text in text
+    for region in program_search.best.regions.values():
+        assert region.text in text
+
+
+def test_forms_are_told_apart():
+    search = of_a_region()
+    facts = search_facts(search)
+    (kernel,) = facts.kernels
+    assert len(kernel.forms) > 1
+    assert search.unfused.seconds is not None
+    assert facts.unfused_seconds == pytest.approx(search.unfused.seconds)
+    text = Read(search.display().html).text
+    assert f"; all apart {seconds_text(search.unfused.seconds)}" in text
+    assert any(f"{form.name}; " in text for form in kernel.forms[1:])
+    best = search.kernels[kernel.name].best
+    for definition in best.form.definitions:
+        assert str(definition) in text
+    svg = search_chart(facts).svg
+    assert ">the fastest with kernels apart</text>" in svg
+    assert ">apart " in svg
+
+
+def test_what_was_modelled_says_so(kernel_search):
+    facts = search_facts(kernel_search)
+    kernel = replace(facts.kernels[0], model="an H100")
+    lines = [*headline(replace(facts, kernels=(kernel,)))]
+    assert lines[0].startswith("~200 µs → ~")
+    assert "nothing was measured: times are those of a model of an H100" in lines
 
 
 def test_a_space_and_its_programs_show_rules_and_definitions():

@@ -24,9 +24,9 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CPUCompiler", "CPUProgram"]
@@ -39,7 +39,8 @@ class CPUCompiler(DeviceCompiler):
 
     `threads` is how many compute at most, `compiler` the C compiler by name or path. With
     `reuse_outputs` a run may write over what earlier ones returned. `schedules` has the schedules
-    of kernels that are to have another than the default one, as in {"matmul": "parallel i"}.
+    of kernels that are to have another than the default one, as in {"matmul": "parallel i"};
+    `programs` says what is computed in place of a kernel's definition.
 
     >>> print(CPUCompiler(compiler="gcc", threads=2))
     cpu{compiler = gcc, threads = 2}
@@ -60,6 +61,7 @@ class CPUCompiler(DeviceCompiler):
         threads: int | None = None,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
+        programs: ProgramsLike | None = None,
     ) -> None:
         if threads is not None:
             hint = f"give 1 to {MOST_THREADS}, or leave it out for all cores"
@@ -68,7 +70,7 @@ class CPUCompiler(DeviceCompiler):
         hint = 'give its name or path, as in "clang", or leave it out'
         expect(compiler, str | None, "cpu: the compiler is {}", hint)
         options = {"compiler": compiler, "threads": threads, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, **options)
+        super().__init__(schedules, programs, **options)
 
     @override
     def runner(
@@ -77,7 +79,7 @@ class CPUCompiler(DeviceCompiler):
         specialise: Mapping[str, int] | None = None,
         recall: Recall | None = None,
     ) -> CPUProgram | CPUSource:
-        options: ProgramOptions = {**self.options(specialise), "recall": recall}
+        options = self.options(specialise, recall)
         try:
             compiler = find_compiler(self.compiler)
         except DeviceError as error:

@@ -183,6 +183,11 @@ def bundle_of_search(facts: SearchFacts) -> bytes:
     for name in ("why", "step", "origin", "schedule", "nest", "source"):
         columns.put(name, "u32", columns.texts(getattr(one, name) for one in rows))
     columns.put("what", "u32", columns.texts(what(facts, one) for one in rows))
+    forms = [
+        ["\n\n".join(stage.text for stage in form.stages) for form in kernel.forms]
+        for kernel in facts.kernels
+    ]
+    columns.put("definition", "u32", columns.texts(forms[one.kernel][one.form] for one in rows))
     numbers = (", ".join(f"{n} = {value}" for n, value in one.choices.items()) for one in rows)
     columns.put("choices", "u32", columns.texts(numbers))
     header = {
@@ -190,13 +195,14 @@ def bundle_of_search(facts: SearchFacts) -> bytes:
         "title": facts.title,
         "headline": [*headline(facts)],
         "states": STATES,
+        "mark": "~" if facts.model else "",
         "kernels": [
             {
                 "name": kernel.name,
-                "definition": kernel.definition,
                 "launches": kernel.launches,
                 "limit": kernel.limit,
                 "bound": kernel.bound,
+                "unfused": kernel.unfused,
             }
             for kernel in facts.kernels
         ],

@@ -66,7 +66,7 @@ def test_a_page_has_the_sources_of_the_best_and_of_the_defaults(
 def test_a_page_asks_for_a_nest_and_a_source(explorer: SearchExplorer):
     candidate = explorer.search.candidates[1]
     reply = explorer.answer({"ask": "kernel", "candidate": 1})
-    assert reply == {"nest": str(candidate.kernel.nest), "source": candidate.source}
+    assert reply == {"nest": str(candidate.kernels[0].nest), "source": candidate.source}
 
 
 @pytest.mark.parametrize("number", [-1, 10_000, "1", None, 1.5])
