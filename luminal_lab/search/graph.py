@@ -23,11 +23,12 @@ from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
-from luminal_lab.core.printer import as_text, unique
+from luminal_lab.core.printer import unique
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.display import Displayed, Explored, Recorded, shown_meanwhile
 from luminal_lab.errors import DimError, GraphError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -55,7 +56,7 @@ LEAST_SECONDS = 0.1
 
 
 @dataclass(frozen=True, repr=False)
-class ProgramCandidate:
+class ProgramCandidate(Displayed):
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
     given: DeviceCompiler
@@ -143,8 +144,6 @@ class ProgramCandidate:
         lines = [f"# {region.form.name}\n{region.text}" for region in self.regions.values()]
         return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         kernels = sum(len(region.form.stages) for region in self.regions.values())
@@ -153,7 +152,7 @@ class ProgramCandidate:
 
 
 @dataclass
-class ProgramSearch:
+class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all regions of a graph."""
 
     device: DeviceCompiler
@@ -195,6 +194,7 @@ class ProgramSearch:
         """Why the search for each kernel ended, in words."""
         return {name: search.ended for name, search in self.kernels.items()}
 
+    @shown_meanwhile
     def resume(
         self,
         budget: float | Budget = 60,
@@ -247,8 +247,6 @@ class ProgramSearch:
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

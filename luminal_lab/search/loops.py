@@ -11,7 +11,7 @@ worker that is lost, ends a search early; what was found so far is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
@@ -21,9 +21,9 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
-from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.display import Displayed, Explored
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -86,7 +86,7 @@ class Budget:
 
 
 @dataclass
-class KernelSearch:
+class KernelSearch(Displayed, Explored):
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
@@ -109,6 +109,10 @@ class KernelSearch:
     """Whether it came to its end, with the best measured again."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
     """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
+    watchers: list[Callable[[], object]] = field(
+        default_factory=list[Callable[[], object]], repr=False, compare=False
+    )
+    """Called after each answer."""
 
     # -- what was found ----------------------------------------------------------------------------
 
@@ -212,6 +216,8 @@ class KernelSearch:
         """Take in what came of a batch."""
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
+        for watcher in [*self.watchers]:
+            watcher()
 
     @property
     def standing(self) -> str:
@@ -239,8 +245,6 @@ class KernelSearch:
         lines.append(f"{errors} failed or were refused; steps refused {refused} more")
         ordered = sorted(candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import IR
-from luminal_lab.core.printer import as_text
+from luminal_lab.display import Displayed
 from luminal_lab.errors import GraphError, PassError, expect
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
@@ -43,7 +43,7 @@ GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
 @dataclass(frozen=True, repr=False)
-class Space:
+class Space(Displayed):
     """All programs that rules make of a definition."""
 
     definition: Definition
@@ -121,8 +121,6 @@ class Space:
         fired = [f"  {rule} ×{times}" for rule, times in self.report.firings.items() if times]
         stopped = [f"  {rule}: stopped, as it would go on" for rule in self.report.stopped]
         return "\n".join([repr(self)[1:-1], *fired, *stopped, "", str(self.definition)])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
