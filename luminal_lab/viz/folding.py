@@ -19,6 +19,7 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.io.cells import short_files
+from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.metrics import shortened
@@ -318,6 +319,8 @@ class _PayloadBuilder:
 def kind_of(op: Op) -> Kind:
     """Return the kind of an op."""
     match op:
+        case Element(kind=kind):
+            return kind
         case Input():
             return "input"
         case Constant():
