@@ -13,15 +13,17 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.devices.runtime.worklist import c_maker
 from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
 from luminal_lab.machines.here import this_machine
 from luminal_lab.search.driver import Driver, Trial
+from luminal_lab.search.forms import BETWEEN, Form
 from luminal_lab.tables import Table, aligned, frame, heads
 
 COLUMNS = (
     "kernel",
     "number",
+    "form",
     "state",
     "why",
     "seconds",
@@ -43,8 +45,10 @@ class Candidate:
     number: int
     """Its place in the order of measuring; 0 is the default schedule."""
     definition: Definition
+    """What it computes: by one kernel, or by the kernels of its form."""
+    form: Form
     text: str
-    """Its schedule, one step a line."""
+    """Its schedule, one step a line; of several kernels those of each."""
     state: str
     """fastest, default, slower, stopped, refused or failed."""
     why: str = ""
@@ -62,23 +66,27 @@ class Candidate:
     @property
     def definitions(self) -> Mapping[str, Definition]:
         """What its kernels compute, by their names."""
-        return {self.definition.name: self.definition}
+        return {definition.name: definition for definition in self.form.definitions}
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
         """How its kernels run, by their names."""
-        return {self.definition.name: parse_schedule(self.text)}
+        parts = zip(self.definitions, self.text.split(BETWEEN), strict=True)
+        return {name: parse_schedule(text) for name, text in parts}
 
     @cached_property
-    def kernel(self) -> Kernel:
-        """The kernel, for this machine."""
-        name = self.definition.name
-        return c_maker(this_machine()).kernel(self.definition, name, self.schedules[name])
+    def kernels(self) -> Kernels:
+        """Its kernels, for this machine."""
+        maker, schedules = c_maker(this_machine()), self.schedules
+        return Kernels(
+            maker.kernel(definition, name, schedules[name])
+            for name, definition in self.definitions.items()
+        )
 
     @property
     def source(self) -> str:
         """Its C."""
-        return self.kernel.source
+        return "\n".join(kernel.source for kernel in self.kernels)
 
     @property
     def error(self) -> str | None:
@@ -136,7 +144,8 @@ class Candidates(Sequence[Candidate]):
         """Return a table of pandas, a row for each candidate."""
         rows = (
             (
-                *(c.definition.name, c.number, c.state, c.why, c.seconds, c.ratio, c.origin),
+                *(c.definition.name, c.number, c.form.name, c.state, c.why),
+                *(c.seconds, c.ratio, c.origin),
                 ", ".join(f"{name} = {value}" for name, value in c.choices.items()),
                 *(len(c.text.splitlines()), c.step),
             )
@@ -183,23 +192,42 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def candidates_of(driver: Driver, definition: Definition) -> Candidates:
+def candidates_of(driver: Driver, definition: Definition, forms: Sequence[Form]) -> Candidates:
     """Return what a driver knows as candidates; the default is the first of them."""
     winner, default = driver.winner, driver.draws.default
     seconds = min(driver.reference, default=None)
     state = "default" if winner else "fastest"
     ratio = None if seconds is None else 1.0
     told = seconds, ratio, default.origin, dict(default.choices)
-    first = Candidate(0, definition, default.schedule, state, "", "", *told)
+    whole = [_whole(definition, form) for form in forms]
+    first = Candidate(0, whole[0], forms[0], default.schedule, state, "", "", *told)
     rest = [
-        _candidate(number, trial, definition, seconds, is_winner=trial is winner)
+        _candidate(
+            number,
+            trial,
+            whole[trial.draft.form],
+            forms[trial.draft.form],
+            seconds,
+            is_winner=trial is winner,
+        )
         for number, trial in enumerate(driver.trials, 1)
     ]
     return Candidates([first, *rest])
 
 
+def _whole(definition: Definition, form: Form) -> Definition:
+    """Return what a form computes: what its kernel does, or what all of them are to do."""
+    return form.definitions[0] if len(form.stages) == 1 else definition
+
+
 def _candidate(
-    number: int, trial: Trial, definition: Definition, default: float | None, *, is_winner: bool
+    number: int,
+    trial: Trial,
+    definition: Definition,
+    form: Form,
+    default: float | None,
+    *,
+    is_winner: bool,
 ) -> Candidate:
     draft, outcome = trial.draft, trial.outcome
     ratio = trial.ratio if trial.final is None else trial.final
@@ -207,6 +235,6 @@ def _candidate(
     seconds = outcome.seconds if ratio is None or default is None else ratio * default
     state = "fastest" if is_winner else "slower" if outcome.state == "measured" else outcome.state
     return Candidate(
-        *(number, definition, draft.schedule, state, outcome.why, outcome.step),
+        *(number, definition, form, draft.schedule, state, outcome.why, outcome.step),
         *(seconds, ratio, draft.origin, dict(draft.choices)),
     )

@@ -9,7 +9,8 @@ no candidate: it is counted, by the reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias, TypeVar
@@ -21,6 +22,7 @@ from luminal_lab.kernels.steps.choices import NO_CHOICES, Taken
 from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step, parse_step
 from luminal_lab.machines.machine import Machine
+from luminal_lab.search.forms import BETWEEN
 
 T = TypeVar("T")
 Plan: TypeAlias = Callable[[Nest, Machine, Mapping[str, int]], Scheduling]
@@ -35,10 +37,13 @@ class Draft:
     """A schedule to try, and where it comes from."""
 
     schedule: str
+    """Its steps, a line each; of several kernels those of each, with an empty line between."""
     choices: tuple[tuple[str, int], ...] = ()
     """The open numbers that its plan took; nothing where steps were edited."""
     origin: str = "default"
     """The draw or the edit in words."""
+    form: int = 0
+    """The number of the form that it is a schedule of."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,13 @@ def replay(steps: Iterable[Step], nest: Nest | Scheduling) -> Replay:
     return Replay(scheduling, len(refused))
 
 
-class Draws:
-    """The schedules of one nest: its default, draws, and edits; none is given twice."""
+class Loops:
+    """The schedules of one kernel: its default, draws of its plan's numbers, and edits."""
 
     def __init__(self, nest: Nest, machine: Machine, plan: Plan = cpu_schedule) -> None:
         self.nest, self.machine, self.plan = nest, machine, plan
         self.refusals: dict[str, int] = {}
         """How often schedules were refused, by reason."""
-        self._known: set[str] = set()
         scheduling = self._planned({})
         if scheduling is None:
             raise ScheduleError(
@@ -78,41 +82,25 @@ class Draws:
         self.open = tuple(scheduling.choices)
         """The open numbers of the default schedule."""
         self.default = _draft(scheduling, "default")
-        self._known.add(self.default.schedule)
 
-    def know(self, schedules: Iterable[str]) -> None:
-        """Note schedules that have been tried."""
-        self._known.update(schedules)
+    def drawn(self, random: Random) -> Draft | None:
+        """Return a schedule by numbers drawn at random; None if the plan refuses them."""
+        asked = {taken.choice.name: pick(random, values_of(taken)) for taken in self.open}
+        scheduling = self._planned(asked)
+        return None if scheduling is None else _draft(scheduling, "draw")
 
-    def forget(self, schedules: Iterable[str]) -> None:
-        """Let schedules that nobody tried be given again."""
-        self._known.difference_update(schedules)
-
-    def draw(self, random: Random) -> Draft | None:
-        """Return a schedule by numbers drawn at random, or None if no new one turned up."""
-        for _ in range(TRIES if self.open else 0):
-            asked = {taken.choice.name: pick(random, values_of(taken)) for taken in self.open}
-            scheduling = self._planned(asked)
-            if scheduling is not None and (draft := self._new(_draft(scheduling, "draw"))):
-                return draft
-        return None
-
-    def edit(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
-        """Return a schedule that differs from one in a number or a step; None if none is new."""
-        for _ in range(TRIES):
-            is_number = parent.choices and random.random() < 0.5
-            try:
-                edited = (
-                    self._number(random, parent) if is_number else self._step(random, parent, mate)
-                )
-            except Exception as error:  # a step that nobody has thought of
-                if is_circumstance(error):
-                    raise
-                self._refuse(said(error))
-                continue
-            if edited is not None and (draft := self._new(edited)):
-                return draft
-        return None
+    def edited(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
+        """Return a schedule that differs from one in a number or a step; None if it is refused."""
+        is_number = parent.choices and random.random() < 0.5
+        try:
+            if is_number:
+                return self._number(random, parent)
+            return self._step(random, parent, mate)
+        except Exception as error:  # a step that nobody has thought of
+            if is_circumstance(error):
+                raise
+            self._refuse(said(error))
+            return None
 
     def _number(self, random: Random, parent: Draft) -> Draft | None:
         """Take another value of one open number."""
@@ -169,10 +157,118 @@ class Draws:
     def _refuse(self, why: str) -> None:
         self.refusals[why] = self.refusals.get(why, 0) + 1
 
+
+class Draws:
+    """The schedules of all forms of a region; none is given twice."""
+
+    def __init__(self, forms: Sequence[Sequence[Loops]]) -> None:
+        self.forms = forms
+        """The kernels of each form."""
+        starts = [[loops.default for loops in form] for form in forms]
+        self.defaults = tuple(
+            self._joined(number, parts, "default") for number, parts in enumerate(starts)
+        )
+        """The default schedule of each form."""
+        self._known: set[tuple[int, str]] = set()
+        self.know([self.default])
+
+    @classmethod
+    def of(cls, nest: Nest, machine: Machine, plan: Plan = cpu_schedule) -> Draws:
+        """Return the schedules of one kernel."""
+        return cls([[Loops(nest, machine, plan)]])
+
+    @property
+    def default(self) -> Draft:
+        """The default schedule of the first form."""
+        return self.defaults[0]
+
+    @property
+    def refusals(self) -> Mapping[str, int]:
+        """How often schedules were refused, by reason."""
+        each = dict.fromkeys(loops for form in self.forms for loops in form)
+        return sum((Counter(loops.refusals) for loops in each), Counter[str]())
+
+    def know(self, drafts: Iterable[Draft]) -> None:
+        """Note schedules that have been tried."""
+        self._known.update((draft.form, draft.schedule) for draft in drafts)
+
+    def forget(self, drafts: Iterable[Draft]) -> None:
+        """Let schedules that nobody tried be given again."""
+        self._known.difference_update((draft.form, draft.schedule) for draft in drafts)
+
+    def first(self, count: int) -> list[Draft]:
+        """Return the defaults of forms that have not been tried, so many at most."""
+        new = [draft for draft in self.defaults if (draft.form, draft.schedule) not in self._known]
+        self.know(new[:count])
+        return new[:count]
+
+    def draw(self, random: Random, forms: Sequence[int] = (0,)) -> Draft | None:
+        """Return a schedule of some form by numbers drawn at random; None if none is new."""
+        for _ in range(TRIES):
+            number = pick(random, [*forms]) if len(forms) > 1 else forms[0]
+            kernels = self.forms[number]
+            if not any(loops.open for loops in kernels):
+                continue
+            parts = [self._drawn(random, loops, alone=len(kernels) == 1) for loops in kernels]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts) and (
+                draft := self._new(self._joined(number, known, "draw"))
+            ):
+                return draft
+        return None
+
+    def edit(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
+        """Return a schedule that differs from one in one kernel; None if none is new."""
+        kernels, others = self.forms[parent.form], self.forms[mate.form]
+        for _ in range(TRIES):
+            parts, mates = self._parts(parent), self._parts(mate)
+            at = int(random.random() * len(parts)) if len(parts) > 1 else 0
+            loops = kernels[at]
+            # The other one's schedule of the same kernel, or else of any.
+            same = [n for n, other in enumerate(others) if other is loops]
+            mate_part = mates[same[0]] if same else mates[min(at, len(mates) - 1)]
+            edited = loops.edited(random, parts[at], mate_part)
+            if edited is None:
+                continue
+            parts[at] = edited
+            origin = edited.origin
+            if len(parts) > 1:
+                origin = f"{loops.nest.name}: {origin}"
+            if draft := self._new(self._joined(parent.form, parts, origin)):
+                return draft
+        return None
+
+    @staticmethod
+    def _drawn(random: Random, loops: Loops, *, alone: bool) -> Draft | None:
+        """Return a draw of a kernel; of several kernels some stay as they are by default."""
+        if not loops.open or (not alone and random.random() < 0.5):
+            return loops.default
+        return loops.drawn(random)
+
+    def _joined(self, form: int, parts: Sequence[Draft], origin: str) -> Draft:
+        is_one = len(parts) == 1
+        choices = tuple(
+            (name if is_one else f"{at}.{name}", value)
+            for at, part in enumerate(parts)
+            for name, value in part.choices
+        )
+        return Draft(BETWEEN.join(part.schedule for part in parts), choices, origin, form)
+
+    def _parts(self, draft: Draft) -> list[Draft]:
+        """Return the schedules of a form's kernels."""
+        schedules = draft.schedule.split(BETWEEN)
+        if len(schedules) == 1:
+            return [draft]
+        numbers = [(*name.split(".", 1), value) for name, value in draft.choices]
+        return [
+            Draft(text, tuple((name, value) for part, name, value in numbers if part == str(at)))
+            for at, text in enumerate(schedules)
+        ]
+
     def _new(self, draft: Draft) -> Draft | None:
-        if draft.schedule in self._known:
+        if (draft.form, draft.schedule) in self._known:
             return None
-        self._known.add(draft.schedule)
+        self.know([draft])
         return draft
 
 

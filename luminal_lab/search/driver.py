@@ -27,6 +27,8 @@ PARENTS = 8
 CHILDREN = 48
 """The edits among which the ranker chooses."""
 FINALISTS = 4
+PROMISING = 1.5
+"""A form whose best takes so many times as long as that of another one is drawn no more."""
 GAIN = 0.02
 """The share of its time by which a winner must beat the default, or the default stays."""
 WRONG = "it computes wrong values: "
@@ -148,7 +150,7 @@ class Driver:
             self._random.setstate(self._before)
             self.asked = self._open[0].number
             own = [draft for batch in self._open if not batch.is_last for draft in batch.drafts]
-            self.draws.forget(draft.schedule for draft in own)
+            self.draws.forget(own)
             self._open.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
@@ -176,7 +178,7 @@ class Driver:
     def restore(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
         """Begin with what another search has been told; none of it is tried again."""
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
-        self.draws.know(trial.draft.schedule for trial in trials)
+        self.draws.know(trial.draft for trial in trials)
 
     def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
         best = min(self._ratios(), default=0.0)
@@ -218,23 +220,33 @@ class Driver:
         parents = [trial.draft for trial in self.best[:PARENTS]]
         # Beside the best schedules there is the default, which is as good until it is beaten.
         parents = [*parents, self.draws.default][:PARENTS]
-        drafts: list[Draft] = []
+        drafts = self.draws.first(size)
         if self.asked:
-            count = size - min(DRAWN, size)
-            drafts = self._children(parents, count)
+            count = max(0, size - len(drafts) - min(DRAWN, size))
+            drafts += self._children(parents, count)
         drafts += self._draws(size - len(drafts))
         # Where all draws are known there may still be edits.
         return drafts + self._edits(parents, size - len(drafts))
 
     def _draws(self, count: int) -> list[Draft]:
-        drawn = (self.draws.draw(self._random) for _ in range(count))
+        forms = self._promising()
+        drawn = (self.draws.draw(self._random, forms) for _ in range(count))
         return [draft for draft in drawn if draft is not None]
+
+    def _promising(self) -> list[int]:
+        """Return the forms that are not known to be much slower than the best."""
+        best = {0: 1.0}
+        for trial in self.trials:
+            ratio = best.get(trial.draft.form, float("inf"))
+            best[trial.draft.form] = min(ratio, trial.rank)
+        limit = PROMISING * min(best.values())
+        return [n for n in range(len(self.draws.forms)) if best.get(n, 0.0) <= limit]
 
     def _children(self, parents: Sequence[Draft], count: int) -> list[Draft]:
         known = [(t.draft, t.ratio) for t in self.trials if t.ratio is not None]
         edits = self._edits(parents, CHILDREN if len(known) >= LEAST else count)
         chosen = ranked(known, edits)[:count]
-        self.draws.forget(draft.schedule for draft in edits if draft not in chosen)
+        self.draws.forget(draft for draft in edits if draft not in chosen)
         return chosen
 
     def _edits(self, parents: Sequence[Draft], count: int) -> list[Draft]:

@@ -11,7 +11,7 @@ worker that is lost, ends a search early; what was found so far is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
@@ -35,8 +35,9 @@ from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.machines.here import this_machine
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
-from luminal_lab.search.draws import Draws, Plan
+from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
+from luminal_lab.search.forms import Form, alone
 from luminal_lab.search.winners import Question, Winners
 from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
 
@@ -80,6 +81,8 @@ class KernelSearch:
     device: CPUCompiler
     dims: Mapping[str, int]
     driver: Driver
+    forms: tuple[Form, ...]
+    """The ways to compute it; the first has the default schedule."""
     worker: Worker = work
     seconds: float = 0.0
     """How long it took, all runs of it together."""
@@ -105,7 +108,7 @@ class KernelSearch:
     @property
     def candidates(self) -> Candidates:
         """All that were tried, in order; the default is the first."""
-        return candidates_of(self.driver, self.definition)
+        return candidates_of(self.driver, self.definition, self.forms)
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -167,6 +170,8 @@ class KernelSearch:
                 str(self.definition),
                 self.driver.draws.default.schedule,
                 drafts,
+                self.forms,
+                tuple(draft.form for draft in batch.drafts),
                 self.dims,
                 self.device.compiler,
                 self.device.threads,
@@ -365,6 +370,7 @@ def begun(
     dims: Mapping[str, int] | None = None,
     plan: Plan = cpu_schedule,
     worker: Worker = work,
+    forms: Sequence[Form] = (),
 ) -> KernelSearch:
     """Return a search that has measured nothing yet."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
@@ -372,13 +378,26 @@ def begun(
     written = online_softmax(written)
     device = CPUCompiler() if device is None else device
     expect(device, CPUCompiler, "search: the device is {}", "loops are searched for a CPU so far")
-    draws = Draws(lower(written), this_machine(), plan)
-    return KernelSearch(written, device, sizes_of(written, dims or {}), Driver(draws, seed), worker)
+    forms = tuple(forms) or (alone(written),)
+    driver = Driver(Draws(loops_of(forms, plan)), seed)
+    return KernelSearch(written, device, sizes_of(written, dims or {}), driver, forms, worker)
+
+
+def loops_of(forms: Sequence[Form], plan: Plan = cpu_schedule) -> list[list[Loops]]:
+    """Return what the schedules of forms are drawn from; forms share the kernels that are equal."""
+    known: dict[str, Loops] = {}
+    for definition in (definition for form in forms for definition in form.definitions):
+        if str(definition) not in known:
+            nest = lower(online_softmax(definition))
+            known[str(definition)] = Loops(nest, this_machine(), plan)
+    return [[known[str(definition)] for definition in form.definitions] for form in forms]
 
 
 def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    again = begun(search.definition, search.device, seed=search.driver.seed, plan=plan)
+    again = begun(
+        search.definition, search.device, seed=search.driver.seed, plan=plan, forms=search.forms
+    )
     again.dims, again.ended = search.dims, search.ended
     told = 0
     for batch in [batch for batch, _ in search.answers]:

@@ -9,6 +9,7 @@ that hangs or crashes costs its child; another child goes on with the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,10 @@ from luminal_lab.devices.cpu.trial_report import ArrayName, words
 from luminal_lab.interrupts import look
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.specialise import specialised
-from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.render.c.program import most_phases
 from luminal_lab.machines.here import usable_cores
 from luminal_lab.search.driver import WRONG, Outcome
+from luminal_lab.search.forms import Built
 from luminal_lab.search.validate import difference, drawn, wrong_by_definition
 
 FIRST, RUNNING, SLOWEST = 20.0, 1.0, 10.0
@@ -60,12 +61,12 @@ class Data:
 class _Areas:
     """Where the arrays of all kernels are: inputs, outputs, and locals that they share."""
 
-    def __init__(self, data: Data, kernels: Mapping[int, Kernel], threads: int) -> None:
+    def __init__(self, data: Data, candidates: Mapping[int, Built], threads: int) -> None:
         self.data = data
         self.areas: list[Area] = []
         self.names: dict[int, ArrayName] = {}
         self.own: dict[int, list[tuple[int, int, int]]] = {}
-        """For each kernel where its outputs and locals are: area, offset and bytes."""
+        """For each candidate where its outputs and own arrays are: area, offset and bytes."""
         definition = data.bound
         item = {name: type.dtype.itemsize for name, type in definition.types.items()}
         sizes = {
@@ -79,10 +80,10 @@ class _Areas:
             for o in definition.outputs
         ]
         self.values: list[tuple[int, int] | None] = [(area, 0) for area in range(len(self.areas))]
-        own = {at: [data.size(local.bytes) for local in k.locals] for at, k in kernels.items()}
+        own = {at: [data.size(size) for size in one.own] for at, one in candidates.items()}
         most = max(map(len, own.values()))
         largest = [max((s[n] for s in own.values() if n < len(s)), default=0) for n in range(most)]
-        shared = [self._area(f"local array {n}", size) for n, size in enumerate(largest)]
+        shared = [self._area(f"inner array {n}", size) for n, size in enumerate(largest)]
         for at, local_sizes in own.items():
             places = list(outputs)
             for area, size in zip(shared, local_sizes, strict=False):
@@ -92,7 +93,8 @@ class _Areas:
             self.own[at] = places
             locals_ = [place[:2] for place in places[len(outputs) :]]
             self.values += [*locals_, *(None,) * (most - len(locals_))]
-        self.scratch_bytes = _aligned(max(data.size(k.scratch) for k in kernels.values()))
+        kernels = [kernel for one in candidates.values() for kernel in one.kernels]
+        self.scratch_bytes = _aligned(max(data.size(kernel.scratch) for kernel in kernels))
         size = self.scratch_bytes * threads
         self.scratch = self._area("the memory of its thread", size) if size else None
         self.writable = range(given, len(self.areas))
@@ -125,17 +127,18 @@ class Session:
         best: float,
         build: Builds,
         library: Path,
-        kernels: Mapping[int, Kernel],
+        candidates: Mapping[int, Built],
         *,
         is_last: bool,
     ) -> None:
         self.data, self.best, self.build, self.library = data, best, build, library
-        self.kernels, self.is_last = kernels, is_last
-        self.launch = {at: number for number, at in enumerate(kernels)}
-        """The number of each kernel's launch."""
+        self.candidates, self.is_last = candidates, is_last
+        ends = [0, *accumulate(len(one.kernels) for one in candidates.values())]
+        self.launches = dict(zip(candidates, pairwise(ends), strict=True))
+        """The number of each candidate's first launch, and of the one behind its last."""
         self.known: dict[int, Outcome] = {}
-        self.samples: dict[int, list[float]] = {at: [] for at in kernels}
-        self.spent = dict.fromkeys(kernels, 0.0)
+        self.samples: dict[int, list[float]] = {at: [] for at in candidates}
+        self.spent = dict.fromkeys(candidates, 0.0)
         self.checked: set[int] = set()
         self.stopped: set[int] = set()
         self.running = 0
@@ -144,21 +147,22 @@ class Session:
     def outcomes(self, threads: int | None) -> dict[int, Outcome]:
         """Check and time all kernels; 0 is the reference."""
         threads = usable_cores() if threads is None else threads
-        self.areas = _Areas(self.data, self.kernels, threads)
+        self.areas = _Areas(self.data, self.candidates, threads)
+        count = max(end for _, end in self.launches.values())
         job = TrialJob(
             self.library,
             self.areas.areas,
             self.areas.values,
-            range(len(self.kernels)),
+            range(count),
             self._tasks(),
             [self.data.dims[name] for name in self.data.definition.dims],
             scratch=self.areas.scratch,
             scratch_bytes=self.areas.scratch_bytes,
             threads=threads,
-            no_return=len(self.kernels),
+            no_return=count,
             seconds=LIFE,
         )
-        while left := [at for at in self.kernels if at not in self.known]:
+        while left := self._left():
             if 0 in self.known:  # there is nothing to compare with
                 why = f"the default kernel fails: {self.known[0].why}"
                 self.known |= dict.fromkeys(left, Outcome("failed", why=why))
@@ -180,20 +184,20 @@ class Session:
 
     def _tasks(self) -> list[int]:
         """Return how many tasks each phase has; below 0 where one thread does them all."""
-        stride, tasks = most_phases(self.kernels.values()), list[int]()
-        for at, kernel in self.kernels.items():
+        kernels = [kernel for one in self.candidates.values() for kernel in one.kernels]
+        stride, tasks, dims = most_phases(kernels), list[int](), self.data.dims
+        for kernel in kernels:
             counts = [self.data.size(phase.tasks) for phase in kernel.phases]
-            inputs = len(self.data.bound.inputs)
-            size = sum(area.bytes for area in self.areas.areas[:inputs])
-            size += sum(size for _, _, size in self.areas.own[at])
-            is_short = size < SHORT_BYTES and kernel.flops(self.data.dims) < SHORT_FLOPS
+            types = kernel.definition.types.values() if kernel.definition else ()
+            size = sum(self.data.size(size_of(t.shape)) * t.dtype.itemsize for t in types)
+            is_short = size < SHORT_BYTES and kernel.flops(dims) < SHORT_FLOPS
             if max(counts) > 1 and is_short:
                 counts = [-count for count in counts]
             tasks += [*counts, *(0,) * (stride - len(counts))]
         return tasks
 
     def _left(self) -> list[int]:
-        return [at for at in self.kernels if at not in self.known]
+        return [at for at in self.candidates if at not in self.known]
 
     def _fail(self, at: int, why: str) -> None:
         self.known[at] = Outcome("failed", why=why)
@@ -258,8 +262,9 @@ class Session:
 
     def _made(self, at: int) -> dict[str, Array] | None:
         """Return what a kernel makes, in the child's memory; None if an index is out of range."""
-        self.running, number = at, self.launch[at]
-        if not self.trial.run(number, number + 1, within=self._patience(at)):
+        self.running = at
+        first, behind = self.launches[at]
+        if self.trial.run(first, behind, within=self._patience(at)) < behind - first:
             return None
         places = zip(self.data.bound.outputs, self.areas.own[at], strict=False)
         return {
@@ -277,9 +282,9 @@ class Session:
                     continue
                 known = self.samples[at]
                 runs = min(MOST_RUNS, max(1, int(TURN / max(min(known), 1e-9)))) if known else 1
-                self.running, number = at, self.launch[at]
+                self.running = at
                 patience = runs * self._patience(at)
-                seconds = self.trial.seconds(runs, number, number + 1, within=patience)
+                seconds = self.trial.seconds(runs, *self.launches[at], within=patience)
                 known.append(min(seconds))
                 self.spent[at] += sum(seconds)
             if turn == 1 and not self.is_last:

@@ -42,6 +42,7 @@ def ranked(
 def _features(draft: Draft) -> dict[str, float]:
     """Return what may tell a schedule's speed: its open numbers, and its steps by word."""
     features = {f"number {name}": log2(1 + value) for name, value in draft.choices}
+    features[f"form {draft.form}"] = 1.0
     for line in draft.schedule.splitlines():
         word = WORD.match(line)
         name = word[0] if word else ""

@@ -42,6 +42,7 @@ from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
 from luminal_lab.search.draws import said
 from luminal_lab.search.driver import Answer, Outcome
+from luminal_lab.search.forms import BETWEEN, Built, Form, alone
 from luminal_lab.search.measure import Data, Session
 from luminal_lab.search.validate import wrong_step
 
@@ -60,8 +61,12 @@ class Job:
 
     definition: str
     reference: str
-    """The schedule that the others are compared with."""
+    """The schedule that the others are compared with, of the first form."""
     schedules: tuple[str, ...]
+    forms: tuple[Form, ...] = ()
+    """The forms that schedules are of; none where what is computed is one kernel, as defined."""
+    form_of: tuple[int, ...] = ()
+    """The number of each schedule's form; the first, where none is given."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     compiler: str | None = None
     threads: int | None = None
@@ -138,69 +143,78 @@ class _Workplace:
     ) -> None:
         self.job, self.compiler, self.build, self.folder = job, compiler, build, folder
         self.definition = parse_definition(job.definition)
+        self.forms = job.forms or (alone(self.definition),)
+        self.form_of = (0, *(job.form_of or (0,) * len(job.schedules)))
         self.outcomes: dict[int, Outcome] = {}
-        """What came of each kernel, by its number; the reference is 0."""
-        kernels = dict(self._made(make))
-        if 0 not in kernels:
+        """What came of each candidate, by its number; the reference is 0."""
+        candidates = dict(self._built(make))
+        if 0 not in candidates:
             return
         data = Data(self.definition, dict(job.dims), job.seed)
-        for library, some in self._libraries(kernels):
+        for library, some in self._libraries(candidates):
             with measuring():
                 session = Session(data, job.best, build, library, some, is_last=job.is_last)
                 self.outcomes |= session.outcomes(job.threads)
             look()
         for at, outcome in self.outcomes.items():
+            definitions = self.forms[self.form_of[at]].definitions
             if at and outcome.is_wrong:
-                step = wrong_step(self.definition, job.schedules[at - 1])
+                is_one = len(definitions) == 1
+                step = wrong_step(definitions[0], job.schedules[at - 1]) if is_one else ""
                 self.outcomes[at] = Outcome("failed", (), outcome.why, step)
 
-    def _made(self, make: Make) -> Iterator[tuple[int, Kernel]]:
-        """Yield the kernels that can be made, by number."""
+    def _built(self, make: Make) -> Iterator[tuple[int, Built]]:
+        """Yield the candidates that can be built, by number."""
         for at, schedule in enumerate((self.job.reference, *self.job.schedules)):
             look()
+            form, name = self.forms[self.form_of[at]], f"candidate_{at}" if at else "reference"
             try:
-                kernel = make(self.definition, f"candidate_{at}" if at else "reference", schedule)
+                parts = zip(form.definitions, schedule.split(BETWEEN), strict=True)
+                kernels = [
+                    make(definition, f"{name}_{number}" if number else name, steps)
+                    for number, (definition, steps) in enumerate(parts)
+                ]
             except Exception as error:
                 if is_circumstance(error):
                     raise
                 self.outcomes[at] = Outcome("refused", why=said(error))
                 continue
-            lines = kernel.source.count("\n")
-            if lines > MOST_LINES and at:
-                why = f"it has {lines:,} lines of C, and may have {MOST_LINES:,}"
+            candidate = Built(form, tuple(kernels))
+            if candidate.lines > MOST_LINES and at:
+                why = f"it has {candidate.lines:,} lines of C, and may have {MOST_LINES:,}"
                 self.outcomes[at] = Outcome("refused", why=why)
             else:
-                yield at, kernel
+                yield at, candidate
 
     # -- compiling ---------------------------------------------------------------------------------
 
-    def _libraries(self, kernels: dict[int, Kernel]) -> Iterator[tuple[Path, Mapping[int, Kernel]]]:
-        """Yield libraries of the kernels: a single one if all of them compile."""
-        kernels = {**kernels}
+    def _libraries(self, built: dict[int, Built]) -> Iterator[tuple[Path, Mapping[int, Built]]]:
+        """Yield libraries of the candidates: a single one if all of them compile."""
+        built = {**built}
         while True:
             try:
-                library = self._compiled(kernels, COMPILING)
+                library = self._compiled(built, COMPILING)
             except DeviceError as error:
                 blamed = CANDIDATE.search(str(error))
                 at = int(blamed[1]) if blamed else 0
-                if at not in kernels or not at:
+                if at not in built or not at:
                     break
                 self._uncompiled(at, error)
-                del kernels[at]
+                del built[at]
             else:
-                yield library, kernels
+                yield library, built
                 return
-        # Nobody says which kernel is at fault: each is compiled by itself.
-        reference = {0: kernels[0]}
+        # Nobody says which candidate is at fault: each is compiled by itself.
+        reference = {0: built[0]}
         self._compiled(reference, COMPILING)  # what fails with it is no candidate's fault
         sound = dict(reference)
-        for at in [at for at in kernels if at]:
+        for at in [at for at in built if at]:
             try:
-                self._compiled({**reference, at: kernels[at]}, ALONE)
+                self._compiled({**reference, at: built[at]}, ALONE)
             except DeviceError as error:
                 self._uncompiled(at, error)
             else:
-                sound[at] = kernels[at]
+                sound[at] = built[at]
         yield self._compiled(sound, COMPILING), sound
 
     def _uncompiled(self, at: int, error: DeviceError) -> None:
@@ -208,20 +222,28 @@ class _Workplace:
         told = next((line for line in lines if "error" in line), first)
         self.outcomes[at] = Outcome("failed", why=f"it does not compile: {told.strip()}")
 
-    def _compiled(self, kernels: Mapping[int, Kernel], patience: float) -> Path:
-        source = program_source(kernels.values(), self._uses(kernels))
+    def _compiled(self, built: Mapping[int, Built], patience: float) -> Path:
+        kernels = [kernel for candidate in built.values() for kernel in candidate.kernels]
+        source = program_source(kernels, self._uses(built))
         return compile_library(source, self.compiler, folder=self.folder, timeout=patience)
 
-    def _uses(self, kernels: Mapping[int, Kernel]) -> list[Use]:
-        """Return the launches: all read the same inputs, and write the same outputs."""
-        inputs, outputs = len(self.definition.inputs), len(self.definition.outputs)
-        first, most = inputs + outputs, max(len(kernel.locals) for kernel in kernels.values())
+    def _uses(self, built: Mapping[int, Built]) -> list[Use]:
+        """Return the launches: all candidates read the same inputs, and write the same outputs."""
+        outside = len(self.definition.inputs) + len(self.definition.outputs)
+        most = max(len(candidate.own) for candidate in built.values())
+        order = {name: number for number, name in enumerate(self.definition.dims)}
         uses: list[Use] = []
-        for number, kernel in enumerate(kernels.values()):
-            begin = first + number * most
-            own = range(begin, begin + len(kernel.locals))
-            values = (*range(inputs), *own, *range(inputs, first))
-            uses.append(Use(kernel, values, tuple(range(len(kernel.dims))), outputs))
+        for number, candidate in enumerate(built.values()):
+            begin = local = outside + number * most
+            between = begin + len(candidate.own) - len(candidate.form.inner) - outside
+            for kernel, stage in zip(candidate.kernels, candidate.form.stages, strict=True):
+                own = range(local, local + len(kernel.locals))
+                arrays = [n if n < outside else between + n for n in stage.arrays]
+                inputs = len(stage.definition.inputs)
+                values = (*arrays[:inputs], *own, *arrays[inputs:])
+                dims = tuple(order[name] for name in kernel.dims)
+                uses.append(Use(kernel, values, dims, len(arrays) - inputs))
+                local += len(own)
         return uses
 
 

@@ -26,17 +26,19 @@ def nest_of(n: int, k: int, m: int) -> Nest:
 
 def drafts(seed: int) -> list[Draft | None]:
     """Return four draws and twelve edits."""
-    draws, random = Draws(nest_of(70, 60, 50), MACHINE), Random(seed)
+    draws, random = Draws.of(nest_of(70, 60, 50), MACHINE), Random(seed)
     drawn = [draws.draw(random) for _ in range(4)]
     known = [draft for draft in drawn if draft is not None]
     return [*drawn, *(draws.edit(random, known[0], known[n % 4]) for n in range(12))]
 
 
 def test_the_default_is_todays():
-    draws = Draws(nest_of(70, 60, 50), MACHINE)
-    assert draws.default.schedule == str(cpu_schedule(draws.nest, MACHINE).schedule)
-    assert {"swapped", "tile_rows", "row_tasks"} <= {taken.choice.name for taken in draws.open}
-    assert all(taken.default in values_of(taken) for taken in draws.open)
+    draws = Draws.of(nest_of(70, 60, 50), MACHINE)
+    assert draws.default.schedule == str(cpu_schedule(draws.forms[0][0].nest, MACHINE).schedule)
+    assert {"swapped", "tile_rows", "row_tasks"} <= {
+        taken.choice.name for taken in draws.forms[0][0].open
+    }
+    assert all(taken.default in values_of(taken) for taken in draws.forms[0][0].open)
 
 
 def test_drafts_are_legal_and_new_and_follow_the_seed():
@@ -50,7 +52,7 @@ def test_drafts_are_legal_and_new_and_follow_the_seed():
 
 
 def test_another_number_is_one_number():
-    draws, random = Draws(nest_of(70, 60, 50), MACHINE), Random(0)
+    draws, random = Draws.of(nest_of(70, 60, 50), MACHINE), Random(0)
     parent = draws.default
     for _ in range(20):
         draft = draws.edit(random, parent, parent)
@@ -80,7 +82,7 @@ def refuses(nest: Nest, machine: Machine, asked: Mapping[str, int]) -> Schedulin
 
 
 def test_a_plan_that_refuses_its_draws_is_counted():
-    draws, random = Draws(nest_of(7, 6, 5), MACHINE, refuses), Random(0)
+    draws, random = Draws.of(nest_of(7, 6, 5), MACHINE, refuses), Random(0)
     assert draws.draw(random) is None
     assert draws.edit(random, draws.default, draws.default) is None
     assert set(draws.refusals) == {"rows: more of them do not fit"}
@@ -91,7 +93,7 @@ def test_an_edit_that_a_step_cannot_take_is_counted(monkeypatch: pytest.MonkeyPa
     def breaks(step: Split, nest: Nest) -> Nest:
         raise KeyError("i")
 
-    draws, random = Draws(nest_of(7, 6, 5), MACHINE), Random(0)
+    draws, random = Draws.of(nest_of(7, 6, 5), MACHINE), Random(0)
     parent = Draft("split i by 2\nsplit j by 2")
     monkeypatch.setattr(Split, "apply", breaks)
     assert draws.edit(random, parent, parent) is None
@@ -103,4 +105,4 @@ def test_a_plan_that_refuses_everything_says_so():
         raise ScheduleError("it is no fold")
 
     with pytest.raises(ScheduleError, match="search: the plan refuses mm: it is no fold"):
-        Draws(nest_of(7, 6, 5), MACHINE, nothing)
+        Draws.of(nest_of(7, 6, 5), MACHINE, nothing)

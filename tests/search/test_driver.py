@@ -17,7 +17,7 @@ REFERENCE = Outcome("measured", (2e-4,))
 
 def driver_of(seed: int = 0) -> Driver:
     machine = Machine(vector_bytes=32, cores=2)
-    return Driver(Draws(lower(parse_definition(matmul(70, 60, 50))), machine, tiles), seed)
+    return Driver(Draws.of(lower(parse_definition(matmul(70, 60, 50))), machine, tiles), seed)
 
 
 def answer_to(batch: Batch, machine: str = "here") -> Answer:

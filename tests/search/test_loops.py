@@ -68,7 +68,7 @@ def test_the_best_is_the_fastest_of_all_candidates():
 def test_candidates_are_a_table():
     pytest.importorskip("pandas")
     table = searched(8).candidates.to_pandas()
-    assert [*table.columns][:4] == ["kernel", "number", "state", "why"]
+    assert [*table.columns][:5] == ["kernel", "number", "form", "state", "why"]
     assert len(table) == 9
     assert (table.state == "fastest").sum() == 1
 

@@ -27,6 +27,7 @@ from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CPUCompiler", "CPUProgram"]
@@ -39,7 +40,8 @@ class CPUCompiler(DeviceCompiler):
 
     `threads` is how many compute at most, `compiler` the C compiler by name or path. With
     `reuse_outputs` a run may write over what earlier ones returned. `schedules` has the schedules
-    of kernels that are to have another than the default one, as in {"matmul": "parallel i"}.
+    of kernels that are to have another than the default one, as in {"matmul": "parallel i"};
+    `programs` says what is computed in place of a kernel's definition.
 
     >>> print(CPUCompiler(compiler="gcc", threads=2))
     cpu{compiler = gcc, threads = 2}
@@ -60,6 +62,7 @@ class CPUCompiler(DeviceCompiler):
         threads: int | None = None,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
+        programs: ProgramsLike | None = None,
     ) -> None:
         if threads is not None:
             hint = f"give 1 to {MOST_THREADS}, or leave it out for all cores"
@@ -68,7 +71,7 @@ class CPUCompiler(DeviceCompiler):
         hint = 'give its name or path, as in "clang", or leave it out'
         expect(compiler, str | None, "cpu: the compiler is {}", hint)
         options = {"compiler": compiler, "threads": threads, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, **options)
+        super().__init__(schedules, programs, **options)
 
     @override
     def runner(

@@ -73,7 +73,7 @@ class CUDACompiler(GPUCompiler):
                 hint='give one such as "sm_90", or leave it out for the GPU that is there',
             )
         flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, arch=arch, **flags)
+        super().__init__(schedules, None, arch=arch, **flags)
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:

@@ -61,7 +61,7 @@ class MetalCompiler(GPUCompiler):
                 f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",
                 hint='give one such as "m3-max", or leave it out for the one that is there',
             )
-        super().__init__(schedules, chip=chip, emulate=emulate, reuse_outputs=reuse_outputs)
+        super().__init__(schedules, None, chip=chip, emulate=emulate, reuse_outputs=reuse_outputs)
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:

@@ -10,6 +10,9 @@ from typing_extensions import override
 
 from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.errors import TrustError, expect, flag
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.programs import ProgramsLike, read_programs
+from luminal_lab.kernels.fuse.chains import FuseChains
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.kernels.fuse.intrinsics import Intrinsics
 from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
@@ -37,11 +40,21 @@ class DeviceCompiler(Pipeline):
     """Whether a run may write over the outputs that earlier ones have returned."""
     schedules: tuple[tuple[str, Schedule], ...] = ()
     """The schedules that replace default ones, with the names of their kernels."""
+    programs: tuple[tuple[str, Definition | None], ...] = ()
+    """What kernels compute, by what is written; None keeps kernels apart."""
 
-    def __init__(self, schedules: Mapping[str, ScheduleLike] | None, **options: object) -> None:
+    def __init__(
+        self,
+        schedules: Mapping[str, ScheduleLike] | None,
+        programs: ProgramsLike | None,
+        **options: object,
+    ) -> None:
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
-        super().__init__([calls, *cleaned, Intrinsics(), *fusion(attention=True), DeadCode()])
+        computed = read_programs(programs, self.name)
+        chains = FuseChains(tuple((text, one is not None) for text, one in computed))
+        super().__init__([calls, *cleaned, Intrinsics(), *fusion(), chains, DeadCode()])
+        object.__setattr__(self, "programs", computed)
         # A text of a pipeline has their names alone.
         hint = f'give a dict, as in {{"softmax": "{self.example}"}}'
         said = f"{self.name}: schedules is {{}}, which says no schedule"
@@ -71,8 +84,12 @@ class DeviceCompiler(Pipeline):
 
     def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
         """Return what a program is given, whatever the device."""
-        reuse, schedules = self.reuse_outputs, dict(self.schedules)
-        return {"reuse_outputs": reuse, "specialise": specialise, "schedules": schedules}
+        return {
+            "reuse_outputs": self.reuse_outputs,
+            "specialise": specialise,
+            "schedules": dict(self.schedules),
+            "programs": dict(self.programs),
+        }
 
     @override
     def __str__(self) -> str:
@@ -83,6 +100,8 @@ class DeviceCompiler(Pipeline):
                 options[name] = cast("Option", value)
         if self.schedules:
             options["schedules"] = tuple(name for name, _ in self.schedules)
+        if computed := [program.name for _, program in self.programs if program is not None]:
+            options["programs"] = tuple(computed)
         return spec_text(self.name, options)
 
 

@@ -19,6 +19,7 @@ from luminal_lab.devices.runtime.run import DeviceRun, RunData
 from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork, Recall, Worklist, picks_of
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.programs import Programs
 from luminal_lab.kernels.kernel import Kernel, Kernels
 from luminal_lab.kernels.launch import Argument, Launch
 from luminal_lab.kernels.memory.plan import MemoryPlan
@@ -39,6 +40,8 @@ class ProgramOptions(TypedDict, total=False):
     """The sizes of dims for which there are kernels beside the general ones."""
     schedules: Mapping[str, Schedule] | None
     """The schedules that replace default ones, with the names of their kernels."""
+    programs: Programs
+    """What kernels compute in place of what is written."""
     recall: Recall | None
     """Returns what a search has found for other kernels."""
 
@@ -54,7 +57,14 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self.ir = ir
         self.sizes = dict(options.get("specialise") or {})
         """The sizes of dims for which there are kernels beside the general ones."""
-        self.list = Worklist(ir, maker, self.sizes, options.get("schedules"), options.get("recall"))
+        self.list = Worklist(
+            ir,
+            maker,
+            self.sizes,
+            options.get("schedules"),
+            options.get("recall"),
+            options.get("programs", {}),
+        )
         self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
         """Whether the last run took the kernels for the sizes that compile was given."""

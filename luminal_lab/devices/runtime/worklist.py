@@ -20,6 +20,7 @@ from luminal_lab.core.op import TensorType, size_of
 from luminal_lab.errors import DefinitionError, ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.programs import Programs, nameless
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.make import make_kernel, with_compared
@@ -37,6 +38,7 @@ PASSING = (
     ops.StopGradient,
 )
 """Ops whose result has the bytes of their first source."""
+NO_PROGRAMS: Programs = {}
 Moving: TypeAlias = ops.Update | ops.Scatter
 Recall: TypeAlias = Callable[[Definition], Schedule | None]
 """Returns the schedule that an earlier search has found for a kernel, if it has."""
@@ -114,9 +116,11 @@ class Worklist:
         sizes: Mapping[str, int],
         schedules: Mapping[str, Schedule] | None = None,
         recall: Recall | None = None,
+        programs: Programs = NO_PROGRAMS,
     ) -> None:
         self.ir = ir
         self.recall = recall
+        self.programs = programs
         self.schedules = schedules or {}
         """The schedules of kernels that have another than the default one, by name."""
         self.maker = c_maker(maker) if isinstance(maker, Machine) else maker
@@ -271,9 +275,13 @@ class Worklist:
 
     def _of_body(self, body: IR) -> Unit:
         try:
-            definition = self.definitions[body] = define(body)
+            definition = define(body)
         except DefinitionError:  # an op of the user's that C does not know
             return Unit(None)
+        computed = self.programs.get(nameless(definition)) if self.programs else None
+        if computed is not None:
+            definition = replace(computed, name=definition.name)
+        self.definitions[body] = definition
         same = same_bytes(definition)
         if same is not None:
             return Unit(None, same_as=same)
@@ -288,7 +296,7 @@ class Worklist:
         return Unit(kernel, exact, over=over)
 
     def _kernel(self, definition: Definition, plain: str | None = None) -> Kernel:
-        text = str(replace(definition, name="kernel"))
+        text = nameless(definition)
         if text not in self._by_text:
             name = self._name(plain or definition.name)
             definition = replace(definition, name=name)

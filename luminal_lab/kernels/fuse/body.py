@@ -165,7 +165,7 @@ def _body(
     key: list[object] = [source.type for source in sources]
     for index, source in enumerate(sources):
         op = Input(source.dtype, source.shape)
-        table.set(index, Node(index, op, (), source.type, (), Meta(_letter(index))))
+        table.set(index, Node(index, op, (), source.type, (), Meta(letter(index))))
     for node in inside:
         index = index_of[node.id] = len(index_of)
         read = tuple(index_of[id] for id in node.sources)
@@ -179,5 +179,6 @@ def _body(
     return bodies[known]
 
 
-def _letter(index: int) -> str:
+def letter(index: int) -> str:
+    """Return the name of a kernel's input."""
     return chr(ord("a") + index) if index < 26 else f"in{index}"

@@ -11,6 +11,7 @@ kernel for a computing node takes it:
     fuse-contractions   sums of products, with cheap nodes before and elementwise nodes after them
     fuse-rows           other reductions, with all nodes that make a row from the same row
     fuse-elementwise    the rest
+    fuse-chains         kernels, one after another, that are one pass together (chains.py)
 
 A value that several kernels read is stored, or computed in each of them if that costs less: at most
 4 additions an element, with about as many bytes read as it has itself; or, all that a kernel would
@@ -35,7 +36,6 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Reduce, size_of
 from luminal_lab.core.ops import CustomGradient
 from luminal_lab.kernels.definition.cost import amount, typical
-from luminal_lab.kernels.fuse.attention import attention
 from luminal_lab.kernels.fuse.body import PlannedKernel, plan, write
 from luminal_lab.kernels.fuse.contraction import contraction
 from luminal_lab.kernels.fuse.reading import GraphReading
@@ -85,15 +85,11 @@ class FuseContractions(Fuse):
     """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
 
     name: ClassVar[str] = "fuse-contractions"
-    attention: bool = False
-    """Whether an attention is one kernel, which takes a schedule that knows how."""
 
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
-        region = attention(reading, node) if self.attention else None
-        rule = "contraction" if region is None else "attention"
-        region = region or contraction(reading, node)
-        return region and plan(region.region, rule, region.because)
+        region = contraction(reading, node)
+        return region and plan(region.region, "contraction", region.because)
 
 
 @dataclass(frozen=True)
@@ -128,9 +124,9 @@ class FuseElementwise(Fuse):
         return plan(region, "elementwise", _told(region, None))
 
 
-def fusion(*, attention: bool = False) -> tuple[Pass, ...]:
+def fusion() -> tuple[Pass, ...]:
     """Return the passes that make kernels, in order."""
-    return ForgetGradients(), FuseContractions(attention), FuseRows(), FuseElementwise()
+    return ForgetGradients(), FuseContractions(), FuseRows(), FuseElementwise()
 
 
 def _no_reduction(node: Node, inner: Inner) -> str:

@@ -12,7 +12,16 @@ from collections.abc import Iterator, Sequence
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Elementwise, Reduce
-from luminal_lab.core.ops import Cast, Gather, Iota, LessThan, Random, SumReduce, Window
+from luminal_lab.core.ops import (
+    Cast,
+    Gather,
+    Iota,
+    LessThan,
+    MaxReduce,
+    Random,
+    SumReduce,
+    Window,
+)
 
 ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cross_entropy", ("max", "exp", "sum", "log2", "gather")),
@@ -32,7 +41,7 @@ def kernel_name(rule: str, inside: Sequence[Node]) -> str:
         node for node in inside if isinstance(node.op, (Elementwise, Reduce, Gather, Random))
     ]
     words = [_word(node) for node in computing]
-    if rule == "attention":
+    if rule == "chain" and {SumReduce, MaxReduce} <= {type(node.op) for node in inside}:
         return "attention_causal" if _is_causal(inside) else "attention"
     if rule == "contraction":
         return "_".join(_product(inside, computing, words))

@@ -15,6 +15,7 @@ from luminal_lab.core.op import Unary
 from luminal_lab.core.ops import Call
 from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.core.parse import parse
+from luminal_lab.kernels.fuse.chains import FuseChains
 from luminal_lab.kernels.fuse.fusion import fusion
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -27,7 +28,8 @@ from tests.passes.running import check_pass, check_values
 
 def fused(ir: IR, *, attention: bool = False) -> Compilation:
     """Return a graph cut into kernels, as a device does it."""
-    return compile_ir(ir, "(inline){rounds = 50}", "cse, dce", fusion(attention=attention), "dce")
+    chains = [FuseChains()] if attention else []
+    return compile_ir(ir, "(inline){rounds = 50}", "cse, dce", [*fusion(), *chains], "dce")
 
 
 def kernels(compilation: Compilation) -> list[str]:

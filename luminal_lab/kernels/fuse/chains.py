@@ -1,0 +1,154 @@
+"""Chains: kernels one after another become one where that is one pass, which stores nothing.
+
+    %s = call{body = matmul} %q, %k : f32[64, 64]
+    %w = call{body = softmax} %s    : f32[64, 64]    →    %o = call{body = attention} %q, %k, %v
+    %o = call{body = matmul} %w, %v : f32[64, 32]
+
+All kernels of a chain but the last have one result, which another of them reads, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from typing_extensions import override
+
+from luminal_lab.core.edit import Edit
+from luminal_lab.core.ir import IR, Meta, Node, Table
+from luminal_lab.core.op import size_of
+from luminal_lab.core.ops import Call, Input, MaxReduce, SumReduce
+from luminal_lab.kernels.definition.cost import amount, typical
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.kernels.fuse.body import letter
+from luminal_lab.kernels.fuse.names import kernel_name
+from luminal_lab.passes.base import Pass
+
+LONGEST = 3
+"""The most kernels of a chain."""
+Chain: TypeAlias = tuple[Node, ...]
+"""Calls, sources first; the last has the result of all."""
+
+
+@dataclass(frozen=True)
+class FuseChains(Pass):
+    """Make one kernel of several, one after another, that are one pass together."""
+
+    name: ClassVar[str] = "fuse-chains"
+    programs: tuple[tuple[str, bool], ...] = ()
+    """What a chain computes, as text, with whether it is to be one kernel."""
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        bodies, chosen = dict[object, IR | None](), dict(self.programs)
+        live = ir.ancestors(ir.outputs)
+        for last in reversed([node for node in ir.nodes if node.id in live]):
+            for chain in chains(ir, last, live):
+                key = _wiring(chain)
+                if key not in bodies:
+                    bodies[key] = _whole(ir, chain, chosen)
+                body = bodies[key]
+                if body is not None and all(edit.table.get(call.id) for call in chain):
+                    _write(edit, chain, body)
+
+
+def chains(ir: IR, last: Node, live: Set[int]) -> list[Chain]:
+    """Return the chains that end in a call, the longest first; dead nodes read nothing."""
+    if not isinstance(last.op, Call):
+        return []
+    found = [frozenset({last.id})]
+    for members in found:
+        sources = dict.fromkeys(id for member in members for id in ir[member].sources)
+        longer = [members | {id} for id in sources if _is_inner(ir, ir[id], live - members)]
+        found += [more for more in longer if len(more) <= LONGEST and more not in found]
+    ordered = sorted(found[1:], key=len, reverse=True)
+    return [tuple(node for node in ir.nodes if node.id in members) for members in ordered]
+
+
+def _is_inner(ir: IR, node: Node, others: Set[int]) -> bool:
+    """Return whether a node is a call with one result, which these do not read."""
+    is_single = isinstance(node.op, Call) and not node.extra and not ir.is_output(node)
+    return is_single and all(user.id not in others for user in ir.users(node))
+
+
+def _wiring(chain: Chain) -> object:
+    """Return what is the same for chains that compute the same."""
+    number: dict[int, int] = {}
+    for call in chain:
+        for id in (*call.sources, call.id):
+            number.setdefault(id, len(number))
+    return tuple((call.op, tuple(number[id] for id in (*call.sources, call.id))) for call in chain)
+
+
+def merged(ir: IR, chain: Chain) -> IR:
+    """Return the graph that a chain computes."""
+    table, inside = Table(), list[Node]()
+    results: dict[int, tuple[int, ...]] = {}
+    outside = _sources(ir, chain)
+    for index, source in enumerate(outside):
+        results[source.id] = (index,)
+        op = Input(source.dtype, source.shape)
+        table.set(index, Node(index, op, (), source.type, (), Meta(letter(index))))
+    for call in chain:
+        body = _body(call)
+        number = dict(zip(body.input_ids, [results[id][0] for id in call.sources], strict=True))
+        for node in body.nodes:
+            if node.id not in number:
+                sources = tuple(number[id] for id in node.sources)
+                number[node.id] = index = table.size
+                inside.append(Node(index, node.op, sources, node.type, node.extra))
+                table.set(index, inside[-1])
+        results[call.id] = tuple(number[id] for id in body.output_ids)
+    outputs = results[chain[-1].id]
+    return IR(table, range(len(outside)), outputs, name=kernel_name("chain", inside))
+
+
+def _sources(ir: IR, chain: Chain) -> list[Node]:
+    """Return what a chain reads and does not make."""
+    inner = {call.id for call in chain}
+    read = dict.fromkeys(id for call in chain for id in call.sources)
+    return [ir[id] for id in read if id not in inner]
+
+
+def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
+    """Return what a chain computes, if it is to be one kernel: as chosen, or by default."""
+    is_pass = is_cascade(chain)
+    if not (chosen or is_pass):
+        return None
+    body = merged(ir, chain)
+    definition = define(body)
+    is_pass = is_pass and online_softmax(definition) is not definition
+    return body if chosen.get(nameless(definition), is_pass) else None
+
+
+def is_cascade(chain: Chain) -> bool:
+    """Return whether sums follow maxima of sums, which one pass may do."""
+    folds = [{type(node.op) for node in _body(call)} & {SumReduce, MaxReduce} for call in chain]
+    return folds[0] == folds[-1] == {SumReduce} and MaxReduce in set().union(*folds)
+
+
+def _body(call: Node) -> IR:
+    body = call.op.body_of()
+    assert body is not None, "a chain is made of calls"
+    return body
+
+
+def _write(edit: Edit, chain: Chain, body: IR) -> None:
+    """Replace a chain by a call."""
+    *inner, last = chain
+    largest = max(inner, key=lambda call: typical(size_of(call.shape)))
+    size = size_of(largest.shape) * largest.dtype.itemsize
+    sources = _sources(edit.ir(), chain)
+    with edit.firing("one-pass", f"in one pass the {amount(size)} of {largest} are not stored"):
+        call = edit.insert(Call(body), *sources, like=[*reversed(chain)])
+        for pick in [*edit.users(last)] if last.extra else ():
+            edit.replace(pick, edit.insert(pick.op, call, like=pick), renames=True)
+            edit.erase(pick)
+        if not last.extra:
+            edit.replace(last, call, renames=True)
+        for member in reversed(chain):
+            if not edit.users(member):  # dead nodes may be there
+                edit.erase(member)

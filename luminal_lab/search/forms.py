@@ -1,0 +1,89 @@
+"""Forms: the ways to compute a region, each by kernels one after another.
+
+A region is what is searched as a whole: a kernel, or a few that may be one. All its forms read the
+same arrays and make the same ones; what goes from kernel to kernel is their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from luminal_lab.core.dims import Dim
+from luminal_lab.core.op import size_of
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.kernel import Kernel
+
+BETWEEN = "\n\n"
+"""What stands between the schedules of several kernels in one text."""
+DEFAULT = "default"
+"""The name of the form that a kernel has without a search."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One kernel of a form, as text."""
+
+    text: str
+    """What it computes."""
+    arrays: tuple[int, ...]
+    """The numbers of what it reads and makes: the region's inputs, its outputs, then inner ones."""
+    written: str = ""
+    """What the graph says in its place, if that is another text."""
+
+    @cached_property
+    def definition(self) -> Definition:
+        """What it computes."""
+        return parse_definition(self.text)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A way to compute a region."""
+
+    name: str
+    outside: int
+    """How many arrays all forms of the region share."""
+    stages: tuple[Stage, ...]
+
+    @property
+    def definitions(self) -> tuple[Definition, ...]:
+        """What its kernels compute, in order."""
+        return tuple(stage.definition for stage in self.stages)
+
+    @cached_property
+    def inner(self) -> tuple[Dim, ...]:
+        """The bytes of the arrays that go from kernel to kernel."""
+        sizes: dict[int, Dim] = {}
+        for stage in self.stages:
+            outputs = stage.definition.outputs
+            for number, line in zip(stage.arrays[-len(outputs) :], outputs, strict=True):
+                sizes[number] = size_of(line.type.shape) * line.type.dtype.itemsize
+        return tuple(sizes[number] for number in sorted(sizes) if number >= self.outside)
+
+
+def alone(definition: Definition, name: str = DEFAULT) -> Form:
+    """Return the form that is one kernel, which computes a definition."""
+    count = len(definition.inputs) + len(definition.outputs)
+    return Form(name, count, (Stage(str(definition), tuple(range(count))),))
+
+
+@dataclass(frozen=True)
+class Built:
+    """The kernels of a form, by some schedules."""
+
+    form: Form
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def lines(self) -> int:
+        """The lines of their C."""
+        return sum(kernel.source.count("\n") for kernel in self.kernels)
+
+    @property
+    def own(self) -> Sequence[Dim]:
+        """The bytes of the arrays that are theirs alone: locals of each, then those between."""
+        locals_ = [local.bytes for kernel in self.kernels for local in kernel.locals]
+        return [*locals_, *self.form.inner]
