@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ from luminal_lab.search.defining import defined
 from luminal_lab.search.egraph import EGraph, Equal, Reason
 from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
 from luminal_lab.search.judge import drawn
-from luminal_lab.search.language import Node
+from luminal_lab.search.language import Node, Ratio, Rise, Shift
 from luminal_lab.search.named import entered_text
 from luminal_lab.search.pick import CircleError, Pick
 from luminal_lab.search.space import Space
@@ -75,12 +75,15 @@ class Firing:
                 answered = replace(asked, node=self.space.answered)
                 for stand in _stands(asked, self.reason):
                     left = asked.value(self.reason.first, stand)
-                    self._compare(left, answered.value(self.reason.second, stand), stand)
+                    right = answered.value(self.reason.second, stand)
+                    # By how much a value changes is as exact as the value.
+                    parts = self.space.egraph.entered[self.reason.first].children
+                    values = [left, *(asked.value(part, stand) for part in parts)]
+                    self._compare(left, right, _largest(values), stand)
 
-    def _compare(self, left: Array, right: Array, stand: Stand) -> None:
+    def _compare(self, left: Array, right: Array, scale: float, stand: Stand) -> None:
         left, right = np.broadcast_arrays(left, right)
         known = np.isfinite(left)  # of what is masked there is no ratio
-        scale = np.abs(left[known]).max(initial=1)
         apart = ~np.isclose(left[known], right[known], rtol=0, atol=CLOSE * scale)
         if apart.any():
             when = "".join(f" after {count} steps along {axis}" for axis, count in stand)
@@ -221,12 +224,36 @@ class _Proof:
 # -- one firing ------------------------------------------------------------------------------------
 
 
+def _largest(values: Iterable[Array]) -> float:
+    """Return the size of the largest number in some values, at least 1."""
+    return max(float(np.abs(each[np.isfinite(each)]).max(initial=1)) for each in values)
+
+
 def _stands(evaluation: Evaluation, reason: Reason) -> Iterator[Stand]:
-    """Yield how far folds have come where both sides are compared."""
+    """Yield how far folds have come where both sides are compared.
+
+    Of the first step there is no change, as there was nothing before it.
+    """
+    sizes = {axis: len(positions) for axis, positions in evaluation.axes.items()}
+    sides = reason.first, reason.second
+    if any(sizes[axis] < 2 for side in sides for axis in _questioned(evaluation, side)):
+        return
     yield FINISHED
-    moving = evaluation.moving(reason.first) | evaluation.moving(reason.second)
-    for axis in sorted(moving):
-        size = len(evaluation.axes[axis])
+    for axis in sorted(frozenset[str]().union(*map(evaluation.moving, sides))):
+        size = sizes[axis]
         yield from (
             ((axis, count),) for count in sorted({1, size // 2, size - 1}) if 0 < count < size
         )
+
+
+def _questioned(evaluation: Evaluation, number: int) -> set[str]:
+    """Return the axes along which it is asked how something changes."""
+    axes, seen, todo = set[str](), set[int](), [number]
+    while todo:
+        part = todo.pop()
+        if part not in seen:
+            seen.add(part)
+            operator, children = evaluation.node(part)
+            axes |= {operator.axis.name} if isinstance(operator, (Ratio, Shift, Rise)) else set()
+            todo += children
+    return axes
