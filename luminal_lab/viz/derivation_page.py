@@ -19,6 +19,8 @@ MONO = "font:12px/1.5 Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pr
 # Half transparent, so that text is read on them in light and in dark notebooks.
 GONE, NEW = "background:rgba(248,81,73,.28)", "background:rgba(46,160,67,.30)"
 FAINT = "opacity:.7"
+ALIKE = 0.6
+"""Of programs that have less in common, no parts are marked."""
 RESTS = f' <span style="{FAINT}">(a later step rests on it)</span>'
 
 
@@ -66,9 +68,11 @@ def _body(definition: Definition) -> str:
 
 
 def _marked(old: str, new: str) -> tuple[str, str]:
-    """Return both texts as HTML, with what differs marked."""
+    """Return both texts as HTML, with what differs marked, unless that is most of it."""
     before, after = TOKEN.findall(old), TOKEN.findall(new)
     matcher = SequenceMatcher(None, before, after, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return plain(old), plain(new)
     left, right = list[str](), list[str]()
     for kind, a, b, c, d in matcher.get_opcodes():
         left.append(_piece(before[a:b], "" if kind == "equal" else GONE, "del"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
+
+from typing_extensions import override
 
 from luminal_lab.search.space import Space
 from luminal_lab.tables import Table, frame
@@ -14,7 +17,16 @@ from luminal_lab.viz.graphs import GraphPicture, graph_picture
 COLUMNS = ("class", "name", "node", "axes", "rule", "best")
 
 
-def space_picture(space: Space, **how: Any) -> GraphPicture:  # display's own
+class SpacePicture(GraphPicture):
+    """A picture that is as wide as its cell at most: classes are wide."""
+
+    @property
+    @override
+    def html(self) -> str:
+        return super().html.replace("max-width:none", "max-width:100%;height:auto")
+
+
+def space_picture(space: Space, **how: Any) -> SpacePicture:  # display's own
     """Return a picture of the classes of a space, as its rules have left them."""
     subject = subject_of_space(space)
     ir = subject.snapshots[-1].ir
@@ -25,7 +37,8 @@ def space_picture(space: Space, **how: Any) -> GraphPicture:  # display's own
     if how.get("depth") is None and how.get("select") is None and len(ir) > BUDGET:
         best = {ir[name].meta.scope or name for name in how["highlight"]}
         how["select"] = [node for node in ir if (node.meta.scope or node.name) in best]
-    return graph_picture(ir, note=note, **how)
+    picture = graph_picture(ir, note=note, **how)
+    return SpacePicture(**{field.name: getattr(picture, field.name) for field in fields(picture)})
 
 
 def space_table(space: Space) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from functools import cached_property
 
@@ -37,6 +38,8 @@ BUDGET = 60
 """The most things shown by opening scopes, if no depth is given."""
 MOST = 400
 """The most things shown of a graph without scopes."""
+LONG = re.compile(r"\b\d+\.\d{4,}\b")
+"""A number with more digits than a label has."""
 LABEL = 44
 """The longest label, in characters; a node's title has the full text."""
 
@@ -357,6 +360,8 @@ def op_label(op: Op) -> str:
     """
     if isinstance(op, Constant):
         return _number(op.value)
+    if isinstance(op, Element):
+        return LONG.sub(lambda number: f"{float(number[0]):.4g}", op.text)
     text = op_text(op)
     name, brace, rest = text.partition("{")
     if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape

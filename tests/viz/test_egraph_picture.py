@@ -6,6 +6,7 @@ from typing import Any
 import luminal_lab as ll
 from luminal_lab.errors import LabError
 from luminal_lab.viz.egraph_subject import subject_of_space
+from luminal_lab.viz.live.replies import Replies
 from tests.expect import error_of
 from tests.search.written import attention, block, searched
 
@@ -109,3 +110,17 @@ def test_a_table_has_a_row_for_each_node():
         "(online k: acc * [c18] + c11)",
     }
     assert list(table[table.rule == "cascade"].best)[-1]
+
+
+def test_a_kernel_answers_why_a_rule_did_not_fire_at_a_node():
+    explorer: Any = softmax().explore()
+    (backed,) = explorer._held.all
+    names = backed.newest.ir.names
+    answer = Replies(explorer._held, lambda: None).answer
+    asked = {"run": 0, "stage": 5, "rule": "sum-factor", "id": names["n12"]}
+    assert answer({"ask": "why_not", **asked})["text"].startswith(
+        "sum-factor made nothing new of c12"
+    )
+    assert answer({"ask": "why", **asked})["text"].startswith("c12: depends on i")
+    assert "no class" in answer({"ask": "why", **asked, "id": 999})["error"]
+    assert "was not compiled here" in answer({"ask": "time", "run": 0})["error"]

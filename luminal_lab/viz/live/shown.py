@@ -63,14 +63,33 @@ def recording_workbench(recorded: HasSubjects) -> Workbench:
 
 @dataclass(frozen=True)
 class BackedSpace(Backed):
-    """The rounds of a space of programs."""
+    """Elements of a space of programs, which knows why they are there."""
 
     space: Space | None = None
+    is_whole: bool = True
+    """Whether it is the space that is shown, and not a program of it."""
 
     @override
     def picture(self, theme: Theme = "auto") -> Picture:
-        assert self.space is not None
+        if self.space is None or not self.is_whole:
+            return super().picture(theme)
         return space_picture(self.space, theme=theme)
+
+    @override
+    def why(self, id: int) -> str:
+        return super().why(id) if self.space is None else self.space.why(self._term(id))
+
+    @override
+    def why_not(self, rule: str, id: int) -> str:
+        if self.space is None:
+            return super().why_not(rule, id)
+        return self.space.why_not(rule, self._term(id))
+
+    def _term(self, id: int) -> str:
+        """Return the name of the class that a node belongs to, or its own."""
+        tables = [shot.ir.table for shot in reversed(self.snapshots)]
+        node = next((node for table in tables if (node := table.get(id)) is not None), None)
+        return f"%{id}" if node is None else node.meta.scope or node.name
 
 
 def space_explorer(space: Space) -> Explorer:
@@ -91,12 +110,17 @@ def _with_best(live: LivePicture, space: Space) -> LivePicture:
 
 def derivation_explorer(derivation: Derivation) -> Explorer:
     """Return an explorer of a derivation: the program as written, and as found."""
-    return explorer([Backed(subject_of_derivation(derivation))])
+    return explorer([_backed_derivation(derivation)])
 
 
 def derivation_workbench(derivation: Derivation) -> Workbench:
     """Return a workbench of a derivation, as a pass with its firings."""
-    return workbench([Backed(subject_of_derivation(derivation))])
+    return workbench([_backed_derivation(derivation)])
+
+
+def _backed_derivation(derivation: Derivation) -> BackedSpace:
+    subject = subject_of_derivation(derivation)
+    return BackedSpace(subject, space=derivation.space, is_whole=False)
 
 
 FORMATTERS: dict[str, Callable[[Any], Live]] = {
