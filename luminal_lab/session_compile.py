@@ -25,7 +25,7 @@ from luminal_lab.tensor.store import Store
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from luminal_lab.devices.cpu.compiler import CPUCompiler
+    from luminal_lab.devices.runtime.compiler import DeviceCompiler
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
@@ -105,7 +105,7 @@ class CompiledStore(Store):
 
     def search(
         self,
-        device: CPUCompiler | None = None,
+        device: DeviceCompiler | None = None,
         *,
         budget: float | Budget = 60,
         seed: int = 0,
@@ -119,21 +119,20 @@ class CompiledStore(Store):
         of data that is set need not be named. Ctrl-C ends it, and keeps what was found.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
+        from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.passes.pipeline import Pipeline  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.target import DEVICES  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
         device = CPUCompiler() if device is None else device
-        hint = "schedules are searched for a CPU so far: give ll.CPUCompiler()"
-        expect(device, CPUCompiler, "search: the device is {}", hint)
+        expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
         sizes = self._set_dims | self._bound
         with self.whole():
             written = self._asked("search")
             for id, array in self._data.items():
                 sizes |= solve_shape(written[id].shape, array.shape, sizes) if id in written else {}
-            passes = Pipeline(device.passes, rounds=device.rounds)
-            fused = manager.compile_ir(written, manager.GenericCompiler(), passes).ir
+            fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
         return search_program(
             fused,
             device,

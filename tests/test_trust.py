@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
@@ -27,10 +28,12 @@ from luminal_lab.errors import LabError, TrustError
 from luminal_lab.io.opened import Opened
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.search.graph import search_program
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.replies import ASKS, Replies
 from luminal_lab.viz.live.shown import FORMATTERS
 from tests.foreign import Foreign
+from tests.search.planted import guess
 
 PACKAGE = Path(ll.__file__).parent
 DEVICES: dict[str, Pipeline] = {
@@ -107,6 +110,28 @@ def in_a_session(given: Foreign, is_trusted: bool) -> None:
     cx.compile(DEVICES["c"])
     cx.execute()
     assert y.numpy().tolist() == [2, 4, 6, 8]
+
+
+def searched(given: Foreign, is_trusted: bool) -> None:
+    """Search the other kernels of a graph; workers are sent those alone."""
+    (op,) = user_kernels(ll.parse(given.text, trust=is_trusted))
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x").set([1.0, 2, 3, 4])
+    y = (x.apply(op).reshape(1, 4) @ cx.tensor((4, 2), name="w").set(np.ones((4, 2)))).retrieve()
+    ir = ll.compile_ir(cx.ir, ll.Pipeline(DEVICES["c"].passes)).ir
+    jobs: list[str] = []
+    search = search_program(
+        ir,
+        ll.CPUCompiler(threads=1),
+        budget=ll.Budget(candidates=1),
+        worker=lambda job: jobs.append(job) or guess(job),
+    )
+    assert "no schedule makes it" in search.skipped.values()
+    assert jobs
+    assert not any(op.source in job for job in jobs)
+    cx.compile(search.best)
+    cx.execute()
+    assert y.numpy().tolist() == [[20, 20]]
 
 
 def compared(given: Foreign, is_trusted: bool) -> None:
@@ -226,7 +251,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",
     "trace": "it listens to this process",
     "Recorded": "a file of times; they are numbers and names",
-    "Graph": [Way(in_a_session, runs=True)],
+    "Graph": [Way(in_a_session, runs=True), Way(searched, runs=True)],
     "Compilation": [Way(lambda given, _: everything(ll.compile_ir(given.ir, "generic")))],
     "Opened": [Way(lambda given, is_trusted: everything(opened(given, is_trusted)))],
     "compare": [Way(compared, runs=True)],

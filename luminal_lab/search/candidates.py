@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, overload
 
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.runtime.worklist import c_maker
 from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
-from luminal_lab.machines.here import this_machine
 from luminal_lab.search.driver import Driver, Trial
 from luminal_lab.search.forms import BETWEEN, Form
+from luminal_lab.search.target import Target
 from luminal_lab.tables import Table, aligned, frame, heads
 
 COLUMNS = (
@@ -32,6 +31,8 @@ COLUMNS = (
     "numbers",
     "steps",
     "step",
+    "modelled",
+    "resources",
 )
 SHOWN = 12
 """The candidates that a search's text shows."""
@@ -47,21 +48,29 @@ class Candidate:
     definition: Definition
     """What it computes: by one kernel, or by the kernels of its form."""
     form: Form
+    target: Target
+    """The device that it is for."""
     text: str
     """Its schedule, one step a line; of several kernels those of each."""
     state: str
-    """fastest, default, slower, stopped, refused or failed."""
+    """fastest, default, slower, stopped, refused or failed; the first three with "modelled" before
+    where nothing was measured."""
     why: str = ""
     """Why it was refused, or has failed."""
     step: str = ""
     """The first step after which its values are wrong, where that was found."""
     seconds: float | None = None
+    """Its time, as measured; None where nothing was."""
     ratio: float | None = None
-    """Its time as a share of the default's, measured in turns with it."""
+    """Its time as a share of the default's, measured in turns with it, or both modelled."""
     origin: str = ""
     """The draw or the edit that made it, in words."""
     choices: Numbers = field(default_factory=dict[str, int])
     """The open numbers that its plan took."""
+    modelled: float | None = None
+    """The seconds that a model gives it, where nothing was measured."""
+    resources: str = ""
+    """What it takes of a GPU, in words."""
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
@@ -76,16 +85,16 @@ class Candidate:
 
     @cached_property
     def kernels(self) -> Kernels:
-        """Its kernels, for this machine."""
-        maker, schedules = c_maker(this_machine()), self.schedules
+        """Its kernels, for its device."""
+        schedules = self.schedules
         return Kernels(
-            maker.kernel(definition, name, schedules[name])
+            self.target.maker.kernel(definition, name, schedules[name])
             for name, definition in self.definitions.items()
         )
 
     @property
     def source(self) -> str:
-        """Its C."""
+        """Its C, or its source in a GPU's language."""
         return "\n".join(kernel.source for kernel in self.kernels)
 
     @property
@@ -104,9 +113,17 @@ class Candidate:
         """Its state in words."""
         if self.error is not None:
             return f"{self.state}: {self.why}"
-        if self.seconds is None:
-            return self.state
-        return f"{self.state}, {seconds_text(self.seconds)}"
+        if self.modelled is not None:
+            return (
+                f"{self.state} for {self.target.model}, ~{seconds_text(self.modelled)}, nothing "
+                f"was measured; {self.resources or 'what it takes is not known'}"
+            )
+        return self.state if self.seconds is None else f"{self.state}, {seconds_text(self.seconds)}"
+
+    @property
+    def is_best(self) -> bool:
+        """Whether none is faster, as measured or modelled."""
+        return self.state.endswith("fastest")
 
     _repr_mimebundle_ = as_text
 
@@ -147,7 +164,7 @@ class Candidates(Sequence[Candidate]):
                 *(c.definition.name, c.number, c.form.name, c.state, c.why),
                 *(c.seconds, c.ratio, c.origin),
                 ", ".join(f"{name} = {value}" for name, value in c.choices.items()),
-                *(len(c.text.splitlines()), c.step),
+                *(len(c.text.splitlines()), c.step, c.modelled, c.resources),
             )
             for c in self
         )
@@ -168,16 +185,21 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
     """Return the lines of a table of candidates."""
     rows = [
         (
-            c.definition.name,
+            c.form.name,
             str(c.number),
             "" if c.seconds is None else seconds_text(c.seconds),
+            "" if c.modelled is None else f"~{seconds_text(c.modelled)}",
             "" if c.ratio is None else f"{c.ratio:.3f}",
             c.origin,
-            f"{c.state}: {c.why}" if c.error else c.state,
+            f"{c.state}: {c.why}" if c.error else ": ".join(filter(None, (c.state, c.resources))),
         )
         for c in candidates
     ]
-    return aligned(heads("< kernel > candidate > time > ratio < origin < state"), rows)
+    has_model = any(c.modelled is not None for c in candidates)
+    dropped = 2 if has_model else 3  # the column of what is not there
+    shown = [(*row[:dropped], *row[dropped + 1 :]) for row in rows]
+    time = "modelled" if has_model else "time"
+    return aligned(heads(f"< kernels > candidate > {time} > ratio < origin < state"), shown)
 
 
 def seconds_text(seconds: float) -> str:
@@ -192,27 +214,35 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def candidates_of(driver: Driver, definition: Definition, forms: Sequence[Form]) -> Candidates:
+def candidates_of(
+    driver: Driver, definition: Definition, forms: Sequence[Form], target: Target
+) -> Candidates:
     """Return what a driver knows as candidates; the default is the first of them."""
     winner, default = driver.winner, driver.draws.default
     seconds = min(driver.reference, default=None)
-    state = "default" if winner else "fastest"
-    ratio = None if seconds is None else 1.0
-    told = seconds, ratio, default.origin, dict(default.choices)
-    whole = [_whole(definition, form) for form in forms]
-    first = Candidate(0, whole[0], forms[0], default.schedule, state, "", "", *told)
+    first = Candidate(
+        0,
+        _whole(definition, forms[0]),
+        forms[0],
+        target,
+        default.schedule,
+        "default" if winner else "fastest",
+        seconds=seconds,
+        ratio=None if seconds is None else 1.0,
+        origin=default.origin,
+        choices=dict(default.choices),
+        resources=driver.resources,
+    )
     rest = [
-        _candidate(
-            number,
-            trial,
-            whole[trial.draft.form],
-            forms[trial.draft.form],
-            seconds,
-            is_winner=trial is winner,
+        replace(
+            _candidate(number, trial, first, is_winner=trial is winner),
+            definition=_whole(definition, forms[trial.draft.form]),
+            form=forms[trial.draft.form],
         )
         for number, trial in enumerate(driver.trials, 1)
     ]
-    return Candidates([first, *rest])
+    candidates = [first, *rest]
+    return Candidates([_modelled(one) for one in candidates] if target.model else candidates)
 
 
 def _whole(definition: Definition, form: Form) -> Definition:
@@ -220,21 +250,32 @@ def _whole(definition: Definition, form: Form) -> Definition:
     return form.definitions[0] if len(form.stages) == 1 else definition
 
 
-def _candidate(
-    number: int,
-    trial: Trial,
-    definition: Definition,
-    form: Form,
-    default: float | None,
-    *,
-    is_winner: bool,
-) -> Candidate:
+def _candidate(number: int, trial: Trial, default: Candidate, *, is_winner: bool) -> Candidate:
     draft, outcome = trial.draft, trial.outcome
     ratio = trial.ratio if trial.final is None else trial.final
     # Batches are measured at different times: the share of the default's is what is comparable.
-    seconds = outcome.seconds if ratio is None or default is None else ratio * default
-    state = "fastest" if is_winner else "slower" if outcome.state == "measured" else outcome.state
-    return Candidate(
-        *(number, definition, form, draft.schedule, state, outcome.why, outcome.step),
-        *(seconds, ratio, draft.origin, dict(draft.choices)),
+    seconds = outcome.compared
+    if ratio is not None and default.seconds is not None:
+        seconds = ratio * default.seconds
+    has_time = outcome.state in ("measured", "modelled")
+    return replace(
+        default,
+        number=number,
+        text=draft.schedule,
+        state="fastest" if is_winner else "slower" if has_time else outcome.state,
+        why=outcome.why,
+        step=outcome.step,
+        seconds=seconds,
+        ratio=ratio,
+        origin=draft.origin,
+        choices=dict(draft.choices),
+        resources=outcome.resources,
     )
+
+
+def _modelled(candidate: Candidate) -> Candidate:
+    """Return a candidate that says that its time is a model's."""
+    if candidate.seconds is None:
+        return candidate
+    state = f"modelled {candidate.state}"
+    return replace(candidate, state=state, seconds=None, modelled=candidate.seconds)

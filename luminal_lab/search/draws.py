@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from luminal_lab.errors import LabError, ParseError, ScheduleError, is_circumstance
+from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Taken
@@ -25,7 +26,8 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.search.forms import BETWEEN
 
 T = TypeVar("T")
-Plan: TypeAlias = Callable[[Nest, Machine, Mapping[str, int]], Scheduling]
+Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
+"""Schedules a nest for a machine or a GPU, with some open numbers given."""
 NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 """A number in a step's text."""
 TRIES = 12
@@ -69,7 +71,7 @@ def replay(steps: Iterable[Step], nest: Nest | Scheduling) -> Replay:
 class Loops:
     """The schedules of one kernel: its default, draws of its plan's numbers, and edits."""
 
-    def __init__(self, nest: Nest, machine: Machine, plan: Plan = cpu_schedule) -> None:
+    def __init__(self, nest: Nest, machine: Machine | GPU, plan: Plan = cpu_schedule) -> None:
         self.nest, self.machine, self.plan = nest, machine, plan
         self.refusals: dict[str, int] = {}
         """How often schedules were refused, by reason."""

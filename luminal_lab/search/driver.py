@@ -33,7 +33,8 @@ GAIN = 0.02
 """The share of its time by which a winner must beat the default, or the default stays."""
 WRONG = "it computes wrong values: "
 """How the reason begins why a wrong schedule has failed."""
-State: TypeAlias = Literal["measured", "stopped", "refused", "failed"]
+RandomState: TypeAlias = "tuple[object, ...]"
+State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,15 @@ class Outcome:
     why: str = ""
     step: str = ""
     """The first step after which values are wrong."""
+    modelled: float | None = None
+    """The seconds that a model gives it, where nothing could be measured."""
+    resources: str = ""
+    """What it takes of a GPU, in words."""
+
+    @property
+    def compared(self) -> float | None:
+        """The seconds that it is compared by: measured, or else modelled."""
+        return self.modelled if self.seconds is None else self.seconds
 
     @property
     def seconds(self) -> float | None:
@@ -114,14 +124,17 @@ class Driver:
     reference: list[float] = field(default_factory=list[float])
     """The reference's seconds, of each batch."""
     machine: str = ""
+    resources: str = ""
+    """What the reference takes of a GPU, in words."""
     noise: float = 0.0
     """By how much the reference's own times differ in the last batch, as a share."""
     asked: int = 0
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
-        self._before = self._random.getstate()
         self._open: list[Batch] = []
+        self._states: list[RandomState] = []
+        """What the draws of each open batch began with."""
         self._told = 0
 
     # -- asking and telling ------------------------------------------------------------------------
@@ -129,10 +142,9 @@ class Driver:
     def ask(self, most: int | None = None) -> Batch | None:
         """Return the next schedules to measure, at most so many; None if there are no new ones."""
         size = self.size if most is None else min(self.size, most)
-        if not self._open:
-            self._before = self._random.getstate()
+        state = self._random.getstate()
         drafts = self._drafts(size)
-        return self._asked(drafts, most=size) if drafts else None
+        return self._asked(drafts, state, most=size) if drafts else None
 
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
@@ -142,32 +154,35 @@ class Driver:
         best = [trial for trial in self.best if trial.rank < 1.0][:FINALISTS]
         if not best and self.reference:
             return None
-        return self._asked([trial.draft for trial in best])
+        return self._asked([trial.draft for trial in best], self._random.getstate())
 
     def drop(self) -> None:
         """Take back the batches that will have no answer: they are asked for again."""
         if self._open:
-            self._random.setstate(self._before)
+            self._random.setstate(self._states[0])
             self.asked = self._open[0].number
             own = [draft for batch in self._open if not batch.is_last for draft in batch.drafts]
             self.draws.forget(own)
             self._open.clear()
+            self._states.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
         """Take in what came of the batch that was asked for first."""
         assert self._open[:1] == [batch], "batches are told in the order of asking"
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
+        self._states.pop(0)
         self._told += 1
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
-        if is_same and answer.reference.seconds is not None:
-            self.reference.append(answer.reference.seconds)
+        if is_same and answer.reference.compared is not None:
+            self.reference.append(answer.reference.compared)
+        self.resources = self.resources or answer.reference.resources
         if batch.is_last:
             self.noise = noise_of(answer.reference.samples)
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
             ratio = _ratio(answer.reference, outcome, paired=batch.is_last)
-            if not is_same and outcome.samples:
+            if not is_same and outcome.compared is not None:
                 why = f"it was measured on another machine ({answer.machine})"
                 outcome, ratio = Outcome("refused", outcome.samples, why), None
             if batch.is_last:
@@ -180,10 +195,11 @@ class Driver:
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft for trial in trials)
 
-    def _asked(self, drafts: Sequence[Draft], most: int = 0) -> Batch:
+    def _asked(self, drafts: Sequence[Draft], state: RandomState, most: int = 0) -> Batch:
         best = min(self._ratios(), default=0.0)
         batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most)
         self._open.append(batch)
+        self._states.append(state)
         self.asked += 1
         return batch
 
@@ -273,10 +289,11 @@ def noise_of(samples: Sequence[float]) -> float:
 
 def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | None:
     """Return a schedule's time as a share of the reference's."""
-    if reference.seconds is None or outcome.seconds is None or outcome.state == "failed":
+    known, own = reference.compared, outcome.compared
+    if known is None or own is None or outcome.state == "failed":
         return None
-    ratio = outcome.seconds / reference.seconds
-    if paired and len(reference.samples) == len(outcome.samples):
+    ratio = own / known
+    if paired and outcome.samples and len(reference.samples) == len(outcome.samples):
         # What is no faster in most rounds was lucky in one.
         pairs = zip(outcome.samples, reference.samples, strict=True)
         ratio = max(ratio, median(a / b for a, b in pairs))

@@ -30,8 +30,6 @@ class Stage:
     """What it computes."""
     arrays: tuple[int, ...]
     """The numbers of what it reads and makes: the region's inputs, its outputs, then inner ones."""
-    written: str = ""
-    """What the graph says in its place, if that is another text."""
 
     @cached_property
     def definition(self) -> Definition:
@@ -47,6 +45,8 @@ class Form:
     outside: int
     """How many arrays all forms of the region share."""
     stages: tuple[Stage, ...]
+    programs: tuple[tuple[str, str | None], ...] = ()
+    """What a device is given so that it makes these kernels, by what is written."""
 
     @property
     def definitions(self) -> tuple[Definition, ...]:

@@ -1,38 +1,52 @@
-"""The search for a graph: its kernels' schedules, each searched once, with one budget for all.
+"""The search for a graph: its regions, each searched once, with one budget for all.
 
     search = cx.search(ll.CPUCompiler(), budget=60)
     cx.compile(ll.GenericCompiler(), search.best)
 
-What compiles of the graph would fuse is taken as it is. A kernel's share of the budget is its share
-of the program's time, by the machine's limits; what one kernel leaves over, the others get.
+A region is a kernel, or a few that may be one; what it computes may have other forms, by rules. Its
+share of the budget is its share of the program's time, by the machine's limits; what one leaves
+over, the others get.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 from time import monotonic
+from typing import ClassVar
 
 from typing_extensions import override
 
+from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
-from luminal_lab.core.printer import as_text
+from luminal_lab.core.printer import as_text, unique
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.errors import DimError, GraphError, ParseError, ScheduleError, expect, nearest
+from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.errors import DimError, GraphError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.fuse.chains import FuseChains
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.passes.base import Pass
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, signature_of, sizes_of
+from luminal_lab.search.derivation import Firing
+from luminal_lab.search.forms import Form
+from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
+from luminal_lab.search.regions import Region, Regions, reads_back
+from luminal_lab.search.target import DEVICES, program_of, replaced, target_of
 from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Worker, work
+from luminal_lab.search.worker import Worker
 
 FLOPS_OF_BYTE = 8
 """How many operations take about as long as to move a byte."""
@@ -42,79 +56,132 @@ FLOPS_OF_BYTE = 8
 class ProgramCandidate:
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
-    device: CPUCompiler
-    """The compiler, with the schedules."""
-    kernels: Mapping[str, Candidate]
+    given: DeviceCompiler
+    """The compiler that was searched for."""
+    regions: Mapping[str, Candidate]
     counts: Mapping[str, int]
-    """How often each kernel is launched in a run."""
+    """How often each region is in the graph."""
     ir: IR
+    """The graph, whose kernels are all apart."""
 
-    def __iter__(self) -> Iterator[CPUCompiler]:
+    def __iter__(self) -> Iterator[DeviceCompiler]:
         """Yield the device: so a pipeline takes the candidate as a list of passes."""
         yield self.device
 
     @property
+    def programs(self) -> Mapping[str, Definition | None]:
+        """What kernels compute in place of what is written, by its text; None keeps them apart."""
+        programs = dict(self.given.programs)
+        for candidate in self.regions.values():
+            programs |= programs_of(candidate.form)
+        return programs
+
+    @cached_property
+    def made(self) -> CPUSource | GPUProgram:
+        """Its kernels and launches."""
+        device = replaced(self.given, dict(self.given.schedules), self.programs)
+        target = target_of(self.given)
+        recall = target.recalling(schedules_of(self.regions.values()))
+        return program_of(device, chained(self.ir, self.programs), recall)
+
+    @cached_property
+    def device(self) -> DeviceCompiler:
+        """The compiler, with the programs and the schedules."""
+        return replaced(self.given, self.schedules, self.programs)
+
+    @property
     def definitions(self) -> Mapping[str, Definition]:
         """What its kernels compute, by their names."""
-        return {name: kernel.definition for name, kernel in self.kernels.items()}
+        kernels = self.made.kernels
+        return {kernel.name: kernel.definition for kernel in kernels if kernel.definition}
 
     @property
     def schedules(self) -> Mapping[str, Schedule]:
         """How its kernels run, by their names."""
-        return {name: kernel.schedules[name] for name, kernel in self.kernels.items()}
+        kernels = self.made.kernels
+        return {
+            kernel.name: kernel.schedule
+            for kernel in kernels
+            if kernel.schedule is not None and kernel.make is not None
+        }
 
     @property
     def seconds(self) -> float | None:
-        """The time of all launches of these kernels; None if a kernel has none."""
-        times = [(kernel.seconds, self.counts[name]) for name, kernel in self.kernels.items()]
-        known = [seconds * count for seconds, count in times if seconds is not None]
+        """The time of all launches of what was searched; None if a region has none."""
+        return self._sum({name: region.seconds for name, region in self.regions.items()})
+
+    @property
+    def modelled(self) -> float | None:
+        """The seconds that a model gives all launches, where nothing was measured."""
+        return self._sum({name: region.modelled for name, region in self.regions.items()})
+
+    def _sum(self, times: Mapping[str, float | None]) -> float | None:
+        known = [seconds * self.counts[name] for name, seconds in times.items() if seconds]
         return sum(known) if len(known) == len(times) else None
+
+    @property
+    def told(self) -> str:
+        """Its time in words."""
+        if self.modelled is not None:
+            return f"~{seconds_text(self.modelled)} by a model, nothing was measured"
+        return "not measured" if self.seconds is None else seconds_text(self.seconds)
 
     @property
     def error(self) -> str | None:
         """What is wrong with it; None if it computes what it should."""
-        return next((kernel.error for kernel in self.kernels.values() if kernel.error), None)
+        return next((region.error for region in self.regions.values() if region.error), None)
 
     @property
     def source(self) -> str:
-        """Its C: kernels, launches, threads."""
-        return CPUSource(self.ir, schedules=self.schedules).source
+        """Its source: kernels, and in C launches and threads."""
+        return self.made.source
 
     @override
     def __str__(self) -> str:
-        lines = [f"# {name}\n{kernel.text}" for name, kernel in self.kernels.items()]
+        lines = [f"# {region.form.name}\n{region.text}" for region in self.regions.values()]
         return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
 
     _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
-        seconds = "not measured" if self.seconds is None else seconds_text(self.seconds)
-        count = f"{len(self.kernels)} kernel{'s' * (len(self.kernels) != 1)}"
-        return f"<Program of {count}: {seconds}; print(…) shows their schedules>"
+        kernels = sum(len(region.form.stages) for region in self.regions.values())
+        count = f"{kernels} kernel{'s' * (kernels != 1)}"
+        return f"<Program of {count}: {self.told}; print(…) shows their schedules>"
 
 
 @dataclass
 class ProgramSearch:
-    """The searches for all kernels of a graph."""
+    """The searches for all regions of a graph."""
 
-    device: CPUCompiler
+    device: DeviceCompiler
     kernels: Mapping[str, KernelSearch]
-    """The search for each kernel, by its name."""
+    """The search for each region, by the name of its kernel."""
     counts: Mapping[str, int]
     ir: IR
+    """The graph, whose kernels are all apart."""
     skipped: Mapping[str, str] = field(default_factory=dict[str, str])
     """Kernels that are not searched, with the reason."""
 
     @property
     def best(self) -> ProgramCandidate:
-        """Each kernel by its fastest schedule."""
-        return self._candidate({name: one.best for name, one in self.kernels.items()})
+        """Each region by its fastest candidate."""
+        return self._candidate({name: region.best for name, region in self.kernels.items()})
 
     @property
     def default(self) -> ProgramCandidate:
-        """Each kernel by the schedule that it gets without a search."""
-        return self._candidate({name: one.default for name, one in self.kernels.items()})
+        """Each region by the kernels and schedules that it gets without a search."""
+        return self._candidate({name: region.default for name, region in self.kernels.items()})
+
+    @property
+    def unfused(self) -> ProgramCandidate:
+        """Each region by the fastest of the candidates that keep its kernels apart."""
+        return self._candidate({name: region.unfused for name, region in self.kernels.items()})
+
+    @property
+    def derivation(self) -> tuple[Firing, ...]:
+        """The firings of rules that lead to what the best computes, region by region."""
+        return tuple(firing for region in self.kernels.values() for firing in region.derivation)
 
     @property
     def candidates(self) -> Candidates:
@@ -150,7 +217,7 @@ class ProgramSearch:
                     self.kernels[other].ended = "Ctrl-C"
                 break
             if winners is not None and search.is_whole:
-                winners.keep(search.question, search.driver)
+                winners.keep(search.question, search.forms, search.driver)
         return self
 
     def _weight(self, name: str) -> float:
@@ -158,21 +225,19 @@ class ProgramSearch:
         moved = bytes_moved(search.definition, search.dims) * FLOPS_OF_BYTE
         return self.counts[name] * max(1, flops(search.definition, search.dims), moved)
 
-    def _candidate(self, kernels: Mapping[str, Candidate]) -> ProgramCandidate:
-        given = dict(self.device.schedules)
-        chosen = {name: kernel.schedules[name] for name, kernel in kernels.items()}
-        return ProgramCandidate(
-            scheduled(self.device, given | chosen), kernels, self.counts, self.ir
-        )
+    def _candidate(self, regions: Mapping[str, Candidate]) -> ProgramCandidate:
+        return ProgramCandidate(self.device, regions, self.counts, self.ir)
 
     @override
     def __str__(self) -> str:
-        best, default = self.best.seconds, self.default.seconds
+        best, default = self.best, self.default
         lines = [f"search of {self.ir.name}: {len(self.candidates)} candidates"]
-        if best is not None and default is not None:
-            lines.append(
-                f"the best takes {seconds_text(best)}, {best / default:.3f} of the default's time"
-            )
+        if best.seconds is not None and default.seconds is not None:
+            share = best.seconds / default.seconds
+            lines.append(f"the best takes {best.told}, {share:.3f} of the default's time")
+        if best.modelled is not None and default.modelled is not None:
+            share = best.modelled / default.modelled
+            lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
@@ -188,54 +253,72 @@ class ProgramSearch:
 
 def search_program(
     ir: IR,
-    device: CPUCompiler,
+    device: DeviceCompiler,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
-    specialise: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    worker: Worker = work,
+    worker: Worker | None = None,
 ) -> ProgramSearch:
-    """Search for the schedules of all kernels of a graph that is fused already."""
+    """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
     budget = budget_of(budget, executor, seed)
+    target = target_of(device)
+    machine = target.signature()
     sizes = _sizes(ir, dims or {})
-    program = CPUSource(ir, schedules=dict(device.schedules), specialise=specialise)
+    kept = _kept(ir, device)
     searches: dict[str, KernelSearch] = {}
+    named: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    for kernel in program.kernels:
-        name, definition = kernel.name, kernel.definition
-        if definition is None or kernel.schedule is None:
-            skipped[name] = "no schedule makes it"
-        elif name in dict(device.schedules):
+    counts, left = Counter[str](), list[str]()
+    regions = regions_of(ir, device, kept)
+    for chain, definition in regions:
+        text = nameless(definition)
+        name = named.setdefault(text, unique(definition.name, counts))
+        counts[name] += 1
+        if name in searches or name in skipped:
+            continue
+        if nameless(target.defined(definition)) in kept:
             skipped[name] = "a schedule is given for it"
-        elif not _reads_back(definition):
+        elif not reads_back(definition):
             skipped[name] = "its text cannot be read back, and workers are sent texts"
         else:
             own = {dim: size for dim, size in sizes.items() if dim in definition.dims}
-            searches[name] = begun(definition, device, seed=seed, dims=own, worker=worker)
+            question = Question(definition, sizes_of(definition, own), machine)
+            winner = winners and winners.find(question)
+            region = Region(definition, winner.forms) if winner else regions.region(chain)
+            search = begun(region, device, seed=seed, dims=own, worker=worker)
+            if winner is None or not search.take(winner):
+                left.append(name)
+            searches[name] = search
     if not searches:
         told = "".join(f"\n  {name}: {why}" for name, why in skipped.items())
         raise GraphError(
             f"search: {ir.name} has no kernel whose schedule could be another{told}",
             hint="kernels come of what is computed element by element, summed or multiplied",
         )
-    counts = Counter(launch.kernel.name for launch in program.launches)
     search = ProgramSearch(device, searches, counts, ir, skipped)
-    known = winners is not None and [one.known(winners) for one in searches.values()]
-    if known and all(known):
-        return search
-    left = {name: one for name, one in searches.items() if not (winners and one.driver.reference)}
-    replace(search, kernels=left).resume(budget, executor, winners)
+    if left:
+        asked = {name: searches[name] for name in left}
+        replace(search, kernels=asked).resume(budget, executor, winners)
     return search
 
 
-def _reads_back(definition: Definition) -> bool:
-    try:
-        return str(parse_definition(str(definition))) == str(definition)
-    except ParseError:
-        return False
+def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Regions:
+    """Return the regions of a graph whose kernels are apart, as a device's worker takes them."""
+    target = target_of(device)
+    if not target.forms:
+        ir = chained(ir, dict(device.programs))
+    return Regions(ir, kept, target.defined, singly=not target.forms)
+
+
+def _kept(ir: IR, device: DeviceCompiler) -> Collection[str]:
+    """Return what the kernels compute whose schedules are given, as nameless text."""
+    given = dict(device.schedules)
+    kernels = program_of(device, chained(ir, dict(device.programs))).kernels
+    definitions = [kernel.definition for kernel in kernels if kernel.name in given]
+    return {nameless(definition) for definition in definitions if definition is not None}
 
 
 def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
@@ -249,19 +332,77 @@ def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
     return dims
 
 
-def scheduled(device: CPUCompiler, schedules: Mapping[str, Schedule]) -> CPUCompiler:
-    """Return a device whose kernels have these schedules."""
-    return CPUCompiler(
-        compiler=device.compiler,
-        threads=device.threads,
-        reuse_outputs=device.reuse_outputs,
-        schedules=schedules,
-    )
+# -- programs and schedules ------------------------------------------------------------------------
+
+
+def programs_of(form: Form) -> dict[str, Definition | None]:
+    """Return what a device is given so that it makes the kernels of a form."""
+    return {
+        written: None if text is None else parse_definition(text) for written, text in form.programs
+    }
+
+
+def schedules_of(candidates: Iterable[Candidate]) -> dict[str, Schedule]:
+    """Return the schedules of kernels by what they compute."""
+    return {
+        nameless(definition): candidate.schedules[name]
+        for candidate in candidates
+        for name, definition in candidate.definitions.items()
+    }
+
+
+def chained(ir: IR, programs: Mapping[str, Definition | None]) -> IR:
+    """Return a graph of kernels with those as one that programs say, or that are one pass."""
+    chosen = FuseChains(tuple((text, program is not None) for text, program in programs.items()))
+    return compile_ir(ir, chosen, DeadCode()).ir
+
+
+def apart(device: DeviceCompiler) -> Pipeline:
+    """Return the passes of a device that make kernels, but none of several."""
+    passes = [given for given in device.passes if not isinstance(given, FuseChains)]
+    return Pipeline(passes, rounds=device.rounds)
+
+
+# -- as a part of a pipeline -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SearchChains(Pass):
+    """Search a graph of kernels, or recall what was found, and make the fastest kernels."""
+
+    name: ClassVar[str] = "search"
+    search: Search
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+    __repr__ = __str__
+
+    @override
+    def run(self, ir: IR, edit: Edit) -> None:
+        programs = self.search.found(ir).programs
+        FuseChains(tuple((text, one is not None) for text, one in programs.items())).run(ir, edit)
+
+
+@dataclass
+class Findings:
+    """What searches have found, by what is written and by what is computed."""
+
+    programs: dict[str, Definition | None] = field(default_factory=dict[str, "Definition | None"])
+    schedules: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
+
+    def take(self, candidates: Iterable[Candidate]) -> None:
+        """Take in the best of a search."""
+        candidates = [*candidates]
+        self.schedules |= schedules_of(candidates)
+        for candidate in candidates:
+            self.programs |= programs_of(candidate.form)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Search(Pipeline):
-    """A device whose kernels get the fastest schedules that a search finds.
+    """A device whose kernels get the fastest programs and schedules that a search finds.
 
     What was found on this machine before is not searched for again.
 
@@ -270,15 +411,16 @@ class Search(Pipeline):
     <Search cpu{threads = 2}>
     """
 
-    device: CPUCompiler = field(default_factory=CPUCompiler)
+    device: DeviceCompiler = field(default_factory=CPUCompiler)
     budget: Budget = field(default_factory=lambda: Budget(60))
     seed: int = 0
     executor: Executor | None = None
     dims: tuple[tuple[str, int], ...] = ()
+    findings: Findings = field(default_factory=Findings, compare=False)
 
     def __init__(
         self,
-        device: CPUCompiler | None = None,
+        device: DeviceCompiler | None = None,
         *,
         budget: float | Budget = 60,
         seed: int = 0,
@@ -286,48 +428,53 @@ class Search(Pipeline):
         dims: Mapping[str, int] | None = None,
     ) -> None:
         device = CPUCompiler() if device is None else device
-        hint = "schedules are searched for a CPU so far, as in Search(ll.CPUCompiler())"
-        expect(device, CPUCompiler, "search: the device is {}", hint)
-        super().__init__(device.passes, rounds=device.rounds, licence=device.licence)
+        expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+        passes = [*apart(device).passes, SearchChains(self), DeadCode()]
+        super().__init__(passes, rounds=device.rounds, licence=device.licence)
         object.__setattr__(self, "device", device)
         object.__setattr__(self, "budget", Budget.of(budget))
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "executor", executor)
         object.__setattr__(self, "dims", tuple((dims or {}).items()))
+        object.__setattr__(self, "findings", Findings())
+
+    def found(self, ir: IR) -> Findings:
+        """Return what is known of a graph of kernels: from before, or by a search."""
+        winners, dims = Winners(), dict(self.dims)
+        regions = [definition for _, definition in regions_of(ir, self.device)]
+        machine = target_of(self.device).signature() if regions else ""
+        if all(self._recalled(one, machine, winners) for one in regions if reads_back(one)):
+            return self.findings
+        search = search_program(
+            ir,
+            self.device,
+            budget=self.budget,
+            seed=self.seed,
+            executor=self.executor,
+            dims={name: dims[name] for name in dims if name in ir.symbols},
+            winners=winners,
+        )
+        self.findings.take(search.best.regions.values())
+        return self.findings
+
+    def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
+        """Take in what was found before; return whether that was anything."""
+        own = {name: size for name, size in self.dims if name in definition.dims}
+        winner = winners.find(Question(definition, sizes_of(definition, own), machine))
+        if winner is None:
+            return False
+        definitions = winner.form.definitions
+        pairs = zip(definitions, winner.schedules, strict=True)
+        self.findings.schedules |= {nameless(one): schedule for one, schedule in pairs}
+        self.findings.programs |= programs_of(winner.form)
+        return True
 
     @override
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
-        try:
-            return self._recalled(ir, specialise)
-        except ScheduleError:  # nothing was found before, or it does not apply
-            search = search_program(
-                ir,
-                self.device,
-                budget=self.budget,
-                seed=self.seed,
-                executor=self.executor,
-                dims=dict(self.dims),
-                specialise=specialise,
-                winners=Winners(),
-            )
-            return search.best.device.runner(ir, specialise)
-
-    def _recalled(self, ir: IR, specialise: Mapping[str, int] | None) -> Runner:
-        """Return the runner by what was found before, or raise if something was not."""
-        winners, dims = Winners(), dict(self.dims)
-        with_kernels = any(node.op.body_of() is not None for node in ir)
-        machine = signature_of(self.device) if with_kernels else ""
-
-        def recall(definition: Definition) -> Schedule | None:
-            definition = online_softmax(definition)
-            own = {name: size for name, size in dims.items() if name in definition.dims}
-            question = Question(definition, sizes_of(definition, own), machine)
-            winner = winners.find(question, applies=True)
-            if winner is None and _reads_back(definition):
-                raise ScheduleError(f"search: nothing was found before for {definition.name}")
-            return None if winner is None else winner.schedule
-
-        return self.device.runner(ir, specialise, recall)
+        programs = dict(self.device.programs) | self.findings.programs
+        device = replaced(self.device, dict(self.device.schedules), programs)
+        recall = target_of(self.device).recalling(self.findings.schedules)
+        return device.runner(ir, specialise, recall)
 
     @override
     def __str__(self) -> str:

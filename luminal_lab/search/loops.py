@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
@@ -22,29 +22,41 @@ from typing_extensions import override
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import as_text
-from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, expect, nearest, whole_number
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    LabError,
+    expect,
+    nearest,
+    whole_number,
+)
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.plans.cpu import cpu_schedule
-from luminal_lab.machines.here import this_machine
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
+from luminal_lab.search.derivation import Firing
 from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import Form, alone
-from luminal_lab.search.winners import Question, Winners
-from luminal_lab.search.worker import Job, Worker, answer_of, signature, work
+from luminal_lab.search.program import Program
+from luminal_lab.search.regions import Region
+from luminal_lab.search.target import DEVICES, Target, target_of
+from luminal_lab.search.winners import Question, Winner, Winners
+from luminal_lab.search.worker import Job, Worker, answer_of
 
 AHEAD = 2
 """The batches that an executor has at once: while one is measured, the next is compiled."""
 SILENT = 300.0
 """The seconds after which an executor that has not answered is given up."""
+SENT = 2
+"""How often a batch is sent whose worker dies."""
 POLL = 0.1
 
 
@@ -78,12 +90,15 @@ class KernelSearch:
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
-    device: CPUCompiler
+    device: DeviceCompiler
     dims: Mapping[str, int]
     driver: Driver
     forms: tuple[Form, ...]
     """The ways to compute it; the first has the default schedule."""
-    worker: Worker = work
+    programs: Mapping[str, Program]
+    """What rules have made of its kernels, by the texts of their definitions."""
+    target: Target
+    worker: Worker
     seconds: float = 0.0
     """How long it took, all runs of it together."""
     ended: str = ""
@@ -98,7 +113,7 @@ class KernelSearch:
     @property
     def best(self) -> Candidate:
         """The fastest candidate; the default one if none is faster by two hundredths."""
-        return next(one for one in self.candidates if one.state == "fastest")
+        return next(one for one in self.candidates if one.is_best)
 
     @property
     def default(self) -> Candidate:
@@ -108,7 +123,7 @@ class KernelSearch:
     @property
     def candidates(self) -> Candidates:
         """All that were tried, in order; the default is the first."""
-        return candidates_of(self.driver, self.definition, self.forms)
+        return candidates_of(self.driver, self.definition, self.forms, self.target)
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -118,17 +133,27 @@ class KernelSearch:
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        return Question(self.definition, self.dims, signature_of(self.device))
+        return Question(self.definition, self.dims, self.target.signature())
 
-    def known(self, winners: Winners) -> bool:
-        """Take in what was found before; return whether that was anything."""
-        winner = winners.find(self.question)
-        if winner is None:
-            return False
+    @property
+    def unfused(self) -> Candidate:
+        """The fastest of those that keep the kernels apart."""
+        apart = max(self.forms, key=lambda form: len(form.stages))
+        tried = [one for one in self.candidates if one.form is apart and one.ratio is not None]
+        return min(tried, key=lambda one: one.ratio or inf, default=self.default)
+
+    @property
+    def derivation(self) -> tuple[Firing, ...]:
+        """The firings of rules that lead to what the best computes; none if it is as written."""
+        programs = [self.programs.get(nameless(one)) for one in self.best.form.definitions]
+        return tuple(firing for program in programs if program for firing in program.derivation)
+
+    def take(self, winner: Winner) -> bool:
+        """Begin with what was found before; return whether it can be read."""
         try:
             self.driver.restore(winner.trials, winner.reference, winner.noise)
         except ValueError as error:
-            warn(f"search: {winners.path(self.question)} is refused, and searched again: {error}")
+            warn(f"search: what was found before is refused, and searched again: {error}")
             return False
         self.ended = f"found before ({winner.created}); nothing was measured"
         return True
@@ -173,11 +198,11 @@ class KernelSearch:
                 self.forms,
                 tuple(draft.form for draft in batch.drafts),
                 self.dims,
-                self.device.compiler,
-                self.device.threads,
+                *self.target.job,
                 self.driver.seed,
                 batch.best,
                 batch.is_last,
+                self.target.device,
             )
         )
 
@@ -198,6 +223,11 @@ class KernelSearch:
     def __str__(self) -> str:
         candidates, best = self.candidates, self.best
         lines = [f"search of {self.definition.name}: {len(candidates)} candidates, {self.ended}"]
+        if self.target.model:
+            lines.append(
+                f"nothing was measured: times are those of a model of {self.target.model}, and "
+                "values were checked in the emulator"
+            )
         if best.ratio is not None and best.number:
             lines.append(f"the best takes {best.ratio:.3f} of the default's time")
         elif best.ratio is not None:
@@ -277,29 +307,48 @@ class _Spread(_Run):
 
     def run(self) -> None:
         """Have batches measured, AHEAD at once, and at the end the best again."""
-        search, pending = self.search, deque[tuple[Batch, Future[str]]]()
+        search, self.pending = self.search, deque[tuple[Batch, Future[str]]]()
         try:
             with progress(f"search {search.definition.name}", None, "candidate") as bar:
                 while True:
-                    while len(pending) < AHEAD and (batch := self.asked()) is not None:
-                        pending.append((batch, self._sent(batch)))
-                    if not pending:
+                    while len(self.pending) < AHEAD and (batch := self.asked()) is not None:
+                        self.pending.append((batch, self._sent(batch)))
+                    if not self.pending:
                         break
-                    batch, future = pending.popleft()
-                    search.tell(batch, answer_of(_awaited(future)))
-                    bar.step(len(batch.drafts))
+                    bar.step(len(self._told().drafts))
                     bar.now(search.standing)
                 if (last := search.driver.last()) is not None:
-                    search.tell(last, answer_of(_awaited(self._sent(last))))
+                    self.pending.append((last, self._sent(last)))
+                    self._told()
         finally:
-            for _, future in pending:
+            for _, future in self.pending:
                 future.cancel()
 
-    def _sent(self, batch: Batch) -> Future[str]:
+    def _told(self) -> Batch:
+        """Wait for the batch that was sent first, tell the search of it, and return it."""
+        batch, _ = self.pending[0]
+        self.search.tell(batch, self._answer(batch))
+        self.pending.popleft()
+        return batch
+
+    def _answer(self, batch: Batch, times: int = 1) -> Answer:
+        """Return the answer to the batch that was sent first, so many times by now."""
         try:
-            return self.executor.submit(self.search.worker, self.search.job(batch))
-        except RuntimeError as error:  # it has been shut down, or its workers have died
-            raise _lost(error) from error
+            return answer_of(_awaited(self.pending[0][1]))
+        except LabError:
+            raise
+        except Exception as error:  # each library has its own for a worker that dies
+            if times == SENT:
+                raise _unmeasured(error) from error
+        self.pending[0] = batch, self._sent(batch)
+        return self._answer(batch, times + 1)
+
+    def _sent(self, batch: Batch) -> Future[str]:
+        job = self.search.job(batch)
+        try:
+            return self.executor.submit(self.search.worker, job)
+        except Exception as error:  # it has been shut down, or its workers have died
+            raise _unmeasured(error) from error
 
 
 def _awaited(future: Future[str]) -> str:
@@ -313,16 +362,13 @@ def _awaited(future: Future[str]) -> str:
                 f"the executor has not answered for {SILENT:g} s",
                 hint="look whether it has workers",
             )
-    try:
-        return future.result()
-    except (BrokenExecutor, CancelledError) as error:
-        raise _lost(error) from error
+    return future.result()
 
 
-def _lost(error: BaseException) -> DeviceError:
-    said = str(error).partition("\n")[0]
+def _unmeasured(error: Exception) -> DeviceError:
+    said = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
     return DeviceError(
-        f"the executor has lost its workers: {said or type(error).__name__}",
+        f"the executor could not measure a batch: {said}",
         hint="search.resume(executor=…) goes on with another one, or without",
     )
 
@@ -337,15 +383,15 @@ def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
 
 def search_kernel(
     definition: Definition | str,
-    device: CPUCompiler | None = None,
+    device: DeviceCompiler | None = None,
     *,
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
     dims: Mapping[str, int] | None = None,
     winners: Winners | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Search for the fastest schedule of what a definition says, for sizes of its dims.
 
@@ -354,50 +400,60 @@ def search_kernel(
     """
     budget = budget_of(budget, executor, seed)
     search = begun(definition, device, seed=seed, dims=dims, plan=plan, worker=worker)
-    if winners is not None and search.known(winners):
-        return search
+    if winners is not None and (winner := winners.find(search.question)):
+        known = Region(search.definition, winner.forms)
+        search = begun(known, device, seed=seed, dims=dims, plan=plan, worker=worker)
+        if search.take(winner):
+            return search
     search.resume(budget, executor)
     if winners is not None and search.is_whole:
-        winners.keep(search.question, search.driver)
+        winners.keep(search.question, search.forms, search.driver)
     return search
 
 
 def begun(
-    definition: Definition | str,
-    device: CPUCompiler | None = None,
+    definition: Definition | Region | str,
+    device: DeviceCompiler | None = None,
     *,
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
-    plan: Plan = cpu_schedule,
-    worker: Worker = work,
-    forms: Sequence[Form] = (),
+    plan: Plan | None = None,
+    worker: Worker | None = None,
 ) -> KernelSearch:
     """Return a search that has measured nothing yet."""
+    device = CPUCompiler() if device is None else device
+    expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+    target = target_of(device)
+    region = definition if isinstance(definition, Region) else _region(definition, target)
+    driver = Driver(Draws(loops_of(region.forms, target, plan)), seed)
+    sizes = sizes_of(region.definition, dims or {})
+    known = driver, region.forms, region.programs, target, worker or target.worker
+    return KernelSearch(region.definition, device, sizes, *known)
+
+
+def _region(definition: object, target: Target) -> Region:
+    """Return a definition as a region that has one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
     expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
-    written = online_softmax(written)
-    device = CPUCompiler() if device is None else device
-    expect(device, CPUCompiler, "search: the device is {}", "loops are searched for a CPU so far")
-    forms = tuple(forms) or (alone(written),)
-    driver = Driver(Draws(loops_of(forms, plan)), seed)
-    return KernelSearch(written, device, sizes_of(written, dims or {}), driver, forms, worker)
+    assert isinstance(written, Definition)
+    written = target.defined(written)
+    return Region(written, (alone(written),))
 
 
-def loops_of(forms: Sequence[Form], plan: Plan = cpu_schedule) -> list[list[Loops]]:
+def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) -> list[list[Loops]]:
     """Return what the schedules of forms are drawn from; forms share the kernels that are equal."""
     known: dict[str, Loops] = {}
     for definition in (definition for form in forms for definition in form.definitions):
         if str(definition) not in known:
-            nest = lower(online_softmax(definition))
-            known[str(definition)] = Loops(nest, this_machine(), plan)
+            nest = lower(target.defined(definition))
+            known[str(definition)] = Loops(nest, target.machine, plan or target.plan)
     return [[known[str(definition)] for definition in form.definitions] for form in forms]
 
 
-def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
+def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    again = begun(
-        search.definition, search.device, seed=search.driver.seed, plan=plan, forms=search.forms
-    )
+    region = Region(search.definition, search.forms, search.programs)
+    again = begun(region, search.device, seed=search.driver.seed, plan=plan)
     again.dims, again.ended = search.dims, search.ended
     told = 0
     for batch in [batch for batch, _ in search.answers]:
@@ -409,11 +465,6 @@ def replayed(search: KernelSearch, plan: Plan = cpu_schedule) -> KernelSearch:
     for answer in search.answers[told:]:
         again.tell(*answer)
     return again
-
-
-def signature_of(device: CPUCompiler) -> str:
-    """Return what times on a device depend on."""
-    return signature(find_compiler(device.compiler), device.threads)
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

@@ -39,7 +39,7 @@ SLOW_POINTS = 1 << 14
 """The points that the statements of a nest are evaluated at, one by one."""
 SMALL = (13, 29, 37, 50)
 """What larger sizes become where a nest is evaluated: no multiples of a tile."""
-SIZE = re.compile(r"(?<=[\[< ,])([0-9]+)(?=[\],:]|$)", re.MULTILINE)
+SIZE = re.compile(r"(?<=[\[< ,])([0-9]+)(?=[\],:]| from|$)", re.MULTILINE)
 
 
 def drawn(definition: Definition, dims: Mapping[str, int], seed: int) -> dict[str, Array]:

@@ -3,18 +3,20 @@
     ~/.cache/luminal_lab/winners/<key>/
         definition.txt      what is computed
         schedule.txt        the fastest schedule, which may be the default one
+        forms.jsonl         the ways to compute it that were tried, a line each
         candidates.jsonl    all that was tried, a line each
         entry.json          seconds, sizes, machine, versions, seed, and the digest of the others
 
 The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
 others may have written, that is damaged, or whose schedule does not apply is refused: it is
-searched for again. A schedule is no code: each of its steps is checked when it is applied.
+searched for again. A schedule is no code: each of its steps is checked when it is applied. Above
+a limit the entries that were not used for longest go.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,16 +26,19 @@ from luminal_lab.devices.build import cache
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
 from luminal_lab.search.driver import Driver, Trial
+from luminal_lab.search.forms import BETWEEN, Form
 
-VERSION = 1
+VERSION = 2
 """What a search does, and how an entry says it; one more whenever that changes."""
 DEFINITION, SCHEDULE, CANDIDATES = "definition.txt", "schedule.txt", "candidates.jsonl"
+FORMS = "forms.jsonl"
 MOST_CANDIDATES = 100_000
 
 
@@ -63,7 +68,11 @@ class Winner:
     """An entry: the fastest schedule, and what is known of how it was found."""
 
     text: str
-    schedule: Schedule
+    forms: tuple[Form, ...]
+    form: Form
+    """The form that is fastest."""
+    schedules: tuple[Schedule, ...]
+    """The schedules of its kernels."""
     seed: int
     reference: tuple[float, ...]
     """The default's seconds, of each batch."""
@@ -83,6 +92,8 @@ class Facts:
     """What entry.json says, beside its key and the digest of the other files."""
 
     version: int
+    form: int
+    """The number of the fastest form."""
     machine: str
     dims: Mapping[str, int]
     seed: int
@@ -96,35 +107,33 @@ class Winners:
     """A folder of what searches found."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        beside = cache.user_folder() or cache.spare_folder()
-        self.folder = beside.with_name("winners") if folder is None else Path(folder)
+        libraries = cache.user_folder() or cache.spare_folder() / "libraries"
+        self.folder = libraries.with_name("winners") if folder is None else Path(folder)
 
     def path(self, question: Question) -> Path:
         """Return where the entry of a question is, if there is one."""
         return self.folder / question.key
 
-    def find(self, question: Question, *, applies: bool = False) -> Winner | None:
-        """Return what was found before; None if that is nothing, or nothing that can be trusted.
-
-        With `applies`, whoever asks applies the schedule, and sees whether it can be.
-        """
+    def find(self, question: Question) -> Winner | None:
+        """Return what was found before; None if that is nothing, or nothing that can be trusted."""
         path = self.path(question)
         if not path.is_dir():
             return None
         try:
-            return _checked(path, question, applies=applies)
+            return _checked(path, question)
         except (OSError, ValueError, ScheduleError, ParseError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
             warn(f"search: {path} is refused, and searched for again: {why or error}")
             return None
 
-    def keep(self, question: Question, driver: Driver) -> Path | None:
+    def keep(self, question: Question, forms: Sequence[Form], driver: Driver) -> Path | None:
         """Keep what a search has found, and return where; None, with a warning, if it cannot be."""
         winner = driver.winner
         default = min(driver.reference, default=None)
         share = 1.0 if winner is None else winner.rank
         facts = Facts(
             VERSION,
+            0 if winner is None else winner.draft.form,
             question.machine,
             dict(question.dims),
             driver.seed,
@@ -136,6 +145,7 @@ class Winners:
         schedule = driver.draws.default.schedule if winner is None else winner.draft.schedule
         lines = [json.dumps(plain(trial)) for trial in driver.trials]
         texts = {DEFINITION: question.text, SCHEDULE: schedule, CANDIDATES: "\n".join(lines)}
+        texts[FORMS] = "\n".join(json.dumps(plain(form)) for form in forms)
         files = {name: text.encode() for name, text in texts.items()}
         path = self.path(question)
         try:
@@ -147,21 +157,24 @@ class Winners:
         return path
 
 
-def _checked(path: Path, question: Question, *, applies: bool) -> Winner:
+def _checked(path: Path, question: Question) -> Winner:
     """Return an entry, or raise what is wrong with it."""
-    files, noted = cache.read_files(path, (DEFINITION, SCHEDULE, CANDIDATES))
+    files, noted = cache.read_files(path, (DEFINITION, SCHEDULE, CANDIDATES, FORMS))
     facts = read(Facts, noted)
     if facts.version != VERSION or facts.machine != question.machine:
         raise ValueError("it is of another version or machine")
     if files[DEFINITION].decode("utf-8") != question.text:
         raise ValueError("it is of another definition")
     text = files[SCHEDULE].decode("utf-8")
-    schedule = parse_schedule(text)
-    if not applies:
-        applied(schedule, lower(question.definition), question.definition.name)
-    return Winner(
-        text, schedule, facts.seed, facts.reference, facts.noise, facts.created, files[CANDIDATES]
-    )
+    lines = files[FORMS].decode("utf-8").splitlines()
+    forms = tuple(read(Form, read_json(line, exact=True)) for line in lines)
+    if not 0 <= facts.form < len(forms):
+        raise ValueError("it has no form of that number")
+    form, schedules = forms[facts.form], tuple(map(parse_schedule, text.split(BETWEEN)))
+    for definition, schedule in zip(form.definitions, schedules, strict=True):
+        applied(schedule, lower(online_softmax(definition)), definition.name)
+    known = facts.seed, facts.reference, facts.noise, facts.created, files[CANDIDATES]
+    return Winner(text, forms, form, schedules, *known)
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -30,7 +30,7 @@ from luminal_lab.devices.build.toolchain import (
 )
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.runtime.worklist import c_maker
-from luminal_lab.errors import DeviceError, is_circumstance
+from luminal_lab.errors import DeviceError, LabError, is_circumstance
 from luminal_lab.interrupts import held, look
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
@@ -74,10 +74,20 @@ class Job:
     best: float = 0.0
     """The least share of the reference's time so far; 0 where none is known."""
     is_last: bool = False
+    device: str = ""
+    """The compiler as text, where it is a GPU's."""
 
     @override
     def __str__(self) -> str:
         return json.dumps(plain(self))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no answer to a job; where there is one, none of these fields are."""
+
+    error: str = ""
+    hint: str | None = None
 
 
 Worker: TypeAlias = Callable[[str], str]
@@ -86,13 +96,21 @@ Make: TypeAlias = Callable[[Definition, str, str], Kernel]
 
 
 def work(job: str) -> str:
-    """Return the answer to a job, both as text."""
-    return json.dumps(plain(answered(read(Job, read_json(job, exact=True)))))
+    """Return the answer to a job, both as text; so is an error, which not every library carries."""
+    try:
+        told: Answer | Failure = answered(read(Job, read_json(job, exact=True)))
+    except LabError as error:
+        told = Failure(error.message, error.hint)
+    return json.dumps(plain(told))
 
 
 def answer_of(text: str) -> Answer:
-    """Return an answer from its text."""
-    return read(Answer, read_json(text))
+    """Return an answer from its text, or raise the error that it is."""
+    given = read_json(text)
+    failure = read(Failure, given)
+    if failure.error:
+        raise DeviceError(failure.error, hint=failure.hint)
+    return read(Answer, given)
 
 
 def scheduled(definition: Definition, name: str, schedule: str) -> Kernel:

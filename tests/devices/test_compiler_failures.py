@@ -284,7 +284,7 @@ UNUSABLE = {
     "nothing": (":", "cannot be loaded: file too short"),
     "another": (
         """echo 'int a;' | cc -shared -fPIC -x c - -o a.so; cat a.so""",
-        "has no function 'lab_open'",
+        "has no function 'lab_main'",
     ),
 }
 
@@ -308,7 +308,7 @@ def test_a_library_of_no_use_that_was_kept_is_made_again(folder, monkeypatch):
     cx.compile(ll.CPUCompiler())
     assert not planted.path.exists()
     assert right(cx, y)
-    assert len(entries(folder)) == 1
+    assert len(entries(folder)) == 2  # the program, and the threads that run any
 
 
 class Planted:
@@ -329,7 +329,7 @@ def test_a_warning_about_the_cache_names_the_users_line(folder):
     cx, _ = written()
     with pytest.warns(LabWarning, match="there is no using") as caught:
         cx.compile(ll.CPUCompiler())
-    assert [one.filename for one in caught] == [__file__]
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_ctrl_c_during_a_compile_leaves_all_as_it_was(wrapped, folder):
@@ -415,11 +415,12 @@ def test_a_cache_that_is_a_file(folder):
     assert right(cx, y)
 
 
-def test_a_damaged_entry_is_made_again(folder):
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_damaged_entry_is_made_again(folder, number):
     cx, y = written()
     cx.compile(ll.CPUCompiler())
     assert right(cx, y)
-    (entry,) = entries(folder)
+    entry = entries(folder)[number]
     library = entry.path / cache.LIBRARY
     whole = library.read_bytes()
     library.unlink()  # what is loaded stays as it is
@@ -438,8 +439,19 @@ def test_a_library_is_compiled_once_for_equal_graphs(folder, wrapped, tmp_path):
         cx, y = written()
         cx.compile(ll.CPUCompiler(compiler=compiler))
         assert right(cx, y)
-    assert (tmp_path / "log").read_text() == "\n"
-    assert len(entries(folder)) == 1
+    assert (tmp_path / "log").read_text() == "\n\n"
+    assert len(entries(folder)) == 2
+
+
+def test_threads_are_compiled_once_for_all_programs(folder, wrapped, tmp_path):
+    compiler = wrapped(f'echo >> "{tmp_path}/log"')
+    for size in (3, 4, 5):
+        cx = ll.Graph()
+        y = (cx.tensor((size,), name="x").set([1.0] * size) + 1).retrieve()
+        cx.compile(ll.CPUCompiler(compiler=compiler))
+        cx.execute()
+        assert y.numpy().tolist() == [2.0] * size
+    assert (tmp_path / "log").read_text() == "\n" * 4
 
 
 # -- which kernel a line is of ---------------------------------------------------------------------

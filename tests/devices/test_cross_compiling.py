@@ -19,7 +19,7 @@ from luminal_lab import nn
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build.toolchain import flags_for
 from luminal_lab.devices.runtime.worklist import Worklist
-from luminal_lab.kernels.render.c.program import program_source
+from luminal_lab.kernels.render.c.program import pool_source, program_source
 from luminal_lab.machines.machine import Machine
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.testing.conformance import cases, merged
@@ -81,15 +81,16 @@ def source(vector_bytes: int) -> str:
 @pytest.mark.parametrize("name", TARGETS)
 def test_all_that_is_generated_compiles(name: str, tmp_path: Path) -> None:
     target, flags, width = TARGETS[name]
-    (tmp_path / "program.c").write_text(source(width), encoding="utf-8")
     # Ours, but for what is about linking, and about this very machine.
     ours = [f for f in flags_for(target) if f[:5] in ("-std=", "-fope", "-ffp-", "-fno-")]
     command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *flags, *ours, "-w"]
     # zig checks for undefined behaviour where nothing is optimised, which takes it a minute.
     command += ["-O0", "-fno-sanitize=undefined", "-c", "program.c", "-o", "program.o"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[:3000]
-    assert (tmp_path / "program.o").stat().st_size > 100_000
+    for text, size in ((source(width), 100_000), (pool_source(), 2_000)):
+        (tmp_path / "program.c").write_text(text, encoding="utf-8")
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[:3000]
+        assert (tmp_path / "program.o").stat().st_size > size
 
 
 def test_what_a_target_does_not_have_is_noticed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import luminal_lab as ll
 from luminal_lab.devices.build.toolchain import compile_library
 from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.errors import DeviceError, PassError
-from luminal_lab.kernels.render.c.program import ENTRIES
+from luminal_lab.kernels.render.c.program import PROGRAM
 from luminal_lab.passes.check import Checker
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
@@ -193,4 +193,4 @@ class Mutated(CPUProgram):
     @cached_property
     def path(self) -> Path:
         """The library, which is made when the other build was right."""
-        return compile_library(self.source, self.compiler, entries=ENTRIES)
+        return compile_library(self.source, self.compiler, entries=[PROGRAM])

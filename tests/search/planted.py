@@ -3,9 +3,13 @@
 import json
 import os
 import re
+import signal
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -17,7 +21,7 @@ from luminal_lab.machines.machine import Machine
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
 from luminal_lab.search.driver import Answer, Outcome
-from luminal_lab.search.worker import Job, Make, scheduled
+from luminal_lab.search.worker import Failure, Job, Make, scheduled
 
 MATMUL = """kernel mm(a: f32[N, K], b: f32[K, M]) -> (c: f32[N, M])
   c[i < N, j < M] = sum k < K: a[i, k] * b[k, j]"""
@@ -56,18 +60,50 @@ def guess(job: str) -> str:
     return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), tuple(times), "here")))
 
 
-def lose(job: str) -> str:
-    """Answer the first batch, and end the worker's process at the second."""
-    if job_of(job).best:
-        os._exit(9)
+def die(job: str) -> str:
+    """End the worker's process, as a system does that has no memory left."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError(job)
+
+
+def die_once(mark: Path, job: str) -> str:
+    """End the worker's process, and answer when the job comes again."""
+    if mark.exists():
+        return guess(job)
+    mark.touch()
+    return die(job)
+
+
+def wait_for(mark: Path, job: str) -> str:
+    """Answer when somebody makes a file."""
+    while not mark.exists():
+        time.sleep(0.01)
     return guess(job)
 
 
-def faulty(faults: dict[int, str]) -> Make:
-    """Return what makes kernels, some of which begin with other C, by their numbers."""
+def interrupt(process: int, mark: Path, job: str) -> str:
+    """Send Ctrl-C to a process, once, and answer."""
+    with suppress(FileExistsError):
+        mark.touch(exist_ok=False)
+        os.kill(process, signal.SIGINT)
+    return guess(job)
+
+
+def refuse(job: str) -> str:
+    """Answer that nothing can be measured, as `work` does."""
+    return json.dumps(plain(Failure("search: there is no compiler", "install gcc")))
+
+
+def stumble(job: str) -> str:
+    """Raise what no worker of ours does."""
+    raise ZeroDivisionError("a job of 0 parts")
+
+
+def faulty(faults: dict[int, str], plain: Make = scheduled) -> Make:
+    """Return what makes kernels, some of which begin with other code, by their numbers."""
 
     def make(definition: Definition, name: str, schedule: str) -> Kernel:
-        kernel = scheduled(definition, name, schedule)
+        kernel = plain(definition, name, schedule)
         number = re.search("[0-9]+", name)
         fault = faults.get(int(number[0])) if number else None
         if fault is None:

@@ -6,34 +6,24 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from luminal_lab.core.origin import LabWarning
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, ScheduleError
+from luminal_lab.errors import ArgumentError, DimError, ScheduleError
 from luminal_lab.interrupts import look
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search import loops, measure, worker
+from luminal_lab.search import measure, worker
 from luminal_lab.search.driver import WRONG
 from luminal_lab.search.loops import Budget, KernelSearch, replayed, search_kernel
 from tests.processes import children
-from tests.search.planted import guess, lose, matmul, seconds_of, tiles
-
-SPAWN = get_context("spawn")
-POOLS: Mapping[str, Callable[[], Executor]] = {
-    "threads": partial(ThreadPoolExecutor, 2),
-    "processes": partial(ProcessPoolExecutor, 2, mp_context=SPAWN),
-}
+from tests.search.planted import guess, matmul, seconds_of, tiles
 
 
 def searched(count: int = 40, **more: object) -> KernelSearch:
@@ -85,48 +75,6 @@ def test_a_search_goes_on():
     assert [one.text for one in search.candidates][:17] == first
     assert len(search.candidates) == 33
     assert str(replayed(search, tiles).candidates) == str(search.candidates)
-
-
-# -- executors -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pool", POOLS)
-def test_any_executor_finds_the_same(pool: str):
-    found: list[str] = []
-    for _ in range(2):
-        with POOLS[pool]() as executor:
-            found.append(str(searched(executor=executor).candidates))
-    with ThreadPoolExecutor(1) as executor:
-        found.append(str(searched(executor=executor).candidates))
-    assert len({*found}) == 1
-
-
-def test_an_executor_that_loses_its_workers_keeps_what_was_found():
-    with (
-        ProcessPoolExecutor(1, mp_context=SPAWN) as executor,
-        pytest.warns(LabWarning, match="what was found is kept: the executor has lost"),
-    ):
-        search = searched(executor=executor, worker=lose)
-    assert search.ended.startswith("the executor has lost its workers: A process")
-    assert 0 < len(search.candidates) < 40
-    search.worker = guess
-    search.resume(Budget(candidates=16))
-    assert search.ended == "the budget is spent"
-
-
-def test_an_executor_that_is_closed_says_so():
-    executor = ThreadPoolExecutor(1)
-    executor.shutdown()
-    with pytest.raises(DeviceError, match="the executor has lost its workers: cannot schedule"):
-        searched(executor=executor)
-
-
-def test_an_executor_without_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(loops, "SILENT", 0.2)
-    with ThreadPoolExecutor(1) as executor:
-        executor.submit(signal.sigtimedwait, [], 1.0)
-        with pytest.raises(DeviceError, match=r"the executor has not answered for 0\.2 s"):
-            searched(executor=executor)
 
 
 # -- Ctrl-C ----------------------------------------------------------------------------------------

@@ -19,6 +19,12 @@ SOFTMAX = """kernel softmax(x: f32[70, 90]) -> (y: f32[70, 90])
   m[i < 70] = max j < 90: x[i, j]
   e[i < 70, j < 90] = exp2(x[i, j] - m[i])
   y[i < 70, j < 90] = e[i, j] * recip(sum k < 90: e[i, k])"""
+ONE_PASS = (
+    "kernel softmax(x: f32[600, 600]) -> (y: f32[600, 600])\n"
+    "  y[i < 600, j < 600] = exp2(x[i, j] - m) * recip(l) where (m, l) = "
+    "fold k < 600 from (-3.4e38, 0.0): let a = math.maximum(m, x[i, k]); "
+    "(a, l * exp2(m - a) + exp2(x[i, k] - a))"
+)
 SCHEDULE = "split i by 8\nsplit j by 16\nreorder j.block, i.own\nparallel i.block"
 
 
@@ -78,6 +84,13 @@ def test_the_wrong_step_is_found(monkeypatch: pytest.MonkeyPatch, sizes: tuple[i
     assert wrong_step(definition, "split i by 8\nparallel i.block\nsplit j by 16") == (
         "parallel i.block"
     )
+
+
+def test_the_wrong_step_of_a_pass_of_several_values_is_found(monkeypatch: pytest.MonkeyPatch):
+    definition = parse_definition(ONE_PASS)
+    assert wrong_step(definition, "parallel i") == ""
+    monkeypatch.setattr(Parallel, "apply", loses_the_last)
+    assert wrong_step(definition, "parallel i") == "parallel i"
 
 
 def test_no_step_is_blamed_where_sizes_depend_on_each_other():

@@ -1,6 +1,7 @@
 """A batch at work: what hangs, crashes, computes wrong or does not compile costs itself alone."""
 
 import errno
+import json
 import os
 import shutil
 import time
@@ -13,9 +14,10 @@ import pytest
 
 from luminal_lab.devices.build import cache
 from luminal_lab.errors import DeviceError
+from luminal_lab.plain import plain
 from luminal_lab.search import measure, worker
 from luminal_lab.search.driver import WRONG, Answer
-from luminal_lab.search.loops import begun
+from luminal_lab.search.loops import Budget, begun, search_kernel
 from luminal_lab.search.worker import answered, measuring
 from tests.expect import error_of
 from tests.processes import children
@@ -42,27 +44,36 @@ def answer(faults: dict[int, str], count: int = 5, **more: object) -> Answer:
     return answered(job_of(search.job(batch)), faulty(faults))
 
 
-def test_faults_are_results_and_the_others_have_times():
+def test_faults_of_all_kinds_are_results_of_a_search_that_goes_on():
+    faults = {
+        1: "for (volatile int x = 1; x;) {}",
+        2: "*(volatile int *)0 = 1;",
+        3: "((float *)lab_buffers[2])[0] = 7; return;",
+        4: "no C;",
+    }
+    answers: list[Answer] = []
+
+    def measured(text: str) -> str:
+        job = job_of(text)
+        answers.append(answered(job, faulty({} if answers else faults)))
+        return json.dumps(plain(answers[-1]))
+
     before = children()
-    told = answer(
-        {
-            1: "for (volatile int x = 1; x;) {}",
-            2: "*(volatile int *)0 = 1;",
-            3: "((float *)lab_buffers[2])[0] = 7; return;",
-            4: "no C;",
-        }
+    search = search_kernel(
+        matmul(13, 17, 40), plan=tiles, worker=measured, budget=Budget(candidates=5)
     )
-    hang, crash, wrong, broken, right = told.outcomes
+    assert search.ended == "the budget is spent"
+    hang, crash, wrong, broken, right = search.candidates[1:]
     assert hang.why == "it was ended after 1 s"
     assert crash.why == "it writes memory by a null pointer"
-    assert wrong.is_wrong
     assert wrong.why.startswith(f"{WRONG}c[0, 0] is ")
     assert broken.why.startswith("it does not compile: program.c:")
-    assert {o.state for o in (hang, crash, wrong, broken)} == {"failed"}
-    assert right.state in ("measured", "stopped")
-    assert right.samples
-    assert told.reference.samples
-    assert len(told.machine) == 16
+    assert {c.state for c in (hang, crash, wrong, broken)} == {"failed"}
+    assert right.error is None
+    assert right.seconds
+    assert search.best in (search.default, right)
+    assert answers[0].reference.samples
+    assert len(answers[0].machine) == 16
     assert children() == before
 
 

@@ -49,7 +49,7 @@ TRIES = 10
 """How often renaming an entry into place is tried."""
 LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, "library.so")
 SOURCE, FACTS = "source.c", "entry.json"
-ENTRY = re.compile(r"lib-[0-9a-f]{32}")
+ENTRY = re.compile(r"(lib-)?[0-9a-f]{32}")
 DRAFT = ".draft-"
 Check: TypeAlias = Callable[[Path], None]
 """Raises an error if a library is unusable."""
@@ -176,8 +176,7 @@ class Cache:
             path = folder / f"lib-{key}"
             if not path.is_dir() or _mistrusted(folder) or _fault(path, source):
                 continue
-            with suppress(OSError):  # what cannot be written may still be read
-                os.utime(path / FACTS)
+            _touch(path)
             return path / LIBRARY
         return None
 
@@ -295,12 +294,16 @@ def _facts(path: Path) -> dict[str, object]:
 
 
 def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, object]) -> None:
-    """Keep files as an entry, in place of one that was there; raise an OSError if that fails."""
+    """Keep files as an entry, in place of one that was there; raise an OSError if that fails.
+
+    Above the limit, entries of its folder go as libraries do.
+    """
     reason = _unfit(path.parent)
     if reason is not None:
         raise OSError(0, reason)
     noted = {**facts, "key": path.name, "digest": _digest_of(files)}
     _placed(path, {**files, FACTS: json.dumps(noted, indent=1).encode()}, lambda _: "")
+    _prune(path.parent, path, LIMIT)
 
 
 def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict[str, object]]:
@@ -322,6 +325,7 @@ def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict
         raise OSError(0, "it is another entry's")
     if facts.get("digest") != _digest_of(files):
         raise OSError(0, "its bytes are not those that were stored")
+    _touch(path)
     return files, facts
 
 
@@ -426,6 +430,12 @@ def _remove(path: Path) -> bool:
     except OSError:  # somebody was faster, or, on Windows, has it loaded
         return False
     return True
+
+
+def _touch(path: Path) -> None:
+    """Note that an entry is used now."""
+    with suppress(OSError):  # what cannot be written may still be read
+        os.utime(path / FACTS)
 
 
 def _paths(folder: Path) -> list[Path]:

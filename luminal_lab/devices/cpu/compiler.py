@@ -24,7 +24,6 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.toolchain import ABSENT, find_compiler
 from luminal_lab.devices.cpu.program import CPUProgram, CPUSource
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.devices.runtime.program import ProgramOptions
 from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.definition.programs import ProgramsLike
@@ -80,7 +79,7 @@ class CPUCompiler(DeviceCompiler):
         specialise: Mapping[str, int] | None = None,
         recall: Recall | None = None,
     ) -> CPUProgram | CPUSource:
-        options: ProgramOptions = {**self.options(specialise), "recall": recall}
+        options = self.options(specialise, recall)
         try:
             compiler = find_compiler(self.compiler)
         except DeviceError as error:

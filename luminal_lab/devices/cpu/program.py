@@ -27,8 +27,13 @@ from luminal_lab.devices.runtime.plan import RunRequest
 from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.prelude.files import whole
-from luminal_lab.kernels.render.c.program import ENTRIES, program_source
+from luminal_lab.kernels.render.c.program import (
+    POOL,
+    PROGRAM,
+    pool_source,
+    program_source,
+    tried_source,
+)
 from luminal_lab.machines.here import this_machine, usable_cores
 
 
@@ -52,14 +57,15 @@ class CPUSource(DeviceProgram[CPUPlan]):
 
 
 class ProgramLibrary:
-    """The functions of a program, and its pool of threads, which ends with it."""
+    """The launches of a program, and its pool of threads, which ends with it."""
 
-    def __init__(self, path: Path, threads: int) -> None:
-        library = load(path, *ENTRIES)
-        opens, self._execute, self._cancel, closes = (library[name] for name in ENTRIES)
+    def __init__(self, path: Path, pool: Path, threads: int) -> None:
+        self._program = ctypes.addressof(ctypes.c_char.in_dll(load(path, PROGRAM), PROGRAM))
+        library = load(pool, *POOL)
+        opens, self._execute, self._cancel, closes = (library[name] for name in POOL)
         opens.restype, opens.argtypes = ctypes.c_void_p, [ctypes.c_int]
         self._execute.restype = ctypes.c_int64
-        self._execute.argtypes = [*[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2]
+        self._execute.argtypes = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2]
         self._cancel.restype, self._cancel.argtypes = None, [ctypes.c_void_p]
         closes.restype, closes.argtypes = None, [ctypes.c_void_p]
         self._pool: int = opens(threads)
@@ -70,7 +76,7 @@ class ProgramLibrary:
 
     def execute(self, run: int, first: int, last: int) -> int:
         """Run launches of a run, given by its address; return how many were done."""
-        return self._execute(self._pool, run, first, last)
+        return self._execute(self._pool, self._program, run, first, last)
 
     def cancel(self) -> None:
         """Have a run that is going on in another thread end soon."""
@@ -101,8 +107,9 @@ class CPUProgram(CPUSource):
         self.compiler = chosen
         self.patience = SECONDS
         """The seconds that a trial may take, beside those that its operations do."""
-        self.path = compile_library(self.source, chosen, entries=ENTRIES, behind=self.behind)
-        self.library = ProgramLibrary(self.path, self.threads)
+        self.path = compile_library(self.source, chosen, entries=[PROGRAM], behind=self.behind)
+        pool = compile_library(pool_source(), chosen, entries=POOL)
+        self.library = ProgramLibrary(self.path, pool, self.threads)
 
     def behind(self, function: str) -> str:
         """Return the lines of the user's that a function of a kernel is made from."""
@@ -134,7 +141,7 @@ class CPUProgram(CPUSource):
             return [self.run(environment, wanted, known)]
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, (), environment.dims)
-        source, values = f"{self.source}\n{whole('tried.c')}\n", list[dict[int, Array]]()
+        source, values = tried_source(self.source), list[dict[int, Array]]()
         with self._turn():
             for apart in (True, False):
                 library = build.library(source, behind=self.behind) if apart else self.path

@@ -30,12 +30,7 @@
 #include <ucontext.h>
 #endif
 
-typedef int64_t lab_i64;
-typedef int32_t lab_i32;
-typedef uint32_t lab_u32;
-typedef struct lab_pool lab_pool;
-
-LAB_RUN
+LAB_POOL
 
 /* What both processes know; the order is that of trial.py. Places are counted in numbers. */
 typedef struct {
@@ -172,10 +167,9 @@ static void open_for(lab_i64 at, int how) {
 
 /* -- running ------------------------------------------------------------------------------------ */
 
-typedef lab_i64 executes(lab_pool *, lab_run *, lab_i64, lab_i64);
 typedef void tries(lab_run *, lab_i64, lab_i64, volatile lab_i64 *);
-static executes *execute;
 static tries *try;
+static const lab_program *program;
 static lab_pool *pool;
 static lab_run run;
 
@@ -184,10 +178,9 @@ static void load(const char *path) {
     if (!library) fail("the library cannot be loaded", dlerror());
     try = (tries *)dlsym(library, "lab_tried");
     if (try) return;
-    lab_pool *(*opens)(int) = (lab_pool * (*)(int)) dlsym(library, "lab_open");
-    execute = (executes *)dlsym(library, "lab_execute");
-    if (!opens || !execute) fail("the library has no functions", path);
-    pool = opens((int)shared->threads);
+    program = dlsym(library, "lab_main");
+    if (!program) fail("the library has no program", path);
+    pool = lab_open((int)shared->threads);
     if (!pool) fail("no memory", "a pool of threads");
 }
 
@@ -243,7 +236,7 @@ static lab_i64 runs(lab_i64 first, lab_i64 last, lab_i64 backwards) {
         shared->phase = shared->task = 0;
         open_for(at, PROT_READ | PROT_WRITE);
         if (try) try(&run, at, backwards, &shared->phase);
-        else execute(pool, &run, at, at + 1);
+        else lab_execute(pool, program, &run, at, at + 1);
         open_for(at, PROT_READ);
         shared->left = left_behind();
         if (shared->left) return -1;
@@ -262,12 +255,12 @@ static lab_i64 now(void) {
 }
 
 static lab_i64 times(lab_i64 first, lab_i64 last, lab_i64 rounds) {
-    if (!execute) return 0;          /* what notes each task is not timed */
+    if (!program) return 0;          /* what notes each task is not timed */
     run.step = (lab_u32)shared->step;
     for (lab_i64 k = 0; k < rounds; k++) {
         const lab_i64 start = now();
         shared->launch = first;
-        execute(pool, &run, first, last);
+        lab_execute(pool, program, &run, first, last);
         numbers[shared->seconds_at + k] = now() - start;
     }
     return rounds;

@@ -17,7 +17,7 @@ from luminal_lab.core.origin import warn
 from luminal_lab.devices.build.cache import is_passing
 from luminal_lab.devices.build.toolchain import Behind, Compiler, compile_library, run_program
 from luminal_lab.errors import DeviceError
-from luminal_lab.kernels.prelude.files import whole
+from luminal_lab.kernels.render.c.program import pool_source
 
 CHECKS = {"address": "AddressSanitizer", "undefined": "UndefinedBehaviorSanitizer"}
 """The sanitizers, and what they are called."""
@@ -70,7 +70,7 @@ def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
     for checks in (tuple(CHECKS), (*CHECKS,)[1:]):
         for extra in ((PATTERN,), ()):
             left = [flag for flag in compiler.flags if flag not in ("-O3", "-Wl,--no-undefined")]
-            added = ("-Og", f"-fsanitize={','.join(checks)}", "-DLAB_TRIED", *FOUND, *extra)
+            added = ("-Og", f"-fsanitize={','.join(checks)}", *FOUND, *extra)
             given = replace(compiler, flags=(*added, *left))
             if _starts(given, checks):
                 return given, checks
@@ -79,9 +79,8 @@ def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
 
 def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
     """Return the program of the child."""
-    text = (
-        Path(__file__).with_name("trial.c").read_text("utf-8").replace("LAB_RUN", whole("run.h"), 1)
-    )
+    text = Path(__file__).with_name("trial.c").read_text("utf-8")
+    text = text.replace("LAB_POOL", pool_source(), 1)
     text = f"#define LAB_CHECKED {len(checks)}\n{text}"
     flags = tuple(flag for flag in compiler.flags if flag not in ("-shared", "-fPIC", "-O3"))
     exported = () if sys.platform == "darwin" else ("-rdynamic",)

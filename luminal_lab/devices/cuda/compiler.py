@@ -24,7 +24,9 @@ from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.engine import Engine
 from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError
+from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.applied import ScheduleLike
@@ -42,7 +44,8 @@ class CUDACompiler(GPUCompiler):
     With `tf32` products of float32 may be rounded to 10 bits for the tensor units. With `cublas`
     plain products are NVIDIA's library's where a first run finds that faster. `emulate` runs the
     kernels in the emulator, `schedules` has those of kernels that are to have another than the
-    default one. With `reuse_outputs` a run may write over what earlier ones returned.
+    default one; `programs` says what is computed in place of a kernel's definition. With
+    `reuse_outputs` a run may write over what earlier ones returned.
 
     >>> print(CUDACompiler(arch="sm_90", tf32=True))
     cuda{arch = sm_90, tf32 = true}
@@ -66,6 +69,7 @@ class CUDACompiler(GPUCompiler):
         emulate: bool = False,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
+        programs: ProgramsLike | None = None,
     ) -> None:
         if arch is not None and not re.fullmatch(r"sm_\d+[af]?", str(arch)):
             raise ArgumentError(
@@ -73,10 +77,15 @@ class CUDACompiler(GPUCompiler):
                 hint='give one such as "sm_90", or leave it out for the GPU that is there',
             )
         flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
-        super().__init__(schedules, None, arch=arch, **flags)
+        super().__init__(schedules, programs, arch=arch, **flags)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> GPUProgram:
         gpu_present = None if self.arch or self.emulate else present()
         arch, cores = (self.arch or DEFAULT, None) if gpu_present is None else gpu_present
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
@@ -84,4 +93,4 @@ class CUDACompiler(GPUCompiler):
         def find(source: str, kernels: Kernels) -> Engine:
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
-        return self.program(ir, gpu, find, specialise)
+        return self.program(ir, gpu, find, specialise, recall)

@@ -15,7 +15,7 @@ from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.devices.runtime.worklist import KernelMaker
+from luminal_lab.devices.runtime.worklist import KernelMaker, Recall
 from luminal_lab.emulator.kernels import emulate_kernel
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.dialect import Dialect
@@ -79,12 +79,13 @@ class GPUCompiler(DeviceCompiler):
         gpu: GPU,
         find: Callable[[str, Kernels], Engine],
         specialise: Mapping[str, int] | None,
+        recall: Recall | None = None,
     ) -> GPUProgram:
         """Return a program for a GPU, which an engine runs unless the emulator does."""
         if self.emulate:
             find = partial(_emulated, gpu.dialect)
         maker = gpu_maker(gpu, self.name)
-        return GPUProgram(ir, maker, gpu.dialect, find, **self.options(specialise))
+        return GPUProgram(ir, maker, gpu.dialect, find, **self.options(specialise, recall))
 
 
 def _emulated(dialect: Dialect, source: str, kernels: Kernels) -> EmulatorEngine:

@@ -69,12 +69,12 @@ def compile_cuda(
     raise _refusal(source, arch, name, answer, behind)
 
 
-def compile_kernel(kernel: Kernel, arch: str) -> CompiledCUDA:
+def compile_kernel(kernel: Kernel, arch: str, folder: str | Path | None = None) -> CompiledCUDA:
     """Return one kernel, with what it calls, compiled for an architecture.
 
     What its launches are asked for of shared memory counts as what its functions take.
     """
-    compiled = compile_cuda(gpu_source([kernel]), arch, name=kernel.name)
+    compiled = compile_cuda(gpu_source([kernel]), arch, name=kernel.name, folder=folder)
     asked = {phase.function: phase.shared for phase in kernel.phases if phase.shared}
     if not asked:
         return compiled

@@ -21,7 +21,9 @@ from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.metal.engine import MetalEngine
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
+from luminal_lab.kernels.definition.programs import ProgramsLike
 from luminal_lab.kernels.gpu import apple
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
@@ -33,8 +35,9 @@ class MetalCompiler(GPUCompiler):
     """Fuse into kernels, and run them on a Mac's GPU.
 
     `chip` names the Mac's, as in "m3-max", for times that are modelled. `emulate` runs the kernels
-    in the emulator, `schedules` has those of kernels that are to have another than the default one.
-    With `reuse_outputs` a run may write over what earlier ones returned.
+    in the emulator, `schedules` has those of kernels that are to have another than the default one;
+    `programs` says what is computed in place of a kernel's definition. With `reuse_outputs` a run
+    may write over what earlier ones returned.
 
     >>> print(MetalCompiler(chip="m3-max"))
     metal{chip = m3-max}
@@ -54,6 +57,7 @@ class MetalCompiler(GPUCompiler):
         emulate: bool = False,
         reuse_outputs: bool = False,
         schedules: Mapping[str, ScheduleLike] | None = None,
+        programs: ProgramsLike | None = None,
     ) -> None:
         expect(chip, str | None, "metal: the chip is {}", 'give its name, as in "m3-max"')
         if chip is not None and (known := specification(chip)).dialect != "metal":
@@ -61,12 +65,18 @@ class MetalCompiler(GPUCompiler):
                 f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",
                 hint='give one such as "m3-max", or leave it out for the one that is there',
             )
-        super().__init__(schedules, None, chip=chip, emulate=emulate, reuse_outputs=reuse_outputs)
+        flags = {"emulate": emulate, "reuse_outputs": reuse_outputs}
+        super().__init__(schedules, programs, chip=chip, **flags)
 
     @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> GPUProgram:
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> GPUProgram:
         _check_dtypes(ir)
-        return self.program(ir, apple(), MetalEngine, specialise)
+        return self.program(ir, apple(), MetalEngine, specialise, recall)
 
 
 def _check_dtypes(ir: IR) -> None:

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self, cast
 
 from typing_extensions import override
 
+from luminal_lab.core.ir import IR
 from luminal_lab.devices.runtime.program import ProgramOptions
+from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import TrustError, expect, flag
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import ProgramsLike, read_programs
@@ -20,7 +22,7 @@ from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.base import Option, spec_text
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.inlining import Inlining
-from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
+from luminal_lab.passes.pipeline import Pipeline, Runner, parse_pipeline
 from luminal_lab.passes.subexpressions import CommonSubexpressions
 from luminal_lab.trust import admit_program, allow, program_of
 
@@ -82,14 +84,27 @@ class DeviceCompiler(Pipeline):
             admit_program(compiler)
         return cls(**options)
 
-    def options(self, specialise: Mapping[str, int] | None) -> ProgramOptions:
+    def options(
+        self, specialise: Mapping[str, int] | None, recall: Recall | None = None
+    ) -> ProgramOptions:
         """Return what a program is given, whatever the device."""
         return {
             "reuse_outputs": self.reuse_outputs,
             "specialise": specialise,
             "schedules": dict(self.schedules),
             "programs": dict(self.programs),
+            "recall": recall,
         }
+
+    @override
+    def runner(
+        self,
+        ir: IR,
+        specialise: Mapping[str, int] | None = None,
+        recall: Recall | None = None,
+    ) -> Runner | None:
+        """Return what runs a graph; `recall` has the schedules that searches have found."""
+        return super().runner(ir, specialise)
 
     @override
     def __str__(self) -> str:

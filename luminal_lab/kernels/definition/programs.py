@@ -17,7 +17,8 @@ from luminal_lab.kernels.definition.text import parse_definition
 
 Programs: TypeAlias = Mapping[str, Definition | None]
 """What is computed, by the nameless text of what is written; None: by several kernels."""
-ProgramsLike: TypeAlias = Mapping[str | Definition, str | Definition | None]
+Computed: TypeAlias = str | Definition | None
+ProgramsLike: TypeAlias = Mapping[str, Computed] | Mapping[Definition, Computed]
 HINT = "give a dict: {kernel.definition: another}, or {kernel.definition: None}"
 
 

@@ -42,6 +42,10 @@ class FuseChains(Pass):
     """What a chain computes, as text, with whether it is to be one kernel."""
 
     @override
+    def __str__(self) -> str:
+        return self.name
+
+    @override
     def run(self, ir: IR, edit: Edit) -> None:
         bodies, chosen = dict[object, IR | None](), dict(self.programs)
         live = ir.ancestors(ir.outputs)
@@ -84,16 +88,19 @@ def _wiring(chain: Chain) -> object:
 
 
 def merged(ir: IR, chain: Chain) -> IR:
-    """Return the graph that a chain computes."""
+    """Return the graph that a chain computes; its inputs are as `sources_of` has them."""
+    *before, last = chain
+    if not before:
+        return body_of(last)
     table, inside = Table(), list[Node]()
     results: dict[int, tuple[int, ...]] = {}
-    outside = _sources(ir, chain)
+    outside = sources_of(ir, chain)
     for index, source in enumerate(outside):
         results[source.id] = (index,)
         op = Input(source.dtype, source.shape)
         table.set(index, Node(index, op, (), source.type, (), Meta(letter(index))))
     for call in chain:
-        body = _body(call)
+        body = body_of(call)
         number = dict(zip(body.input_ids, [results[id][0] for id in call.sources], strict=True))
         for node in body.nodes:
             if node.id not in number:
@@ -102,15 +109,16 @@ def merged(ir: IR, chain: Chain) -> IR:
                 inside.append(Node(index, node.op, sources, node.type, node.extra))
                 table.set(index, inside[-1])
         results[call.id] = tuple(number[id] for id in body.output_ids)
-    outputs = results[chain[-1].id]
-    return IR(table, range(len(outside)), outputs, name=kernel_name("chain", inside))
+    outputs = results[last.id]
+    name = kernel_name("chain", inside) or "_".join(body_of(call).name for call in chain)
+    return IR(table, range(len(outside)), outputs, name=name)
 
 
-def _sources(ir: IR, chain: Chain) -> list[Node]:
-    """Return what a chain reads and does not make."""
+def sources_of(ir: IR, chain: Chain) -> list[Node]:
+    """Return what a chain reads and does not make; of a single call as that reads it."""
     inner = {call.id for call in chain}
-    read = dict.fromkeys(id for call in chain for id in call.sources)
-    return [ir[id] for id in read if id not in inner]
+    read = [id for call in chain for id in call.sources if id not in inner]
+    return [ir[id] for id in (read if len(chain) == 1 else dict.fromkeys(read))]
 
 
 def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
@@ -126,11 +134,12 @@ def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
 
 def is_cascade(chain: Chain) -> bool:
     """Return whether sums follow maxima of sums, which one pass may do."""
-    folds = [{type(node.op) for node in _body(call)} & {SumReduce, MaxReduce} for call in chain]
+    folds = [{type(node.op) for node in body_of(call)} & {SumReduce, MaxReduce} for call in chain]
     return folds[0] == folds[-1] == {SumReduce} and MaxReduce in set().union(*folds)
 
 
-def _body(call: Node) -> IR:
+def body_of(call: Node) -> IR:
+    """Return what a call computes."""
     body = call.op.body_of()
     assert body is not None, "a chain is made of calls"
     return body
@@ -141,7 +150,7 @@ def _write(edit: Edit, chain: Chain, body: IR) -> None:
     *inner, last = chain
     largest = max(inner, key=lambda call: typical(size_of(call.shape)))
     size = size_of(largest.shape) * largest.dtype.itemsize
-    sources = _sources(edit.ir(), chain)
+    sources = sources_of(edit.ir(), chain)
     with edit.firing("one-pass", f"in one pass the {amount(size)} of {largest} are not stored"):
         call = edit.insert(Call(body), *sources, like=[*reversed(chain)])
         for pick in [*edit.users(last)] if last.extra else ():

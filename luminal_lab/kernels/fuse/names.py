@@ -36,13 +36,18 @@ MOST_AFTER = 2
 
 
 def kernel_name(rule: str, inside: Sequence[Node]) -> str:
-    """Return a name for a kernel of these nodes, sources first, which a rule of fusion made."""
+    """Return a name for a kernel of these nodes, sources first, which a rule of fusion made.
+
+    Most chains have none of their own.
+    """
     computing = [
         node for node in inside if isinstance(node.op, (Elementwise, Reduce, Gather, Random))
     ]
     words = [_word(node) for node in computing]
-    if rule == "chain" and {SumReduce, MaxReduce} <= {type(node.op) for node in inside}:
-        return "attention_causal" if _is_causal(inside) else "attention"
+    if rule == "chain":
+        folds = [type(node.op) for node in inside if isinstance(node.op, Reduce)]
+        is_attention = MaxReduce in folds and folds.count(SumReduce) > 2
+        return "attention" * is_attention + "_causal" * (is_attention and _is_causal(inside))
     if rule == "contraction":
         return "_".join(_product(inside, computing, words))
     if rule == "rows":

@@ -1,16 +1,15 @@
-// Behind the table of launches: what a library exports.
-
-#ifndef LAB_TRIED
+// Behind the pool: what the library exports that runs programs.
 
 // Runs the launches from first to last. Returns how many of them are done: less than asked for if
 // an index was out of range, or if it was cancelled.
-LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, lab_run *run, lab_i64 first, lab_i64 last) {
+LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, const lab_program *program, lab_run *run, lab_i64 first,
+                               lab_i64 last) {
     lab_before before;
     if (pool->process != lab_process()) lab_begin_pool(pool);   // a fork has none of our threads
     lab_set(&pool->cancelled, 0);
     const int watching = run->watching && lab_watch(&before, &pool->cancelled);
-    void *buffers[LAB_BUFFERS];
-    lab_i64 dims[LAB_DIMS], at = first;
+    void *buffers[program->buffers];
+    lab_i64 dims[program->dims], at = first;
     lab_phase *phase = &pool->phase;
     phase->buffers = buffers;
     phase->dims = dims;
@@ -19,13 +18,13 @@ LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, lab_run *run, lab_i64 first, lab_
     phase->scratch_bytes = run->scratch_bytes;
     phase->step = run->step;
     for (; at < last; at++) {
-        const lab_launch *launch = &lab_program[run->launches[at]];
+        const lab_launch *launch = &program->launches[run->launches[at]];
         phase->may_stop = at < run->no_return;
         for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
         for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
         if (run->times) run->times[2 * at] = lab_now();
         for (int k = 0; k < launch->phase_count; k++) {
-            const lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
+            const lab_i64 tasks = run->tasks[at * program->phases + k];
             phase->function = launch->phases[k];
             lab_run_phase(pool, tasks < 0 ? -tasks : tasks, tasks < 0);
         }
@@ -70,5 +69,3 @@ LAB_EXPORT void lab_close(lab_pool *pool) {
     free(pool);
 #endif
 }
-
-#endif

@@ -1,4 +1,4 @@
-// The C around a program's kernels: a small pool of threads, and the function that runs launches.
+// What runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
 //
 // The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
 // that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
@@ -12,18 +12,7 @@
 // Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
 // written over; from there on the run is finished.
 //
-// These lines come after the kernels, so that no name in a header meets one of theirs.
-
-typedef void lab_function(LAB_GIVEN);
-
-#ifdef _WIN32
-#define LAB_EXPORT __declspec(dllexport)
-#else
-#define LAB_EXPORT __attribute__((visibility("default")))
-#endif
-
-// A trial runs task by task, and has no threads; a third of a compiler's work is theirs.
-#ifndef LAB_TRIED
+// It is compiled once, and not into each program: those come as tables of launches (launch.h).
 
 // -- the pool -------------------------------------------------------------------------------------
 
@@ -350,20 +339,3 @@ static void lab_unwatch(lab_before *before) {
     lab_watched = 0;
 }
 #endif
-
-#endif
-
-// -- running --------------------------------------------------------------------------------------
-
-typedef struct {
-    lab_function *const *phases;
-    lab_i32 phase_count;
-    lab_i32 buffer_count;
-    const lab_i32 *buffers;      // which of the program's values
-    lab_i32 dim_count;
-    const lab_i32 *dims;         // which of the program's dims
-} lab_launch;
-
-#define LAB_LIST(...) \
-    sizeof((const lab_i32[]){__VA_ARGS__}) / sizeof(lab_i32), (const lab_i32[]){__VA_ARGS__}
-#define LAB_NONE 0, 0

@@ -4,7 +4,7 @@ typedef struct {
     void *const *values;         // where each of the program's values is
     const lab_i64 *dims;
     const lab_i32 *launches;     // what is run, in order
-    const lab_i64 *tasks;        // LAB_PHASES for each; negative for those the caller runs alone
+    const lab_i64 *tasks;        // of each phase of each; negative if the caller runs them alone
     lab_i64 *times;              // begin and end of each in nanoseconds, or null
     char *scratch;
     lab_i64 scratch_bytes;       // of each thread

@@ -3,13 +3,13 @@
 // Runs the tasks of one launch one after another, from the last to the first if asked to, and notes
 // which phase and task it is.
 LAB_EXPORT void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {
-    const lab_launch *launch = &lab_program[run->launches[at]];
-    void *buffers[LAB_BUFFERS];
-    lab_i64 dims[LAB_DIMS];
+    const lab_launch *launch = &lab_main.launches[run->launches[at]];
+    void *buffers[lab_main.buffers];
+    lab_i64 dims[lab_main.dims];
     for (int k = 0; k < launch->buffer_count; k++) buffers[k] = run->values[launch->buffers[k]];
     for (int k = 0; k < launch->dim_count; k++) dims[k] = run->dims[launch->dims[k]];
     for (int k = 0; k < launch->phase_count; k++) {
-        lab_i64 tasks = run->tasks[at * LAB_PHASES + k];
+        lab_i64 tasks = run->tasks[at * lab_main.phases + k];
         if (tasks < 0) tasks = -tasks;
         for (lab_i64 turn = 0; turn < tasks; turn++) {
             const lab_i64 task = backwards ? tasks - 1 - turn : turn;

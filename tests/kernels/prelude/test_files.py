@@ -19,7 +19,7 @@ from luminal_lab.emulator.library import DialectName, KernelSource, library_of
 from luminal_lab.kernels.prelude.files import HERE, NAME, WORD, definitions, paragraphs, whole
 from luminal_lab.kernels.prelude.prelude import OWN, known_in, prelude
 from luminal_lab.kernels.prelude.rows import rows, rows_of
-from luminal_lab.kernels.render.c.program import program_source
+from luminal_lab.kernels.render.c.program import pool_source, program_source, tried_source
 from luminal_lab.kernels.user.kernel import OURS
 
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
@@ -57,9 +57,8 @@ def test_all_of_c_compiles_without_a_warning(cpu: str) -> None:
 
 
 def test_what_stands_around_the_kernels_compiles_without_a_warning() -> None:
-    source = f"{program_source([], [])}\n{whole('tried.c')}\n"
-    check(source)
-    check(source, "-DLAB_TRIED")
+    check(tried_source(program_source([], [])))
+    check(pool_source())
 
 
 def test_the_probe_of_rates_compiles_without_a_warning() -> None:

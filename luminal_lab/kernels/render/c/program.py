@@ -17,8 +17,10 @@ from luminal_lab.kernels.kernel import Kernel, function_name
 from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.prelude.prelude import prelude
 
-ENTRIES = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
-"""The functions that the library exports."""
+PROGRAM = "lab_main"
+"""What the library of a program exports: its launches."""
+POOL = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
+"""The functions that run programs, in a library of their own, which is compiled once."""
 
 
 class Use(NamedTuple):
@@ -40,8 +42,19 @@ def program_source(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
     kernels = list(kernels)
     named = {"LAB_GIVEN"}.union(*(kernel.uses for kernel in kernels))
     parts = [prelude("c", named), *(kernel.source for kernel in kernels)]
-    parts += [whole("pool.c"), whole("run.h"), *map(_phases, kernels)]
-    return "\n\n".join([*parts, _limits(kernels, uses), _launches(uses), whole("execute.c")]) + "\n"
+    parts += [whole("launch.h"), *map(_phases, kernels), _launches(uses)]
+    return "\n\n".join([*parts, _program(kernels, uses)]) + "\n"
+
+
+def pool_source() -> str:
+    """Return the C source of the threads that run any program."""
+    files = map(whole, ("launch.h", "pool.c", "run.h", "execute.c"))
+    return "\n\n".join([prelude("c", {"LAB_GIVEN"}), *files]) + "\n"
+
+
+def tried_source(source: str) -> str:
+    """Return a program's source with what runs it task by task, in a child process."""
+    return "\n\n".join([source.rstrip(), whole("run.h"), whole("tried.c")]) + "\n"
 
 
 def most_phases(kernels: Iterable[Kernel]) -> int:
@@ -59,17 +72,16 @@ def phases_name(kernel: Kernel) -> str:
     return function_name(kernel.name).replace("kernel_", "phases_", 1)
 
 
-def _limits(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
-    limits = {
-        "LAB_PHASES": most_phases(kernels),
-        "LAB_BUFFERS": max([1, *(len(use.values) for use in uses)]),
-        "LAB_DIMS": max([1, *(len(use.dims) for use in uses)]),
-    }
-    return "\n".join(f"#define {name} {size}" for name, size in limits.items())
+def _program(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
+    buffers = max([1, *(len(use.values) for use in uses)])
+    most = most_phases(kernels), buffers, max([1, *(len(use.dims) for use in uses)])
+    return (
+        f"LAB_EXPORT const lab_program {PROGRAM} = {{lab_launches, {', '.join(map(str, most))}}};"
+    )
 
 
 def _launches(uses: Sequence[Use]) -> str:
-    lines = ["static const lab_launch lab_program[] = {"]
+    lines = ["static const lab_launch lab_launches[] = {"]
     for number, use in enumerate(uses):
         count = len(use.values) - use.made
         given, results_of = use.values[:count], use.values[count:]

@@ -1,0 +1,350 @@
+"""A batch where there is no GPU: kernels compiled, held to what they should compute, and modelled.
+
+Nothing is measured here, and every outcome says so. A schedule becomes source; NVRTC says which
+registers and how much shared memory that takes, and what it spills; the emulator runs it at small
+sizes, beside what its definition says; and a model of its nest (gpu_model.py) gives the seconds by
+which schedules are ordered. Apple's compiler is on Macs alone: of Metal the registers are unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from luminal_lab.devices.build.toolchain import find_cpp_compiler
+from luminal_lab.devices.cuda.compiler import DEFAULT, CUDACompiler
+from luminal_lab.devices.facts.specifications import specification
+from luminal_lab.devices.gpu.compiler import GPUCompiler, gpu_maker
+from luminal_lab.devices.gpu.nvrtc import compile_kernel, version
+from luminal_lab.devices.metal.compiler import MetalCompiler
+from luminal_lab.devices.runtime.worklist import KernelMaker
+from luminal_lab.emulator import emulate
+from luminal_lab.emulator.kernels import KernelRun
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, is_circumstance
+from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.specialise import specialised
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.gpu import GPU, apple, gpu_of
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.nest.sizes import bytes_in
+from luminal_lab.kernels.render.gpu.nest import phases
+from luminal_lab.kernels.render.gpu.program import gpu_source
+from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.machines.cards import capability_of
+from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.resources import CARDS, Resources, card_of
+from luminal_lab.passes.pipeline import parse_pipeline
+from luminal_lab.plain import plain, read
+from luminal_lab.reading import read_json
+from luminal_lab.search.draws import said
+from luminal_lab.search.driver import WRONG, Answer, Outcome
+from luminal_lab.search.gpu_model import Estimate, estimate
+from luminal_lab.search.validate import SIZE, difference, drawn
+from luminal_lab.search.worker import MOST_LINES, Job, Make
+
+APPLE = "M2"
+"""The chip that is modelled where none is named: its cores are those that plans count on."""
+USUAL, MOST = {False: 8.0, True: 8.0}, {False: 40.0, True: 24.0}
+"""The seconds that a run in the emulator should take, and may, without a trace and with one; by its
+own estimate, which is a cautious one."""
+LIMIT = 20.0
+"""The seconds that one run in the emulator may take."""
+SMALLEST, LARGEST = 1 << 5, 1 << 16
+"""What larger sizes are cut down to where the emulator runs, their remainders kept."""
+FILL = 0xFF
+"""What each byte of an output holds before a run."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The GPU that kernels are made for, and whose figures the model takes."""
+
+    device: str
+    """The compiler as text."""
+    gpu: GPU
+    card: Specification
+
+    @classmethod
+    def of(cls, device: GPUCompiler) -> Place:
+        """Return the GPU of a compiler; one that is not known well enough is refused."""
+        match device:
+            case CUDACompiler():
+                arch = device.arch or DEFAULT
+                text = f"cuda{{arch = {arch}{', tf32 = true' * device.tf32}}}"
+                return cls(text, gpu_of(arch, tf32=device.tf32), _card(arch))
+            case MetalCompiler():
+                chip = device.chip or APPLE
+                return cls(f"metal{{chip = {chip}}}", apple(), specification(chip))
+            case _:
+                raise ArgumentError(f"search: there is no model of {device!r}")
+
+    @property
+    def language(self) -> Literal["cuda", "metal"]:
+        """What its kernels are written in."""
+        return "metal" if self.gpu.arch is None else "cuda"
+
+    @property
+    def maker(self) -> KernelMaker:
+        """What makes its kernels."""
+        return gpu_maker(self.gpu, self.gpu.dialect.name)
+
+    def make(self, definition: Definition, name: str, schedule: str) -> Kernel:
+        """Return the kernel of a schedule."""
+        return self.maker.kernel(definition, name, parse_schedule(schedule))
+
+    @property
+    def model(self) -> str:
+        """What times are modelled for."""
+        arch = f" ({self.gpu.arch})" if self.gpu.arch else ""
+        return f"{self.card.name}{arch}"
+
+    def signature(self) -> str:
+        """Return what the model's times depend on."""
+        parts = "modelled", self.device, str(self.card), str(_nvrtc())
+        return f"modelled-{sha256(chr(10).join(parts).encode()).hexdigest()[:16]}"
+
+
+def _card(arch: str) -> Specification:
+    plain_arch = arch.rstrip("af")
+    if capability_of(arch) is None or plain_arch not in {
+        str(card.arch).rstrip("a") for card in CARDS.values()
+    }:
+        known = ", ".join(dict.fromkeys(str(card.arch) for card in CARDS.values()))
+        raise ArgumentError(
+            f"search: there are no figures of a GPU of {arch}, and so no model",
+            hint=f"there are some for {known}",
+        )
+    return card_of(arch)
+
+
+def _nvrtc() -> str:
+    """Return NVRTC's version, or why there is none."""
+    try:
+        return "{}.{}".format(*version())
+    except DeviceError as error:
+        return error.message
+
+
+def work(job: str) -> str:
+    """Return the answer to a job, both as text."""
+    return json.dumps(plain(answered(read(Job, read_json(job, exact=True)))))
+
+
+def answered(job: Job, make: Make | None = None) -> Answer:
+    """Make, compile, check and model the kernels of a job."""
+    (device,) = parse_pipeline(job.device)
+    if not isinstance(device, GPUCompiler):
+        raise ArgumentError(f"search: {job.device} is no GPU's compiler")
+    find_cpp_compiler()  # without one there is no emulator, and nothing is checked
+    with held():
+        place = Place.of(device)
+        with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
+            reference, *outcomes = _Batch(job, place, make or place.make, Path(folder)).outcomes
+    if reference.modelled is None:
+        raise DeviceError(
+            f"search: the default kernel fails, with which others are compared: {reference.why}",
+            hint='cx.compile(…, check="values") shows where',
+        )
+    return Answer(reference, tuple(outcomes), place.signature())
+
+
+class _Batch:
+    """A job at work: the reference is number 0."""
+
+    def __init__(self, job: Job, place: Place, make: Make, folder: Path) -> None:
+        self.job, self.place, self.make, self.folder = job, place, make, folder
+        self.definition = parse_definition(job.definition)
+        self.schedules = job.reference, *job.schedules
+        self.known: dict[int, Outcome] = {}
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What came of each schedule, in order."""
+        kernels = dict(self._made())
+        taken = self._resources(kernels)
+        self._check([at for at in kernels if at not in self.known])
+        for at in [at for at in kernels if at not in self.known]:
+            self.known[at] = self._modelled(kernels[at], taken.get(at))
+        return [self.known[at] for at in range(len(self.schedules))]
+
+    def _kernel(self, at: int, definition: Definition) -> Kernel:
+        name = f"candidate_{at}" if at else "reference"
+        return self.make(definition, name, self.schedules[at])
+
+    def _made(self) -> Iterator[tuple[int, Kernel]]:
+        """Yield the kernels that can be made, by number."""
+        for at in range(len(self.schedules)):
+            look()
+            try:
+                kernel = self._kernel(at, self.definition)
+            except Exception as error:
+                if is_circumstance(error):
+                    raise
+                self.known[at] = Outcome("refused", why=said(error))
+                continue
+            lines = kernel.source.count("\n")
+            if lines > MOST_LINES and at:
+                why = f"it has {lines:,} lines, and may have {MOST_LINES:,}"
+                self.known[at] = Outcome("refused", why=why)
+            else:
+                yield at, kernel
+
+    # -- what it takes -----------------------------------------------------------------------------
+
+    def _resources(self, kernels: Mapping[int, Kernel]) -> dict[int, Mapping[str, Resources]]:
+        """Return what the functions of kernels take; refuse what the card has no room for."""
+        taken: dict[int, Mapping[str, Resources]] = {}
+        arch = self.place.gpu.arch
+        if arch is None or not _nvrtc()[0].isdigit():
+            return taken
+        for at, kernel in kernels.items():
+            look()
+            try:
+                compiled = compile_kernel(kernel, arch, self.folder)
+            except DeviceError as error:
+                self.known[at] = Outcome("failed", why=f"it does not compile: {said(error)}")
+                continue
+            taken[at], most = compiled.resources, compiled.most
+            threads = max(phase.threads for phase in kernel.phases)
+            held_at_once = most.occupancy(self.place.card, threads)
+            if most.spills and at:
+                why = f"it spills {most.spills:,} bytes of registers: {most}"
+                self.known[at] = Outcome("refused", why=why)
+            elif not held_at_once.blocks:
+                why = f"no block fits on {self.place.card.name}: {most}"
+                self.known[at] = Outcome("refused", why=why)
+        return taken
+
+    def _modelled(self, kernel: Kernel, taken: Mapping[str, Resources] | None) -> Outcome:
+        assert kernel.nest is not None, "a schedule has made it"
+        functions = [phase.function for phase in kernel.phases]
+        if taken is None:
+            bodies = [launch.body for launch in phases(kernel.nest)]
+            shared = [bytes_in(body, "shared") + bytes_in(body, "tiles") for body in bodies]
+            some = zip(functions, shared, strict=True)
+            taken = {name: Resources(shared=int(size)) for name, size in some}
+        model = estimate(kernel.nest, self.place.card, taken, functions, self.job.dims)
+        resources = _told(kernel, taken, model)
+        return Outcome("modelled", modelled=model.seconds, resources=resources)
+
+    # -- whether it is right -----------------------------------------------------------------------
+
+    def _check(self, left: Sequence[int]) -> None:
+        """Hold kernels to what they should compute, at sizes that the emulator can run."""
+        for trace in (True, False) if self.job.is_last else (False,):
+            for sister in _sisters(self.definition, self.place, trace=trace):
+                kernels = dict(self._sister_kernels(sister, left))
+                for at, why in _wrong(kernels, self.place, self.job.seed, trace=trace):
+                    if why:
+                        self.known[at] = Outcome("failed", why=why)
+                left = [at for at in left if at not in kernels]
+                if not left:
+                    return
+        for at in left:
+            why = "its schedule applies at no size that the emulator could run"
+            self.known[at] = Outcome("refused", why=why)
+
+    def _sister_kernels(
+        self, sister: Definition, left: Sequence[int]
+    ) -> Iterator[tuple[int, Kernel]]:
+        """Yield the kernels of schedules that apply at smaller sizes."""
+        for at in left:
+            look()
+            try:
+                yield at, self._kernel(at, sister)
+            except Exception as error:
+                if is_circumstance(error):
+                    raise
+
+
+def _sisters(definition: Definition, place: Place, *, trace: bool) -> list[Definition]:
+    """Return a definition at smaller sizes, which leave the same remainders by powers of two.
+
+    First are those that the emulator can usually run, the largest before; then larger ones.
+    """
+    text, seen = str(definition), set[str]()
+    usual, slow = list[Definition](), list[Definition]()
+    modulus = LARGEST
+    while modulus >= SMALLEST:
+
+        def smaller(size: re.Match[str], modulus: int = modulus) -> str:
+            number = int(size[1])
+            return str(modulus + number % modulus if number > 2 * modulus else number)
+
+        cut = SIZE.sub(smaller, text)
+        modulus //= 2
+        if cut in seen:
+            continue
+        seen.add(cut)
+        try:
+            sister = parse_definition(cut)
+            kernel = place.maker.kernel(sister, "small", None)
+            run = KernelRun(kernel, {}, {})
+            run.check_work(trace=trace, limit=MOST[trace])
+            run.fill()
+            run.expected()
+        except LabError:  # too much work, or sizes that depend on each other
+            continue
+        try:
+            run.check_work(trace=trace, limit=USUAL[trace])
+        except DeviceError:
+            slow.insert(0, sister)
+        else:
+            usual.append(sister)
+    return usual + slow
+
+
+def _wrong(
+    kernels: Mapping[int, Kernel], place: Place, seed: int, *, trace: bool
+) -> Iterator[tuple[int, str | None]]:
+    """Yield what is wrong with kernels of one definition; they are one source if that compiles."""
+    dialect = place.gpu.dialect
+    together: str | None = gpu_source([*kernels.values()], dialect)
+    try:
+        emulate(together, place.language, [], trace=trace)
+    except LabError:  # one of them is at fault
+        together = None
+    for at, kernel in kernels.items():
+        look()
+        try:
+            source = together or gpu_source([kernel], dialect)
+            why = _emulated(kernel, place, source, seed, trace=trace)
+        except LabError as error:
+            why = f"in the emulator: {said(error).removeprefix('emulator: ')}"
+        yield at, why
+
+
+def _emulated(kernel: Kernel, place: Place, source: str, seed: int, *, trace: bool) -> str | None:
+    """Return what is wrong with a kernel in the emulator; with a trace each access is looked at."""
+    definition, sizes = kernel.definition, KernelRun(kernel, {}, {}).sizes
+    assert definition is not None, "a schedule has made it"
+    run = KernelRun(kernel, drawn(specialised(definition, sizes), {}, seed), sizes)
+    run.fill()
+    expected = run.expected()
+    seen = emulate(source, place.language, run.calls(FILL), trace=trace, limit=LIMIT)
+    run.check_fault()
+    wrong = difference(expected, run.results)
+    if wrong is not None:
+        return WRONG + wrong
+    if seen is not None and seen.findings:
+        return f"in the emulator: {str(seen.findings[0]).partition(chr(10))[0]}"
+    return None
+
+
+def _told(kernel: Kernel, taken: Mapping[str, Resources], model: Estimate) -> str:
+    """Return what a kernel takes of a GPU, and what it is bound by, in words."""
+    most = reduce(Resources.most, taken.values())
+    threads = max(phase.threads for phase in kernel.phases)
+    registers = f"{most.registers} registers, " if most.registers else ""
+    return (
+        f"{registers}{most.shared:,} B shared, blocks of {threads}, {model.blocks} at once, "
+        f"bound by {model.bound}"
+    )

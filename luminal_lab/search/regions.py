@@ -1,0 +1,230 @@
+"""Regions: what of a graph of kernels is searched as a whole, and the forms it may have.
+
+    matmul → softmax → matmul       apart; the first two as one kernel, the last two, all three;
+                                    and each kernel as it is written, or by rules
+
+A region is a kernel, or a few of which each has one result that only the next ones read. The first
+of its forms is what a compile without a search makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from luminal_lab.core.ir import IR
+from luminal_lab.core.printer import unique
+from luminal_lab.errors import LabError, ParseError
+from luminal_lab.kernels.definition.define import define
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.online import online_softmax
+from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.kernels.definition.terms import Fold, Read, free, walk
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.fuse.chains import Chain, body_of, chains, is_cascade, merged, sources_of
+from luminal_lab.kernels.memory.aliasing import same_bytes
+from luminal_lab.search.forms import Form, Stage, alone
+from luminal_lab.search.program import Program, judged_programs
+from luminal_lab.search.space import space_of
+
+MOST_FORMS = 6
+"""So many forms of a region are tried, the first ones."""
+MOST_FOLDS = 6
+"""What has more folds is not given to the rules: they would take too long."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """What is searched as a whole."""
+
+    definition: Definition
+    """What it computes, as it is written."""
+    forms: tuple[Form, ...]
+    programs: Mapping[str, Program] = field(default_factory=dict[str, Program])
+    """What rules have made of its kernels, by the texts of their definitions."""
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """One kernel of a tiling: the calls that it does, as written and by rules."""
+
+    calls: Chain
+    written: Definition
+    program: Program | None
+
+
+class Regions:
+    """The regions of a graph of kernels, in which no chain has become one kernel yet."""
+
+    def __init__(
+        self,
+        ir: IR,
+        kept: Collection[str] = (),
+        computed: Callable[[Definition], Definition] = online_softmax,
+        *,
+        singly: bool = False,
+    ) -> None:
+        self.ir = ir
+        self.kept = kept
+        """What is computed by kernels that stay as they are, as nameless text."""
+        self.computed = computed
+        """Returns a definition as a kernel computes it."""
+        self.singly = singly
+        """Whether each kernel is a region, with one form."""
+        self.live = ir.ancestors(ir.outputs)
+        self._defined: dict[IR, Definition] = {}
+        self._programs: dict[str, Program | None] = {}
+
+    def __iter__(self) -> Iterator[tuple[Chain, Definition]]:
+        """Yield the calls of each region, and what they compute."""
+        for chain in self.chains:
+            definition = self.defined(merged(self.ir, chain))
+            if same_bytes(definition) is None:
+                yield chain, definition
+
+    @cached_property
+    def chains(self) -> tuple[Chain, ...]:
+        """The calls of each region, sources first; each call is in one."""
+        calls = [node for node in self.ir.nodes if node.id in self.live and node.op.body_of()]
+        taken: set[int] = set()
+        regions: list[Chain] = []
+        wanted = (is_cascade, self._is_row_by_row, _is_single)
+        for is_wanted in wanted[-1:] if self.singly else wanted:
+            for last in reversed(calls):
+                for chain in (*chains(self.ir, last, self.live), (last,)):
+                    is_open = taken.isdisjoint(call.id for call in chain)
+                    is_whole = self.singly or not self._is_kept(chain)
+                    if is_open and is_wanted(chain) and is_whole:
+                        taken |= {call.id for call in chain}
+                        regions.append(chain)
+        order = {call.id: at for at, call in enumerate(calls)}
+        return tuple(sorted(regions, key=lambda chain: order[chain[-1].id]))
+
+    def defined(self, body: IR) -> Definition:
+        """Return what a body computes."""
+        if body not in self._defined:
+            self._defined[body] = define(body)
+        return self._defined[body]
+
+    def _is_kept(self, chain: Chain) -> bool:
+        """Return whether a chain has a kernel that is to stay as it is."""
+        alone = [self.defined(body_of(call)) for call in chain if len(chain) > 1]
+        return any(nameless(self.computed(one)) in self.kept for one in alone)
+
+    def _is_row_by_row(self, chain: Chain) -> bool:
+        """Return whether all that a row of the result needs is a row of each kernel."""
+        made = {call.id for call in chain[:-1]}
+        for call in chain:
+            definition = self.defined(body_of(call))
+            inner = {
+                buffer.name
+                for buffer, id in zip(definition.inputs, call.sources, strict=True)
+                if id in made
+            }
+            for line in definition.lines:
+                for part in walk(line.term):
+                    if isinstance(part, Read) and part.buffer in inner:
+                        own = free(part)
+                        if any(axis.name not in own for axis in line.axes[:-1]):
+                            return False
+        return len(chain) > 1
+
+    # -- forms -------------------------------------------------------------------------------------
+
+    def region(self, chain: Chain) -> Region:
+        """Return a region: each way to cut its calls into kernels, as written and by rules."""
+        whole = self.defined(merged(self.ir, chain))
+        if self.singly:
+            return Region(whole, (alone(self.computed(whole)),))
+        tilings = [*self._tilings(chain)]
+        is_one = is_cascade(chain) and online_softmax(whole) is not whole
+        tilings.sort(key=lambda tiling: (len(tiling) == 1) != is_one)
+        kernels = {calls: self._kernel(calls) for tiling in tilings for calls in tiling}
+        apart = {
+            nameless(kernel.written): None for kernel in kernels.values() if len(kernel.calls) > 1
+        }
+        forms: list[Form] = []
+        for number, tiling in enumerate(tilings):
+            tiles = [kernels[calls] for calls in tiling]
+            forms.append(self._form(chain, tiles, apart if number else {}, by_rules=False))
+            if any(tile.program for tile in tiles):
+                forms.append(self._form(chain, tiles, apart, by_rules=True))
+        forms = [form for form in forms if all(map(reads_back, form.definitions))]
+        found = [kernel.program for kernel in kernels.values() if kernel.program is not None]
+        programs = {nameless(program.definition): program for program in found}
+        return Region(whole, tuple(forms[:MOST_FORMS]), programs)
+
+    def _tilings(self, chain: Chain) -> Iterator[tuple[Chain, ...]]:
+        """Yield the ways to cut calls, in order, into chains."""
+        if not chain:
+            yield ()
+        for size in range(1, len(chain) + 1):
+            first = chain[:size]
+            if size == 1 or first in chains(self.ir, first[-1], self.live):
+                for rest in self._tilings(chain[size:]):
+                    yield (first, *rest)
+
+    def _kernel(self, calls: Chain) -> _Kernel:
+        written = self.defined(merged(self.ir, calls))
+        key = nameless(written)
+        if key not in self._programs:
+            self._programs[key] = program_of(written)
+        return _Kernel(calls, written, self._programs[key])
+
+    def _form(
+        self,
+        chain: Chain,
+        kernels: Sequence[_Kernel],
+        apart: Mapping[str, None],
+        *,
+        by_rules: bool,
+    ) -> Form:
+        inputs = [source.id for source in sources_of(self.ir, chain)]
+        outside = len(inputs) + len(chain[-1].types)
+        number = {id: at for at, id in enumerate(inputs)}
+        stages: list[Stage] = []
+        programs: dict[str, str | None] = {**apart}
+        names: set[str] = set()
+        for kernel in kernels:
+            last, written = kernel.calls[-1], kernel.written
+            program = kernel.program if by_rules else None
+            definition = program.definition if program else self.computed(written)
+            definition = replace(definition, name=unique(written.name, names))
+            names.add(definition.name)
+            read = [source.id for source in sources_of(self.ir, kernel.calls)]
+            results = range(len(inputs), outside)
+            if last is not chain[-1]:
+                number[last.id] = outside + len(stages)
+                results = (number[last.id],)
+            stages.append(Stage(str(definition), (*(number[id] for id in read), *results)))
+            if program or (len(kernel.calls) > 1 and apart):
+                programs[nameless(written)] = str(definition)
+        name = " + ".join(stage.definition.name for stage in stages) + ", by rules" * by_rules
+        return Form(name, outside, tuple(stages), tuple(programs.items()))
+
+
+def _is_single(chain: Chain) -> bool:
+    return len(chain) == 1
+
+
+def program_of(written: Definition) -> Program | None:
+    """Return what rules make of a definition; None where that is nothing else, or not theirs."""
+    folds = sum(isinstance(part, Fold) for line in written.lines for part in walk(line.term))
+    if not 1 < folds <= MOST_FOLDS:
+        return None
+    try:
+        *_, program = judged_programs(space_of(written))
+        known = {nameless(written), nameless(online_softmax(written))}
+        is_new = not program.is_refused and nameless(program.definition) not in known
+    except (LabError, ValueError):
+        return None
+    return program if is_new else None
+
+
+def reads_back(definition: Definition) -> bool:
+    """Return whether a definition is the same once it is read from its text."""
+    try:
+        return str(parse_definition(str(definition))) == str(definition)
+    except ParseError:
+        return False

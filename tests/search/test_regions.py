@@ -1,0 +1,110 @@
+"""Regions of a graph: their kernels, their forms, and that each form computes the same."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.core.ir import IR
+from luminal_lab.core.op import ints
+from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.search.forms import Form
+from luminal_lab.search.graph import apart, programs_of
+from luminal_lab.search.regions import Regions
+
+DEVICE = ll.CPUCompiler(threads=2)
+
+
+def attention(cx: ll.Graph, *, causal: bool = False) -> ll.Tensor:
+    q, k, v = (cx.tensor((21, 8), name=name) for name in "qkv")
+    return q.scaled_dot_product_attention(k, v, is_causal=causal)
+
+
+def network(cx: ll.Graph) -> ll.Tensor:
+    x, up, down = (cx.tensor((8, 8), name=name) for name in ("x", "up", "down"))
+    return (x @ up).relu() @ down
+
+
+def product_of_products(cx: ll.Graph) -> ll.Tensor:
+    """The first product is read for all rows at once."""
+    a, b, c = (cx.tensor((8, 8), name=name) for name in "abc")
+    return a @ (b @ c)
+
+
+def normed(cx: ll.Graph) -> ll.Tensor:
+    x, w = cx.tensor((6, 32), name="x"), cx.tensor((32, 5), name="w")
+    return (x * ((x * x).mean(-1, keepdim=True) + 1e-5).rsqrt()) @ w
+
+
+CASES = [attention, network, product_of_products, normed]
+
+
+def kernels_of(cx: ll.Graph) -> IR:
+    return ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(DEVICE)).ir
+
+
+def forms_of(cx: ll.Graph) -> list[tuple[Form, ...]]:
+    regions = Regions(kernels_of(cx))
+    return [regions.region(chain).forms for chain, _ in regions]
+
+
+def test_the_forms_of_an_attention():
+    cx = ll.Graph()
+    attention(cx).retrieve()
+    (forms,) = forms_of(cx)
+    assert [form.name for form in forms] == [
+        "attention",
+        "attention, by rules",
+        "matmul + softmax + matmul_2",
+        "matmul + softmax + matmul_2, by rules",
+        "matmul + softmax_matmul",
+        "matmul + softmax_matmul, by rules",
+    ]
+    assert forms[0].programs == ()
+    assert [len(form.stages) for form in forms] == [1, 1, 3, 3, 2, 2]
+    assert [stage.arrays for stage in forms[2].stages] == [(0, 1, 4), (4, 5), (5, 2, 3)]
+    assert len(forms[2].inner) == 2
+
+
+def test_rows_of_two_products_may_be_one_kernel():
+    cx = ll.Graph()
+    network(cx).retrieve()
+    (forms,) = forms_of(cx)
+    assert [form.name for form in forms][:2] == ["matmul_relu + matmul", "matmul_relu_matmul"]
+
+
+def test_what_all_rows_read_is_a_region_of_its_own():
+    cx = ll.Graph()
+    product_of_products(cx).retrieve()
+    assert [[form.name for form in forms] for forms in forms_of(cx)] == [["matmul"], ["matmul"]]
+
+
+def test_a_kernel_that_is_to_stay_is_in_no_other_ones_region():
+    cx = ll.Graph()
+    network(cx).retrieve()
+    ir = kernels_of(cx)
+    whole = Regions(ir)
+    first = whole.defined(next(node.op.body_of() for node in ir if node.op.body_of()))  # pyright: ignore[reportArgumentType]  # of those that have one
+    assert len(whole.chains) == 1
+    assert len(Regions(ir, {nameless(first)}).chains) == 2
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_every_form_computes_what_is_written(case: object):
+    cx = ll.Graph()
+    result = case(cx).retrieve()  # pyright: ignore[reportCallIssue]  # a case is a function
+    rng = np.random.default_rng(0)
+    for node in cx.ir.inputs:
+        cx[node.name].set(rng.standard_normal(ints(node.shape), np.float32))
+    cx.execute()
+    expected = result.numpy().copy()
+    for forms in forms_of(cx):
+        for form in forms:
+            device = ll.CPUCompiler(threads=2, programs=programs_of(form))
+            cx.compile(ll.GenericCompiler(), device)
+            cx.execute()
+            np.testing.assert_allclose(result.numpy(), expected, rtol=2e-5, atol=2e-5)
+            made = {nameless(kernel.definition) for kernel in cx.kernels if kernel.definition}
+            assert made >= {nameless(definition) for definition in form.definitions}
