@@ -210,7 +210,10 @@ class ProgramSearch(Displayed, Explored, Recorded):
             search = self.kernels[name]
             weights = [self._weight(other) for other in order[at:]]
             share = weights[0] / sum(weights)
-            seconds, before = max(LEAST_SECONDS, (end - monotonic()) * share), len(search.candidates)
+            seconds, before = (
+                max(LEAST_SECONDS, (end - monotonic()) * share),
+                len(search.candidates),
+            )
             most = max(1, left * share)
             search.resume(Budget(seconds, most), executor)
             left -= len(search.candidates) - before
