@@ -81,7 +81,7 @@ class Place:
         match device:
             case CUDACompiler():
                 arch = device.arch or DEFAULT
-                text = f"cuda{{arch = {arch}{', tf32 = true' * device.tf32}}}"
+                text = cuda_text(arch, tf32=device.tf32)
                 return cls(text, gpu_of(arch, tf32=device.tf32), _card(arch))
             case MetalCompiler():
                 chip = device.chip or APPLE
@@ -113,6 +113,11 @@ class Place:
         """Return what the model's times depend on."""
         parts = "modelled", self.device, str(self.card), str(_nvrtc())
         return f"modelled-{sha256(chr(10).join(parts).encode()).hexdigest()[:16]}"
+
+
+def cuda_text(arch: str, *, tf32: bool) -> str:
+    """Return the compiler of an architecture as text."""
+    return f"cuda{{arch = {arch}{', tf32 = true' * tf32}}}"
 
 
 def _card(arch: str) -> Specification:
