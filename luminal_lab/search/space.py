@@ -33,8 +33,9 @@ from luminal_lab.search.saturate import Saturation, saturate
 
 Way: TypeAlias = tuple[int, Node]
 """A class, and one of its nodes."""
-ALWAYS = frozenset({"reassociate", "no_signed_zero"})
-"""What all of search assumes: sums and products are multisets."""
+ALWAYS = frozenset({"reassociate", "no_signed_zero", "contract"})
+"""What all of search assumes: sums and products are multisets, and a sum of products has no
+rounding but its own."""
 LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
 PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
