@@ -1,5 +1,7 @@
 """Definitions as plain loops: the texts, and the same values, element by element."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -168,7 +170,7 @@ def test_a_costly_score_is_stored_for_its_weight():
 def test_a_pass_in_blocks_is_the_sum_of_all(score: str, n: int):
     definition = parse_definition(LOG_SOFTMAX.format(score))
     data = {"x": np.random.default_rng(n).standard_normal((4, n)).astype(np.float32)}
-    (found,) = evaluate_nest(lower(definition), data, {"n": n}).values()
+    found: Any = evaluate_nest(lower(definition), data, {"n": n})["O"]
     power = data["x"].astype(np.float64)
     scores = np.exp2(power) if "exp2" in score else power
     expected = power - np.log(np.exp(scores).sum(-1, keepdims=True))
