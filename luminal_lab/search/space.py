@@ -22,7 +22,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
-from luminal_lab.search.extract import cheapest, programs
+from luminal_lab.search.extract import cheapest, priced, programs, solved
 from luminal_lab.search.language import Folded, Node, Online, Ratio, Shift
 from luminal_lab.search.pick import Pick
 from luminal_lab.search.proof import proved
@@ -115,7 +115,7 @@ class Space:
 
     @cached_property
     def _cheapest(self) -> dict[int, Node]:
-        return cheapest(self.egraph)
+        return cheapest(priced(self.egraph, solved(self.egraph)))
 
     @override
     def __str__(self) -> str:
