@@ -38,6 +38,7 @@ ALWAYS = frozenset({"reassociate", "no_signed_zero", "contract"})
 rounding but its own."""
 LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
+NO_SIZES: Mapping[int, int] = {}
 PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
 """The passes of a graph before its rules are search's."""
 GIVEN = "give cx.ir, or a definition as parse_definition reads it"
@@ -95,12 +96,17 @@ class Space:
         *,
         wide: bool = True,
         most: int | None = None,
+        sizes: Mapping[int, int] = NO_SIZES,
     ) -> Evaluation:
-        """Return the values of classes; at `most` positions of outputs' axes, if it is given."""
+        """Return the values of classes; at `most` positions of outputs' axes, if it is given.
+
+        Axes of some sizes are as long as `sizes` says; the arrays must fit.
+        """
         folded = set[str]().union(*(held.facts.moving for held in self.egraph.classes.values()))
         axes: dict[str, Positions] = {}
         for name, dim in self.axes.items():
             size = evaluate(dim, dims)
+            size = sizes.get(size, size)
             count = size if most is None or name in folded else min(size, most)
             axes[name] = np.linspace(0, size - 1, count).astype(np.int64)
         node = self.egraph.entered.__getitem__ if pick is None else pick.node
