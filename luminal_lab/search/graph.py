@@ -11,7 +11,7 @@ over, the others get.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -47,6 +47,7 @@ from luminal_lab.search.derivation import Firing
 from luminal_lab.search.draws import replay
 from luminal_lab.search.forms import Form
 from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
+from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region, Regions, reads_back
 from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
 from luminal_lab.search.winners import Question, Winners
@@ -248,8 +249,7 @@ class ProgramSearch(Displayed, Explored, Recorded):
             lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
-            refused = Counter(program.verdict.refusal for program in search.refused)
-            lines += [f"    {count} by rules refused: {why}" for why, count in refused.items()]
+            lines += [f"    {line}" for line in refused_lines(search.refused)]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
@@ -340,6 +340,15 @@ def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
                 hint=nearest(name, ir.symbols) or (f"it has {known}" if known else None),
             )
     return dims
+
+
+def refused_lines(programs: Sequence[Program]) -> list[str]:
+    """Return what is said of programs that are less exact than what is written."""
+    if not programs:
+        return []
+    worst = max(programs, key=lambda program: program.verdict.error)
+    count = f"{len(programs)} program{'s' * (len(programs) != 1)}"
+    return [f"{count} by rules refused; the worst: {worst.verdict.refusal}"]
 
 
 # -- programs and schedules ------------------------------------------------------------------------

@@ -76,6 +76,17 @@ def test_what_is_apart_and_what_rules_have_done_are_candidates_too():
         firing.check()
 
 
+def test_a_search_says_what_was_refused():
+    cx = ll.Graph()
+    x = cx.tensor((6, 32), name="x")
+    centred = x - x.mean(-1, keepdim=True)
+    (centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt()).retrieve()
+    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), graph.apart(DEVICE)).ir
+    told = str(search_program(ir, DEVICE, budget=ll.Budget(candidates=2), worker=guess))
+    assert "programs by rules refused; the worst: O is off by " in told
+    assert "where inputs are around 1000; as written, by " in told
+
+
 def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     winners = Winners(tmp_path / "winners")
     first = searched(fused, winners)
