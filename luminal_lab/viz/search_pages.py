@@ -247,7 +247,8 @@ def what(facts: SearchFacts, candidate: CandidateFacts) -> str:
     own = {n: value for n, value in candidate.choices.items() if usual.get(n) != value}
     numbers = ", ".join(f"{name} = {value}" for name, value in own.items())
     told = numbers if candidate.origin == "draw" and numbers else candidate.origin
-    form = facts.kernels[candidate.kernel].forms[candidate.form].name if candidate.form else ""
+    forms = facts.kernels[candidate.kernel].forms
+    form = forms[candidate.form].name if len(forms) > 1 else ""
     return "; ".join(filter(None, (form, told, candidate.resources)))
 
 
