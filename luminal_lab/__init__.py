@@ -245,16 +245,18 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
     return shown
 
 
-for _name in "BoundPlan Diff IR Kernel MemoryPlan Opened Schedule Snapshot Timings".split():  # noqa: SIM905  # a list of names reads better so
+for _name in """
+    BoundPlan Derivation Diff IR Kernel MemoryPlan Opened Schedule Snapshot Space Timings
+""".split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
-for _name in ("Compilation", "Opened", "Snapshot"):
+for _name in ("Compilation", "Derivation", "Opened", "Snapshot", "Space"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
 for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):
     DISPLAYS[f"{_name}.plot"] = _shown_by(f"{_name}.plot", "viz.plots")
 for _name in """
-    Diff.to_pandas IR.to_pandas Snapshot.to_pandas Timings.roofline SideBySide.roofline
-    SideBySide.html
+    Diff.to_pandas IR.to_pandas Snapshot.to_pandas Space.to_pandas Timings.roofline
+    SideBySide.roofline SideBySide.html
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
 for _name in """

@@ -25,6 +25,7 @@ css`
 .ll-group > .ll-button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
 .ll-group > .ll-button:last-child { border-radius: 0 5px 5px 0; }
 .ll-select { max-width: 190px; }
+.ll-slide { width: 110px; margin: 0 4px; accent-color: var(--ll-accent); }
 @container (max-width: 640px) {
   .ll-side, .ll-search { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(300px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-side { right: 0; }
@@ -46,8 +47,12 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
 
   const runs = picker("Run", (at) => store.go({ run: at }));
   const stages = picker("Pass", (at) => store.go({ stage: at }));
+  const slider = h("input", { type: "range", class: "ll-slide", min: 0, step: 1, "aria-label": "From as written to the last pass", title: "From as written to the last pass", oninput: () => store.go({ stage: slider.valueAsNumber }) });
   const where = (): void => {
     const { run, place, bundle } = store;
+    slider.hidden = run.stages.length < 2;
+    slider.max = String(run.stages.length - 1);
+    slider.value = String(place.stage);
     runs.offer(bundle.runs.map((one, at) => one.title || `run ${at + 1}`), place.run);
     stages.offer(run.stages.map((stage, at) => (at ? `${at}. after ${stage.name || stage.title}${stage.effect ? "" : " (no change)"}` : "as written")), place.stage);
   };
@@ -152,6 +157,7 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
       { class: "ll-bar", role: "toolbar", "aria-label": "Tools" },
       runs.element,
       stages.element,
+      slider,
       h("span", { class: "ll-group" }, button("−", "Further away (-)", () => graph.zoom(1 / 1.4)), button("Fit", "Fit the picture (f)", () => graph.fit()), button("+", "Closer (+)", () => graph.zoom(1.4))),
       h("span", { class: "ll-group" }, button("Open", "Open all boxes one level further (e)", acts.expand), button("Open all", "Open all boxes (E)", acts.expandAll), button("Close", "Close the innermost open boxes (c)", acts.collapse), button("Close all", "Close all boxes (C)", acts.collapseAll)),
       colours,

@@ -6,7 +6,7 @@ const known = new Map<string, string>();
 /** What a kind is in words. */
 export const WORDS: Readonly<Record<string, string>> = {
   source: "made from nothing", reduce: "reduction", call: "call of a region", kernel: "kernel of the user's",
-  launch: "launch of a kernel", host: "call of the host",
+  launch: "launch of a kernel", host: "call of the host", class: "class: any of its nodes",
 };
 
 /**
@@ -30,6 +30,8 @@ function drawn(kind: string, w: number, h: number): string {
     case "input":
     case "parameter":
       return `m${LEAN} 0${line(w - LEAN, 0, -LEAN, h, LEAN - w, 0)}z${kind === "parameter" ? `m5 0${line(-LEAN, h)}` : ""}`;
+    case "class":
+      return round(w, h, h / 2);
     case "constant":
       return round(w, h, Math.min(9, h / 2));
     case "source":

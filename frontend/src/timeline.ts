@@ -84,8 +84,11 @@ export function nextStage(run: Run, from: number, by: 1 | -1, all = false): numb
 export function told(stage: Stage, at: number): string {
   if (at === 0) return `as written: ${count(stage.after, "node")}`;
   const held = [stage.verified && "well-formed", stage.checked && "values equal"].filter(Boolean).join(", ") || "not verified";
-  return `${stage.title}: ${stage.effect ? `${stage.before} → ${count(stage.after, "node")}, ${count(stage.firings, "firing")}` : "without effect"}, ${seconds(stage.seconds)}; ${held}`;
+  return `${stage.title}: ${stage.effect ? `${stage.before} → ${count(stage.after, "node")}, ${count(stage.firings, "firing")}` : "without effect"}${stage.seconds ? `, ${seconds(stage.seconds)}; ${held}` : ""}`;
 }
+
+/** How long a pass took, and what was looked at then; of one that was not timed nothing is said. */
+const took = ({ seconds: time, verified, checked }: Stage): string => (time ? ` · ${seconds(time)} ${verified ? "✓" : "○"}${checked ? "≡" : ""}` : "");
 
 let made = 0;
 
@@ -106,7 +109,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
         ? count(stage.after, "node")
         : stage.effect && [
             span("", `${stage.before.toLocaleString("en")} → ${stage.after.toLocaleString("en")} `, h("b", { class: by < 0 ? "ll-fell" : by > 0 ? "ll-grew" : "ll-faint" }, signed(by))),
-            span("ll-faint", `×${stage.firings.toLocaleString("en")} · ${seconds(stage.seconds)} ${stage.verified ? "✓" : "○"}${stage.checked ? "≡" : ""}`),
+            span("ll-faint", `×${stage.firings.toLocaleString("en")}${took(stage)}`),
             div("ll-bars", wide(stage.firings / most.firings), wide(stage.seconds / most.seconds)),
           ],
     );

@@ -153,6 +153,18 @@ test("another pass can be chosen where there are several", () => {
   expect(root.querySelector<HTMLSelectElement>('[aria-label="Run"]')!.hidden).toBe(true);
 });
 
+test("a slider goes through the passes, and follows them", () => {
+  const slider = root.querySelector<HTMLInputElement>("input[type=range]")!;
+  expect([slider.hidden, slider.max, slider.value]).toEqual([false, "3", "0"]);
+  slider.value = "2";
+  slider.dispatchEvent(new Event("input"));
+  expect(store.place.stage).toBe(2);
+  store.go({ stage: 1 });
+  expect(slider.value).toBe("1");
+  begin(blocks(2));
+  expect(root.querySelector<HTMLInputElement>("input[type=range]")!.hidden).toBe(true);
+});
+
 test("what is said is in the live region, also when it is said twice", () => {
   const region = root.querySelector("[role=status].ll-unseen")!;
   store.say("a");

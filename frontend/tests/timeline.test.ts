@@ -19,6 +19,7 @@ test("a pass in words", () => {
   expect(told(store.run.stages[0]!, 0)).toBe("as written: 5 nodes");
   expect(told(store.run.stages[1]!, 1)).toBe("simplify: 5 → 3 nodes, 2 firings, 1.00 ms; well-formed");
   expect(told(store.run.stages[2]!, 2)).toBe("nothing: without effect, 1.00 ms; well-formed");
+  expect(told({ ...store.run.stages[1]!, seconds: 0 }, 1)).toBe("simplify: 5 → 3 nodes, 2 firings");
 });
 test("each pass is an option, those without effect are told apart", () => {
   const { host } = opened(timeline);

@@ -25,6 +25,7 @@ TITLES = {
     "10": "attention without the matrix",
     "11": "a GPT and a Llama",
     "12": "bring up a new backend",
+    "13": "attention finds itself",
 }
 
 

@@ -151,7 +151,7 @@ def _sketch(pattern: Pattern, nodes: list[SketchNode], positions: dict[str, int]
 def _written(rule: Rule, typed: Mapping[str, RuleSource]) -> RuleSource:
     """Return the Python that makes a rule, if it can be found; none of it is run."""
     if not isinstance(rule.replacement, Pattern):
-        written = _of_function(rule.replacement)
+        written = source_of(rule.replacement)
         if written.text:
             return written
     return typed.get(rule.name) or _calls().get(rule.name, NOWHERE)
@@ -166,7 +166,8 @@ def _of_class(cls: type) -> RuleSource:
         return NOWHERE
 
 
-def _of_function(function: object) -> RuleSource:
+def source_of(function: object) -> RuleSource:
+    """Return the Python of a function, or nothing if it cannot be found."""
     try:
         lines, line = inspect.getsourcelines(function)  # pyright: ignore[reportArgumentType]  # it is tried
         file = inspect.getsourcefile(function) or ""  # pyright: ignore[reportArgumentType]  # likewise

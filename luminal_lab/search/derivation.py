@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -12,14 +12,15 @@ import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
+from luminal_lab.display import Displayed, Examined
 from luminal_lab.errors import PassError
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.terms import FoldState, Term, walk, write
-from luminal_lab.search.defining import Around, Terms, defined
+from luminal_lab.search.defining import defined
 from luminal_lab.search.egraph import EGraph, Equal, Reason
 from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
 from luminal_lab.search.judge import drawn
-from luminal_lab.search.language import Node, Online, Ratio, Rise, Shift
+from luminal_lab.search.language import Node, Ratio, Rise, Shift
+from luminal_lab.search.named import entered_text
 from luminal_lab.search.pick import CircleError, Pick
 from luminal_lab.search.space import Space
 
@@ -33,8 +34,23 @@ class Firing:
 
     space: Space
     reason: Reason
-    before: Definition
-    after: Definition
+    picks: tuple[Pick, Pick]
+    """The choices of the program before it, and of the one after it."""
+
+    @cached_property
+    def before(self) -> Definition:
+        """The program before it."""
+        return defined(self.space.definition, self.picks[0])
+
+    @cached_property
+    def after(self) -> Definition:
+        """The program after it."""
+        return defined(self.space.definition, self.picks[1])
+
+    @property
+    def changes_program(self) -> bool:
+        """Whether the program is another one after it; if not, a later firing rests on it."""
+        return str(self.before) != str(self.after)
 
     @property
     def rule(self) -> str:
@@ -44,12 +60,12 @@ class Firing:
     @property
     def left(self) -> str:
         """The term that it fired on."""
-        return _side(self.space, self.reason.first)
+        return entered_text(self.space.egraph, self.reason.first)
 
     @property
     def right(self) -> str:
         """The term that this is equal to."""
-        return _side(self.space, self.reason.second)
+        return entered_text(self.space.egraph, self.reason.second)
 
     def check(self) -> None:
         """Raise if the sides differ on drawn inputs, once folds are finished or as they stand."""
@@ -59,12 +75,15 @@ class Firing:
                 answered = replace(asked, node=self.space.answered)
                 for stand in _stands(asked, self.reason):
                     left = asked.value(self.reason.first, stand)
-                    self._compare(left, answered.value(self.reason.second, stand), stand)
+                    right = answered.value(self.reason.second, stand)
+                    # By how much a value changes is as exact as the value.
+                    parts = self.space.egraph.entered[self.reason.first].children
+                    values = [left, *(asked.value(part, stand) for part in parts)]
+                    self._compare(left, right, _largest(values), stand)
 
-    def _compare(self, left: Array, right: Array, stand: Stand) -> None:
+    def _compare(self, left: Array, right: Array, scale: float, stand: Stand) -> None:
         left, right = np.broadcast_arrays(left, right)
         known = np.isfinite(left)  # of what is masked there is no ratio
-        scale = np.abs(left[known]).max(initial=1)
         apart = ~np.isclose(left[known], right[known], rtol=0, atol=CLOSE * scale)
         if apart.any():
             when = "".join(f" after {count} steps along {axis}" for axis, count in stand)
@@ -82,7 +101,7 @@ class Firing:
 
 
 @dataclass(frozen=True, repr=False)
-class Derivation:
+class Derivation(Displayed, Examined):
     """The firings that lead from what was written to a program, in order."""
 
     space: Space
@@ -98,22 +117,23 @@ class Derivation:
             for child in self.pick.node(number).children:
                 proof.need(child, self._chosen(child))
         used = [at for at in sorted(proof.used) if proof.used[at].rule]
-        limits = [*used[1:], len(proof.reasons)]
-        programs = [self._program(proof, limit) for limit in (0, *limits)]
         reasons = [proof.used[at] for at in used]
-        pairs = zip(reasons, pairwise(programs), strict=False)
-        return tuple(Firing(self.space, reason, *pair) for reason, pair in pairs)
+        stages = [self._stage(proof, limit) for limit in (0, *used[1:], len(proof.reasons))]
+        pairs = zip(reasons, pairwise(stages), strict=False)
+        return tuple(Firing(self.space, reason, pair) for reason, pair in pairs)
 
     def _chosen(self, number: int) -> int:
         """Return the number of the node that the program has of a class."""
         return self.space.egraph.number_of(self.pick.node(number))
 
-    def _program(self, proof: _Proof, limit: int) -> Definition:
+    def _stage(self, proof: _Proof, limit: int) -> Pick:
         """Return the program that the first reasons lead to."""
+        stage = _Stage(self.pick, self.space, proof, limit)
         try:
-            return defined(self.space.definition, _Stage(self.pick, self.space, proof, limit))
+            assert stage.order
         except CircleError:
-            return self._program(proof, limit - 1)
+            return self._stage(proof, limit - 1)
+        return stage
 
     def __len__(self) -> int:
         return len(self.firings)
@@ -127,8 +147,6 @@ class Derivation:
     @override
     def __str__(self) -> str:
         return "\n".join(map(str, self.firings)) or "nothing fired: this is what was written"
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -206,53 +224,36 @@ class _Proof:
 # -- one firing ------------------------------------------------------------------------------------
 
 
-class _Written(Pick):
-    """All nodes as they were entered."""
-
-    @override
-    def lead(self, number: int) -> int:
-        return number
-
-    @override
-    def node(self, number: int) -> Node:
-        return self.egraph.entered[number]
-
-
-class _Sides(Terms):
-    """Terms of both sides of a firing; what no definition says is written as rules have it."""
-
-    @override
-    def made(self, number: int, node: Node, around: Around) -> Term:
-        operator = node.operator
-        if not isinstance(operator, (Ratio, Shift, Rise, Online)):
-            return super().made(number, node, ())
-        parts = [_text(self.term(child)) for child in node.children]
-        name = type(operator).__name__.lower()
-        text = f"{name}[{operator.axis.name}]({parts[0]})"
-        if isinstance(operator, Online):
-            text = f"(online {operator.axis.name}: acc * [{parts[0]}] + {parts[1]})"
-        return FoldState(text, operator.dtype)
-
-
-def _side(space: Space, number: int) -> str:
-    """Return the text of a term as it was entered."""
-    written = _Written(space.egraph, {"side": number}, space.axes, {})
-    sides = _Sides(written)
-    sides.passes = {}
-    return _text(sides.term(number))
-
-
-def _text(term: Term) -> str:
-    states = [part for part in walk(term) if isinstance(part, FoldState) and "[" in part.name]
-    return write(term, names={state: state.name for state in states})
+def _largest(values: Iterable[Array]) -> float:
+    """Return the size of the largest number in some values, at least 1."""
+    return max(float(np.abs(each[np.isfinite(each)]).max(initial=1)) for each in values)
 
 
 def _stands(evaluation: Evaluation, reason: Reason) -> Iterator[Stand]:
-    """Yield how far folds have come where both sides are compared."""
+    """Yield how far folds have come where both sides are compared.
+
+    Of the first step there is no change, as there was nothing before it.
+    """
+    sizes = {axis: len(positions) for axis, positions in evaluation.axes.items()}
+    sides = reason.first, reason.second
+    if any(sizes[axis] < 2 for side in sides for axis in _questioned(evaluation, side)):
+        return
     yield FINISHED
-    moving = evaluation.moving(reason.first) | evaluation.moving(reason.second)
-    for axis in sorted(moving):
-        size = len(evaluation.axes[axis])
+    for axis in sorted(frozenset[str]().union(*map(evaluation.moving, sides))):
+        size = sizes[axis]
         yield from (
             ((axis, count),) for count in sorted({1, size // 2, size - 1}) if 0 < count < size
         )
+
+
+def _questioned(evaluation: Evaluation, number: int) -> set[str]:
+    """Return the axes along which it is asked how something changes."""
+    axes, seen, todo = set[str](), set[int](), [number]
+    while todo:
+        part = todo.pop()
+        if part not in seen:
+            seen.add(part)
+            operator, children = evaluation.node(part)
+            axes |= {operator.axis.name} if isinstance(operator, (Ratio, Shift, Rise)) else set()
+            todo += children
+    return axes

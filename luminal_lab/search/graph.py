@@ -51,6 +51,8 @@ from luminal_lab.search.worker import Worker
 
 FLOPS_OF_BYTE = 8
 """How many operations take about as long as to move a byte."""
+LEAST_SECONDS = 0.1
+"""What is left of a budget, at least, once rules have found what there is to measure."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +210,10 @@ class ProgramSearch(Displayed, Explored, Recorded):
             search = self.kernels[name]
             weights = [self._weight(other) for other in order[at:]]
             share = weights[0] / sum(weights)
-            seconds, before = max(0.1, (end - monotonic()) * share), len(search.candidates)
+            seconds, before = (
+                max(LEAST_SECONDS, (end - monotonic()) * share),
+                len(search.candidates),
+            )
             most = max(1, left * share)
             search.resume(Budget(seconds, most), executor)
             left -= len(search.candidates) - before
@@ -240,6 +245,8 @@ class ProgramSearch(Displayed, Explored, Recorded):
             lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
+            refused = Counter(program.verdict.refusal for program in search.refused)
+            lines += [f"    {count} by rules refused: {why}" for why, count in refused.items()]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
@@ -261,7 +268,7 @@ def search_program(
     worker: Worker | None = None,
 ) -> ProgramSearch:
     """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
-    budget = budget_of(budget, executor, seed)
+    begin, budget = monotonic(), budget_of(budget, executor, seed)
     target = target_of(device)
     machine = target.signature()
     sizes = _sizes(ir, dims or {})
@@ -299,6 +306,8 @@ def search_program(
     search = ProgramSearch(device, searches, counts, ir, skipped)
     if left:
         asked = {name: searches[name] for name in left}
+        seconds = max(LEAST_SECONDS, budget.seconds - (monotonic() - begin))
+        budget = replace(budget, seconds=seconds)
         replace(search, kernels=asked).resume(budget, executor, winners)
     return search
 

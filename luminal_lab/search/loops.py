@@ -97,6 +97,8 @@ class KernelSearch(Displayed, Explored):
     """The ways to compute it; the first has the default schedule."""
     programs: Mapping[str, Program]
     """What rules have made of its kernels, by the texts of their definitions."""
+    refused: tuple[Program, ...]
+    """What they have made that is less exact than what is written, with the verdict."""
     target: Target
     worker: Worker
     seconds: float = 0.0
@@ -431,8 +433,8 @@ def begun(
     region = definition if isinstance(definition, Region) else _region(definition, target)
     driver = Driver(Draws(loops_of(region.forms, target, plan)), seed)
     sizes = sizes_of(region.definition, dims or {})
-    known = driver, region.forms, region.programs, target, worker or target.worker
-    return KernelSearch(region.definition, device, sizes, *known)
+    known = driver, region.forms, region.programs, region.refused, target
+    return KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
 
 
 def _region(definition: object, target: Target) -> Region:
@@ -456,7 +458,7 @@ def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) ->
 
 def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    region = Region(search.definition, search.forms, search.programs)
+    region = Region(search.definition, search.forms, search.programs, search.refused)
     again = begun(region, search.device, seed=search.driver.seed, plan=plan)
     again.dims, again.ended = search.dims, search.ended
     told = 0

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import IR
-from luminal_lab.display import Displayed
+from luminal_lab.display import DrawnGraph, Examined
 from luminal_lab.errors import GraphError, PassError, expect
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
@@ -22,13 +22,15 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
+from luminal_lab.search.explained import class_of, why, why_not
 from luminal_lab.search.extract import cheapest, programs
+from luminal_lab.search.growth import Growth
 from luminal_lab.search.language import Folded, Node, Online, Ratio, Shift
 from luminal_lab.search.pick import Pick
 from luminal_lab.search.proof import proved
 from luminal_lab.search.reading import read_definition
 from luminal_lab.search.rules import RULES
-from luminal_lab.search.rules.rule import FINITE, Rule
+from luminal_lab.search.rules.rule import FINITE, Rule, Rules
 from luminal_lab.search.saturate import Saturation, saturate
 
 Way: TypeAlias = tuple[int, Node]
@@ -43,7 +45,7 @@ GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
 @dataclass(frozen=True, repr=False)
-class Space(Displayed):
+class Space(DrawnGraph, Examined):
     """All programs that rules make of a definition."""
 
     definition: Definition
@@ -51,6 +53,29 @@ class Space(Displayed):
     outputs: Mapping[str, int]
     """The number of what was written for each output."""
     report: Saturation
+    rules: tuple[Rule, ...]
+    """The rules, in the order in which they were tried."""
+
+    @cached_property
+    def growth(self) -> Growth:
+        """The classes as they were written, and after each round of the rules."""
+        return Growth.of(self.definition, self.rules)
+
+    def why(self, term: str) -> str:
+        """Return why a class has its nodes: which rule made each, of what.
+
+        A class is given by its name in pictures, the name of an output, or the text of a node.
+        """
+        return why(self.egraph, self.growth, class_of(self.egraph, self.outputs, term))
+
+    def why_not(self, rule: str, term: str) -> str:
+        """Return why a rule has made nothing of a class, or what it has made."""
+        number = class_of(self.egraph, self.outputs, term)
+        egraph = EGraph()  # the rule is tried on it
+        read_definition(egraph, self.definition)
+        saturate(egraph, self.rules)
+        known = Rules([*RULES, *self.rules])
+        return why_not(egraph, self.growth, known[rule], number)
 
     @cached_property
     def axes(self) -> dict[str, Dim]:
@@ -149,7 +174,7 @@ def space_of(
     egraph = EGraph()
     rules = [_admitted(rule, licence) for rule in rules]
     outputs = read_definition(egraph, definition)
-    return Space(definition, egraph, outputs, saturate(egraph, rules))
+    return Space(definition, egraph, outputs, saturate(egraph, rules), tuple(rules))
 
 
 def _definition_of(written: Definition | IR | str) -> Definition:

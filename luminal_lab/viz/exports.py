@@ -23,6 +23,7 @@ DOT_SHAPES = {
     "kernel": "octagon",
     "launch": "octagon",
     "host": "note",
+    "class": "oval",
 }
 MERMAID_SHAPES = {
     "input": ("[/", "/]"),
@@ -34,6 +35,7 @@ MERMAID_SHAPES = {
     "kernel": ("[[", "]]"),
     "launch": ("[[", "]]"),
     "host": (">", "]"),
+    "class": ("([", "])"),
     "view": ("(", ")"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from luminal_lab.core.ops import (
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.io.cells import short_files
+from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
 from luminal_lab.viz.metrics import shortened
@@ -36,6 +38,8 @@ BUDGET = 60
 """The most things shown by opening scopes, if no depth is given."""
 MOST = 400
 """The most things shown of a graph without scopes."""
+LONG = re.compile(r"\b\d+\.\d{4,}\b")
+"""A number with more digits than a label has."""
 LABEL = 44
 """The longest label, in characters; a node's title has the full text."""
 
@@ -318,6 +322,8 @@ class _PayloadBuilder:
 def kind_of(op: Op) -> Kind:
     """Return the kind of an op."""
     match op:
+        case Element(kind=kind):
+            return kind
         case Input():
             return "input"
         case Constant():
@@ -354,6 +360,8 @@ def op_label(op: Op) -> str:
     """
     if isinstance(op, Constant):
         return _number(op.value)
+    if isinstance(op, Element):
+        return LONG.sub(lambda number: f"{float(number[0]):.4g}", op.text)
     text = op_text(op)
     name, brace, rest = text.partition("{")
     if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape

@@ -15,7 +15,7 @@ from luminal_lab.viz.entries import Status
 
 Kind: TypeAlias = Literal[
     "input", "parameter", "constant", "source", "view", "op", "reduce", "call", "kernel", "launch",
-    "host", "outside"
+    "host", "class", "outside"
 ]  # fmt: skip
 """A node's kind, which determines its shape."""
 Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused"]

@@ -15,6 +15,7 @@ from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.timings import Timings
 from luminal_lab.viz import charts, timings_charts
 from luminal_lab.viz.compared_table import html
+from luminal_lab.viz.egraph_picture import space_table
 from luminal_lab.viz.figures import figure
 from luminal_lab.viz.memory_chart import memory_chart
 from luminal_lab.viz.node_tables import diff_table, node_table
@@ -74,6 +75,7 @@ FORMATTERS: dict[str, Callable[..., Any]] = {
     "SideBySide.plot": compared_plot,
     "SideBySide.roofline": compared_roofline,
     "Snapshot.to_pandas": snapshot_table,
+    "Space.to_pandas": space_table,
     "Timings.plot": timings_plot,
     "Timings.roofline": timings_roofline,
 }

@@ -1,4 +1,4 @@
-"""Searches, candidates and spaces as static HTML: no script, readable on light and on dark."""
+"""Searches, candidates and programs as static HTML: no script, readable on light and on dark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from luminal_lab.search.candidates import Candidate, Candidates, seconds_text
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
 from luminal_lab.search.loops import KernelSearch
 from luminal_lab.search.program import Program
-from luminal_lab.search.space import Space
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.pages import CELL, FIGURES, closed, code, framed, head
 from luminal_lab.viz.picture import Page
@@ -123,24 +122,6 @@ def _seconds(seconds: float | None, modelled: float | None = None) -> str:
     return "" if seconds is None else seconds_text(seconds)
 
 
-def space_page(space: Space, *, theme: Theme = "auto") -> Page:
-    """Return a space: what was written, the rules that fired, and its cheapest programs."""
-    fired = {rule: times for rule, times in space.report.firings.items() if times}
-    rules = [
-        [
-            (plain(rule), LEFT),
-            (f"{times:,}", ""),
-            ("stopped" * (rule in space.report.stopped), LEFT),
-        ]
-        for rule, times in sorted(fired.items(), key=lambda item: -item[1])
-    ]
-    heads = (("rule", "left"), ("firings", "right"), ("", "left"))
-    size = f"{len(space.egraph):,} nodes in {len(space.egraph.classes):,} classes"
-    parts = [head(f"space of {space.definition.name}", size), code(str(space.definition))]
-    parts += [head("rules that fired", f"{sum(fired.values()):,} times"), table(heads, rules)]
-    return Page(framed(parts, theme), str(space))
-
-
 def program_page(program: Program, *, theme: Theme = "auto") -> Page:
     """Return a program of a space: what it computes, and why it is refused, if it is."""
     cost = f"{program.cost:,.0f} additions by the model"
@@ -157,7 +138,6 @@ FORMATTERS: dict[str, Callable[..., Page]] = {
     "ProgramCandidate": program_candidate_page,
     "ProgramSearch": search_page,
     "RecordedSearch": search_page,
-    "Space": space_page,
 }
 """The function that draws each class of search, by the class's name."""
 

@@ -18,6 +18,7 @@ WORDS = {
     "kernel": "kernel of the user's",
     "launch": "launch of a kernel",
     "host": "call of the host",
+    "class": "class: any of its nodes",
     "outside": "not selected",
 }
 """The words of the legend."""
@@ -32,8 +33,9 @@ def outline(kind: str, x: float, y: float, width: float, height: float) -> str:
             if kind == "parameter":
                 path += f"M{number(x + LEAN + 5)} {number(y)}L{number(x + 5)} {number(below)}"
             return path
-        case "constant" | "outside":
-            return _round(x, y, width, height, min(9.0, height / 2))
+        case "class" | "constant" | "outside":
+            most = height if kind == "class" else 9.0
+            return _round(x, y, width, height, min(most, height / 2))
         case "source":
             return _polygon(
                 (x + LEAN, y), (right - LEAN, y), (right, middle), (right - LEAN, below),

@@ -10,6 +10,8 @@ from luminal_lab.io.opened import Opened
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.accesses_svg import accesses_picture
+from luminal_lab.viz.derivation_page import derivation_page
+from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
 from luminal_lab.viz.lifetimes import lifetimes
 from luminal_lab.viz.pages import kernel_page, schedule_page, timings_page
@@ -40,6 +42,7 @@ def diff_picture(diff: Diff, **how: Any) -> GraphPicture:  # display's own
 
 FORMATTERS: dict[str, Callable[..., Shown]] = {
     "BoundPlan": lifetimes,
+    "Derivation": derivation_page,
     "Diff": diff_picture,
     "IR": graph_picture,
     "Kernel": kernel_page,
@@ -47,6 +50,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "Opened": opened_picture,
     "Schedule": schedule_page,
     "Snapshot": snapshot_picture,
+    "Space": space_picture,
     "Timings": timings_page,
     "accesses": accesses_picture,
 }

@@ -73,3 +73,15 @@ def test_what_was_written_needs_no_derivation() -> None:
     derivation = derived(cx)
     assert len(derivation) == 0
     assert str(derivation) == "nothing fired: this is what was written"
+
+
+def test_changes_are_compared_against_what_has_changed() -> None:
+    cx = ll.Graph()
+    q, k, v = (
+        cx.tensor((size, 64), name=name) for size, name in (("n", "q"), ("t", "k"), ("t", "v"))
+    )
+    scores = (q @ k.T) * 0.125
+    weights = (scores - scores.max(-1, keepdim=True)).exp()
+    ((weights / weights.sum(-1, keepdim=True)) @ v).retrieve()
+    for firing in derived(cx):
+        firing.check()

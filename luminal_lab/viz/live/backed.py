@@ -71,6 +71,23 @@ class Backed:
         """The last graph."""
         return self.subject.snapshots[-1]
 
+    def compiled(self, caller: str) -> Compilation:
+        """Return the compile, or raise if there is none in this process."""
+        if self.compilation is None:
+            raise GraphError(
+                f"{caller}: {self.subject.title} is a recording, or was not compiled here",
+                hint="compile it in this session: cx.compile()",
+            )
+        return self.compilation
+
+    def why(self, id: int) -> str:
+        """Return the story of a node."""
+        return str(self.compiled("why").why(id))
+
+    def why_not(self, rule: str, id: int) -> str:
+        """Return why a rule did not fire at a node."""
+        return str(self.compiled("why_not").why_not(rule, id))
+
     def picture(self, theme: Theme = "auto") -> Picture:
         """Return a picture of the last graph, which needs no script."""
         note = "as written" if self.newest.title == "written" else f"after {self.newest.title}"

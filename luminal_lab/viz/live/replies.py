@@ -161,13 +161,13 @@ class Replies:
     def why(self, question: Question) -> Reply:
         """Return the story of a node."""
         backed = self._run(question)
-        return {"text": str(_compiled(backed, "why").why(_number(question, "id")))}
+        return {"text": backed.why(_number(question, "id"))}
 
     def why_not(self, question: Question) -> Reply:
         """Return why a rule did not fire at a node."""
         backed = self._run(question)
         id, rule = _number(question, "id"), _text(question, "rule")
-        return {"text": str(_compiled(backed, "why_not").why_not(rule, id))}
+        return {"text": backed.why_not(rule, id)}
 
     # -- more runs, times, sources -----------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Replies:
         backed = self._run(question)
         ir = backed.newest.ir
         inputs = inputs_for(backed, ir, ir.output_ids)
-        compilation = _compiled(backed, "time")
+        compilation = backed.compiled("time")
         times = measured(self._beside(backed) or ir, inputs.environment, rounds=ROUNDS)
         facts = gathered(compilation, backed.session, (*backed.times, times), backed.dialects)
         subject = replace(backed.subject, facts=facts)
@@ -199,7 +199,7 @@ class Replies:
     def sources(self, question: Question) -> Reply:
         """Write the kernels in another language."""
         backed = self._run(question)
-        compilation, asked = _compiled(backed, "sources"), dialect_of(question.get("dialect"))
+        compilation, asked = backed.compiled("sources"), dialect_of(question.get("dialect"))
         dialects: tuple[Dialect, ...] = tuple(dict.fromkeys((*backed.dialects, asked)))
         facts = gathered(compilation, backed.session, backed.times, dialects)
         subject = replace(backed.subject, facts=facts)
@@ -211,7 +211,7 @@ class Replies:
         """Compile a kernel for NVIDIA's GPUs, which needs no GPU."""
         backed = self._run(question)
         number = _number(question, "kernel", len(backed.subject.facts.kernels))
-        kernel = cuda_kernel(_compiled(backed, "ptx"), number)
+        kernel = cuda_kernel(backed.compiled("ptx"), number)
         compiled = kernel.compiled
         return {"text": compiled.ptx, "resources": asdict(compiled.most)}
 
@@ -248,15 +248,6 @@ def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
         f"ptx: {kernel.name} is no kernel on NVIDIA's GPUs",
         hint="what no kernel can be NumPy computes, and C of the user's stays C",
     )
-
-
-def _compiled(backed: Backed, caller: str) -> Compilation:
-    if backed.compilation is None:
-        raise GraphError(
-            f"{caller}: {backed.subject.title} is a recording, or was not compiled here",
-            hint="compile it in this session: cx.compile()",
-        )
-    return backed.compilation
 
 
 def _number(question: Question, name: str, below: int = 1 << 62, default: int = -1) -> int:

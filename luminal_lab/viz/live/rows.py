@@ -18,6 +18,7 @@ from luminal_lab.core.printer import line_text, name_bodies, op_text, types_text
 from luminal_lab.errors import DimError
 from luminal_lab.io.facts import Subject
 from luminal_lab.timing.work import is_work, work_of
+from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.folding import kind_of
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.payload import Kind
@@ -99,7 +100,8 @@ class Rows:
             line = f"{names.nodes[node.id]}: {types}"
         else:
             sources = [names.nodes.get(id) or f"%{id}?" for id in node.sources]
-            line = line_text(node, op, sources, types)
+            own = isinstance(node.op, Element)  # whose text names its parts
+            line = line_text(node, op, [] if own else sources, types)
         self._lines.append(self._text(line))
         if kind == "call" and node.id in self.launches:
             kind = "launch"
@@ -176,7 +178,7 @@ class Rows:
 
 def work(ir: IR, node: Node) -> tuple[float, float]:
     """Return the operations and bytes of a node; NaN where a symbol is open."""
-    if not is_work(node):
+    if isinstance(node.op, Element) or not is_work(node):
         return 0.0, 0.0
     try:
         cost = work_of(ir, node, {})

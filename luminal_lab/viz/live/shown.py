@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
+from typing_extensions import override
+
+from luminal_lab.display import Theme
 from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.search.derivation import Derivation
+from luminal_lab.search.space import Space
+from luminal_lab.viz.derivation_subject import subject_of_derivation
+from luminal_lab.viz.egraph_picture import space_picture
+from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed, backed_compile, backed_snapshot
 from luminal_lab.viz.live.explorer import Explorer, explorer
 from luminal_lab.viz.live.workbench import Workbench, workbench
+from luminal_lab.viz.picture import Picture
+
+BEST = "the best program: additions for an element"
+LivePicture = TypeVar("LivePicture", bound=Live)
 
 
 class HasSubjects(Protocol):
@@ -48,11 +61,77 @@ def recording_workbench(recorded: HasSubjects) -> Workbench:
     return workbench([Backed(subject) for subject in recorded.subjects])
 
 
+@dataclass(frozen=True)
+class BackedSpace(Backed):
+    """Elements of a space of programs, which knows why they are there."""
+
+    space: Space | None = None
+    is_whole: bool = True
+    """Whether it is the space that is shown, and not a program of it."""
+
+    @override
+    def picture(self, theme: Theme = "auto") -> Picture:
+        if self.space is None or not self.is_whole:
+            return super().picture(theme)
+        return space_picture(self.space, theme=theme)
+
+    @override
+    def why(self, id: int) -> str:
+        return super().why(id) if self.space is None else self.space.why(self._term(id))
+
+    @override
+    def why_not(self, rule: str, id: int) -> str:
+        if self.space is None:
+            return super().why_not(rule, id)
+        return self.space.why_not(rule, self._term(id))
+
+    def _term(self, id: int) -> str:
+        """Return the name of the class that a node belongs to, or its own."""
+        tables = [shot.ir.table for shot in reversed(self.snapshots)]
+        node = next((node for table in tables if (node := table.get(id)) is not None), None)
+        return f"%{id}" if node is None else node.meta.scope or node.name
+
+
+def space_explorer(space: Space) -> Explorer:
+    """Return an explorer of a space, round by round, with what its best program costs."""
+    return _with_best(explorer([BackedSpace(subject_of_space(space), space=space)]), space)
+
+
+def space_workbench(space: Space) -> Workbench:
+    """Return a workbench of a space: its rounds are passes, whose firings are those of rules."""
+    return _with_best(workbench([BackedSpace(subject_of_space(space), space=space)]), space)
+
+
+def _with_best(live: LivePicture, space: Space) -> LivePicture:
+    costs = winning_costs(space)
+    live.overlay = {BEST: {"results": {name: {"value": cost} for name, cost in costs.items()}}}
+    return live
+
+
+def derivation_explorer(derivation: Derivation) -> Explorer:
+    """Return an explorer of a derivation: the program as written, and as found."""
+    return explorer([_backed_derivation(derivation)])
+
+
+def derivation_workbench(derivation: Derivation) -> Workbench:
+    """Return a workbench of a derivation, as a pass with its firings."""
+    return workbench([_backed_derivation(derivation)])
+
+
+def _backed_derivation(derivation: Derivation) -> BackedSpace:
+    subject = subject_of_derivation(derivation)
+    return BackedSpace(subject, space=derivation.space, is_whole=False)
+
+
 FORMATTERS: dict[str, Callable[[Any], Live]] = {
     "Compilation.explore": compilation_explorer,
     "Compilation.workbench": compilation_workbench,
+    "Derivation.explore": derivation_explorer,
+    "Derivation.workbench": derivation_workbench,
     "Opened.explore": recording_explorer,
     "Opened.workbench": recording_workbench,
     "Snapshot.explore": snapshot_explorer,
+    "Space.explore": space_explorer,
+    "Space.workbench": space_workbench,
 }
 """The function for each live picture, by the names of the class and of the method."""

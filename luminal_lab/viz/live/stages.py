@@ -157,7 +157,10 @@ class Stages:
 
 def _reason(firing: Firing, gone: list[int], new: list[int]) -> str:
     """Return why a rule fired, or what it did if it changed no row, only an output."""
-    return firing.because if gone or new else str(firing).removeprefix(f"{firing.rule}: ")
+    is_fact = firing.because and not firing.before
+    if gone or new or is_fact:
+        return firing.because
+    return str(firing).removeprefix(f"{firing.rule}: ")
 
 
 def _ends(ir: IR) -> tuple[frozenset[int], frozenset[int]]:
