@@ -87,7 +87,7 @@ def peak_rates(
     rates = _measured(count, compiler, folder)
     if before is not None:
         rates = rates.or_better(before)
-    for folder_ in cache.places:
+    for folder_ in cache.folders:
         with suppress(OSError):
             write_whole(folder_ / name, rates.to_json())
             break
@@ -116,7 +116,7 @@ def _entry(count: int, compiler: Compiler | None) -> str:
 
 def _kept(cache: Cache, name: str) -> PeakRates | None:
     """Return the rates that were measured before, if they can be read."""
-    for folder in cache.places:
+    for folder in cache.folders:
         with suppress(OSError, UnicodeDecodeError, RecordingError):
             return PeakRates.from_json(read_plain(folder / name).decode("utf-8"))
     return None
