@@ -249,7 +249,7 @@ for _name in """
     BoundPlan Derivation Diff IR Kernel MemoryPlan Opened Schedule Snapshot Space Timings
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
-for _name in ("Compilation", "Derivation", "Opened", "Snapshot", "Space"):
+for _name in ("Compilation", "Derivation", "Opened", "Space"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
 for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):
@@ -260,7 +260,7 @@ for _name in """
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
 for _name in """
-    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch RecordedSearch Space
+    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch RecordedSearch
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.search_pages")
 for _name in """
@@ -269,6 +269,7 @@ for _name in """
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
 for _name in ("ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
+DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

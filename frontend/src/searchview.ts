@@ -89,7 +89,7 @@ css`
 
 const LEFT = 58, NAMES = 96, TOP = 18, DEEP = 180, STRIP = 20, BELOW = 30;
 /** What has been chosen, and is said of it, one tab each. */
-const TABS = ["Schedule", "Diff", "Definition", "Nest", "C"] as const;
+const TABS = ["Schedule", "Diff", "Definition", "Nest", "Source"] as const;
 type Tab = (typeof TABS)[number];
 
 /** Draw a search into a host. */

@@ -123,7 +123,7 @@ describe("what is said of it", () => {
       },
     };
     await shown(live);
-    open("C");
+    open("Source");
     expect(host.querySelector("pre")!.textContent).toBe("the source");
     press("End");
     await settled();
@@ -137,7 +137,7 @@ describe("what is said of it", () => {
   test("without a kernel that is said", async () => {
     await shown();
     press("End");
-    open("C");
+    open("Source");
     await settled();
     expect(detail()).toContain("This needs a kernel");
   });

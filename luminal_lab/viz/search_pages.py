@@ -22,7 +22,7 @@ FASTEST, REASONS = 10, 8
 MOST = 60
 """The most rows of a table of all candidates."""
 PLAIN = "# no steps: plain loops"
-LONGEST = 90
+LONGEST = 130
 """The most characters of an edit or a reason in a row."""
 LEFT = "text-align:left;"
 WRAPPED = "text-align:left;white-space:normal;min-width:24em;"
@@ -194,8 +194,9 @@ def _errors(facts: SearchFacts) -> int:
 def fastest_table(facts: SearchFacts, most: int = FASTEST) -> str:
     """Return the candidates that take the least of their default's time, and the defaults."""
     timed = [one for one in facts.candidates if one.ratio is not None]
-    edits = sorted((one for one in timed if one.number), key=lambda one: one.ratio or 0.0)
-    shown = edits[:most] + [one for one in timed if not one.number][:most]
+    timed.sort(key=lambda one: one.ratio or 0.0)
+    shown = [one for one in timed if one.number][:most] + [one for one in timed if not one.number]
+    shown = sorted(shown[: 2 * most], key=lambda one: one.ratio or 0.0)
     longest = max((one.ratio or 0.0 for one in shown), default=1.0)
     heads = ["candidate", "time", "ratio", "", "state", "what it is"]
     sides = [*["right"] * 3, *["left"] * 3]
@@ -227,7 +228,8 @@ def what(facts: SearchFacts, candidate: CandidateFacts) -> str:
     own = {n: value for n, value in candidate.choices.items() if usual.get(n) != value}
     numbers = ", ".join(f"{name} = {value}" for name, value in own.items())
     told = numbers if candidate.origin == "draw" and numbers else candidate.origin
-    form = facts.kernels[candidate.kernel].forms[candidate.form].name if candidate.form else ""
+    forms = facts.kernels[candidate.kernel].forms
+    form = forms[candidate.form].name if len(forms) > 1 else ""
     return "; ".join(filter(None, (form, told, candidate.resources)))
 
 

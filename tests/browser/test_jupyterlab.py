@@ -313,7 +313,7 @@ def test_a_search_lives_in_a_notebook(server: Server, tab: Any):
     assert notebook.python("print(explorer.selected.number)") == "0"
     # The kernel makes what it is asked for.
     picture.press("ArrowRight")
-    tab.get_by_role("tab", name="C", exact=True).click()
+    tab.get_by_role("tab", name="Source", exact=True).click()
     tab.get_by_text("kernel_mm").first.wait_for()
     # What comes later comes to the page.
     notebook.python("_ = search.resume(ll.Budget(candidates=16)); explorer.renew()")

@@ -26,7 +26,7 @@ def test_a_candidate_is_chosen_by_a_click_and_all_of_it_is_said(page: Any, tmp_p
     assert page.locator("[data-ll-static]:visible").count() == 0
     heading = page.locator(".ll-sv-detail h2")
     assert heading.inner_text().startswith(f"candidate {search.best.number}: fastest")
-    for tab in ("Schedule", "Diff", "Definition", "Nest", "C"):
+    for tab in ("Schedule", "Diff", "Definition", "Nest", "Source"):
         page.get_by_role("tab", name=tab, exact=True).click()
         assert page.locator(".ll-sv-detail pre").inner_text().strip()
     page.get_by_role("listbox", name="candidates").press("End")
@@ -54,7 +54,7 @@ def test_a_recording_opens_as_a_page(page: Any, tmp_path: Path):
     (tmp_path / "s.html").write_bytes(page_of(ll.open(tmp_path / "s.lab")))
     page.goto((tmp_path / "s.html").as_uri())
     page.wait_for_selector(".ll-sv svg", timeout=LIMIT)
-    page.get_by_role("tab", name="C", exact=True).click()
+    page.get_by_role("tab", name="Source", exact=True).click()
     assert "kernel_matmul" in page.locator(".ll-sv-detail pre").inner_text()
 
 
@@ -62,7 +62,7 @@ def test_a_recording_opens_as_a_page(page: Any, tmp_path: Path):
 def test_it_is_read_by_everybody(chromium: Any, watched: Watched, tmp_path: Path, scheme: str):
     for page in watched_page(chromium, watched, color_scheme=scheme):
         shown(page, of_a_program(), tmp_path)
-        for tab in ("Diff", "C"):
+        for tab in ("Diff", "Source"):
             page.get_by_role("tab", name=tab, exact=True).click()
             assert faults(page) == []
         of_a_program().display().save(tmp_path / "static.html")

@@ -150,14 +150,8 @@ def test_what_was_modelled_says_so(kernel_search):
     assert "nothing was measured: times are those of a model of an H100" in lines
 
 
-def test_a_space_and_its_programs_show_rules_and_definitions():
+def test_a_program_of_a_space_shows_its_definition():
     cx = ll.Graph("softmax")
     cx.tensor((4, 8), name="x").softmax(-1).retrieve()
-    space = ll.search.space_of(cx.ir)
-    text = Read(space._repr_mimebundle_()["text/html"]).text
-    fired = [rule for rule, times in space.report.firings.items() if times]
-    assert fired
-    assert all(rule in text for rule in fired)
-    *_, best = ll.search.judged_programs(space)
-    shown = Read(best._repr_mimebundle_()["text/html"]).text
-    assert str(best.definition) in shown
+    *_, best = ll.search.judged_programs(ll.search.space_of(cx.ir))
+    assert str(best.definition) in Read(best._repr_mimebundle_()["text/html"]).text
