@@ -260,6 +260,16 @@ for _name in """
     SideBySide.roofline SideBySide.html
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
+for _name in """
+    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch RecordedSearch Space
+""".split():  # noqa: SIM905  # likewise
+    DISPLAYS[_name] = _shown_by(_name, "viz.search_pages")
+for _name in """
+    KernelSearch.explore ProgramSearch.explore ProgramSearch.meanwhile RecordedSearch.explore
+""".split():  # noqa: SIM905  # likewise
+    DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
+for _name in ("ProgramSearch.save", "RecordedSearch.save"):
+    DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, cast
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+S = TypeVar("S")
+R = TypeVar("R")
+P = ParamSpec("P")
 Theme: TypeAlias = Literal["auto", "light", "dark"]
 Engine: TypeAlias = Literal["layered", "dot"]
 
@@ -117,7 +134,8 @@ class ShownGraph(Shown, Protocol):
 DISPLAYS: dict[str, Callable[..., Any]] = {}
 """Functions of `viz` that draw a picture, by the name of the class drawn.
 
-`CLASS.explore` and `CLASS.workbench` make live ones.
+`CLASS.explore` and `CLASS.workbench` make live ones, `CLASS.meanwhile` shows one within a `with`,
+and `CLASS.save`, of `io`, makes a recording.
 """
 
 
@@ -156,6 +174,30 @@ class Examined(Explored):
     def workbench(self) -> Alive:
         """Return a live workbench: a notebook shows it, `.export` writes a page."""
         return DISPLAYS[f"{type(self).__name__}.workbench"](self)
+
+
+def shown_meanwhile(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Show in a notebook what a method works at, for as long as it does."""
+
+    @wraps(method)
+    def showing(self: S, *args: P.args, **how: P.kwargs) -> R:
+        show: Callable[..., AbstractContextManager[None]] = nullcontext
+        if "IPython" in sys.modules:  # outside notebooks nothing is loaded for this
+            show = DISPLAYS.get(f"{type(self).__name__}.meanwhile", nullcontext)
+        with show(self):
+            return method(self, *args, **how)
+
+    return showing
+
+
+class Recorded:
+    """Something that a recording carries."""
+
+    __slots__ = ()
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file, which `ll.open` reads on any machine."""
+        DISPLAYS[f"{type(self).__name__}.save"](self, path)
 
 
 class Charted:

@@ -13,7 +13,7 @@ import { bytes, count, many } from "./units";
 import { Watch } from "./watch";
 
 css`
-.ll-code { padding: 6px 8px; background: var(--ll-panel); border: 1px solid var(--ll-line); border-radius: 5px; max-height: 340px; }
+.ll-root pre.ll-code { padding: 6px 8px; background: var(--ll-panel); border: 1px solid var(--ll-line); border-radius: 5px; max-height: 340px; }
 .ll-code > div { display: flex; width: max-content; min-width: 100%; }
 .ll-steps { height: 166px; flex: none; border: 1px solid var(--ll-line); }
 `;

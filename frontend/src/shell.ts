@@ -8,6 +8,7 @@ import { help } from "./help";
 import { alone, listen, type Where } from "./keys";
 import type { Live } from "./live";
 import { ofPython, type Given } from "./overlays";
+import { search, type Chosen, type SearchPane } from "./searchview";
 import { sound, Store, type Pane, type Place } from "./store";
 import { css, sheet, themed } from "./styles";
 import { workbench } from "./workbench";
@@ -19,7 +20,7 @@ css`
 .ll-root .ll-host:focus-visible { outline: none; }
 `;
 
-export type What = "explorer" | "workbench" | "accesses";
+export type What = "explorer" | "workbench" | "accesses" | "search";
 
 export interface ShellOptions {
   readonly what: What;
@@ -27,13 +28,20 @@ export interface ShellOptions {
   readonly live: Live;
   /** Whether it has a page of its own. */
   readonly isPage?: boolean;
+  /** Who else knows what is chosen of a search. */
+  readonly chosen?: Chosen;
 }
 
-/** Draw what a store holds, or the bytes of who touches what, into an element; an error is said there. */
-export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage }: ShellOptions): Pane {
+/** What stands in it; a search can be drawn anew. */
+export interface Shell extends Pane {
+  renew(bytes: Uint8Array): void;
+}
+
+/** Draw what a store holds, or the bytes of a search or of who touches what, into an element; an error is said there. */
+export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage, chosen }: ShellOptions): Shell {
   const host = h("div", { class: "ll-host", tabindex: -1 });
   const region = h("div", { class: "ll-unseen", role: "status" });
-  const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel" }[what];
+  const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel", search: "Search" }[what];
   const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
   const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
   if (what === "workbench") areas.push("Passes and firings");
@@ -52,7 +60,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   listen(root, { help: explain });
   root.addEventListener("ll-help", explain);
   at.append(root);
-  let pane: Pane | null = null, stop = (): void => undefined;
+  let pane: (Pane & Partial<SearchPane>) | null = null, stop = (): void => undefined;
   try {
     if (given instanceof Error) throw given;
     if (given instanceof Store) {
@@ -61,7 +69,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
         region.textContent = region.textContent === sentence ? `${sentence} ` : sentence;
       });
       pane = (what === "workbench" ? workbench : explorer)(given, host, live);
-    } else pane = accesses(given, host);
+    } else pane = what === "search" ? search(given, host, live, chosen) : accesses(given, host);
   } catch (error) {
     root.style.height = root.style.minHeight = "auto";
     sorry(host, error);
@@ -69,6 +77,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   // Keys work at once.
   if (isPage) (host.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
   return {
+    renew: (bytes) => pane?.renew?.(bytes),
     dispose: () => {
       document.removeEventListener("pointerdown", left, true);
       stop();
@@ -76,6 +85,11 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
       root.remove();
     },
   };
+}
+
+/** Whether it is drawn from its own bytes, and is no graph. */
+export function isAlone(what: What): boolean {
+  return what === "accesses" || what === "search";
 }
 
 /** Where a page begins: as Python has it. */
@@ -88,7 +102,7 @@ export interface State {
 /** What is drawn of bytes: their store, themselves, or what is wrong with them. */
 export async function content(bytes: Uint8Array, what: What, state: State = {}): Promise<Store | Uint8Array | Error> {
   try {
-    if (what === "accesses") return bytes;
+    if (isAlone(what)) return bytes;
     const store = new Store(await decode(bytes), state.place);
     store.select(sound(state.selection, store.run));
     if (state.overlay) store.setOverlay(ofPython(store.run, state.overlay));

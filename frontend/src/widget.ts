@@ -4,8 +4,9 @@ import { decode } from "./bundle";
 import { throughModel, type Live, type Model } from "./live";
 import { ofPython, type Given } from "./overlays";
 import { start } from "./page";
-import { shell, type What } from "./shell";
-import { sound, Store, type Pane, type Place } from "./store";
+import type { Chosen } from "./searchview";
+import { isAlone, shell, type Shell, type What } from "./shell";
+import { sound, Store, type Place } from "./store";
 
 interface Rendered {
   readonly model: Model;
@@ -88,18 +89,44 @@ export default function made() {
       const options = model.get("options") as { theme?: string } | null;
       const own = (shared ??= new Shared(model));
       const unhide = hidePicture(model);
-      let pane: Pane | null = null, isGone = false;
+      let pane: Shell | null = null, isGone = false;
       const draw = (given: Store | Uint8Array | Error): void => {
-        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live });
+        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live, chosen });
       };
-      if (what === "accesses") draw(bytesOf(model));
-      else own.store.then(draw, draw);
+      const renew = (): void => pane?.renew(bytesOf(model));
+      const chosen = chosenOf(model, renew);
+      if (isAlone(what)) {
+        draw(bytesOf(model));
+        model.on("change:data", renew);
+      } else own.store.then(draw, draw);
       return () => {
         isGone = true;
+        model.off("change:data", renew);
+        chosen.dispose();
         pane?.dispose();
         unhide();
       };
     },
+  };
+}
+
+/** Which candidate of a search is chosen, as Python and other views have it; they are heard from. */
+function chosenOf(model: Model, changed: () => void): Chosen & { dispose(): void } {
+  let isTelling = false;
+  const heard = (): void => void (isTelling || changed());
+  model.on("change:selection", heard);
+  return {
+    current: () => {
+      const at = (model.get("selection") as { candidate?: unknown } | null)?.candidate;
+      return typeof at === "number" ? at : null;
+    },
+    tell: (candidate) => {
+      isTelling = true;
+      model.set("selection", { candidate });
+      isTelling = false;
+      model.save_changes();
+    },
+    dispose: () => model.off("change:selection", heard),
   };
 }
 

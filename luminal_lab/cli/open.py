@@ -15,9 +15,9 @@ from luminal_lab.cli.serving import Serving
 from luminal_lab.io.opened import Opened
 
 ABOUT = """\
-Look at a recording, as cx.save("run.lab") or luminal-lab trace has written it: the workbench, in
-the browser. It is served to this machine alone, under an address that nobody else knows, until
-Ctrl-C. Nothing in the recording is run."""
+Look at a recording, as cx.save("run.lab"), search.save("s.lab") or luminal-lab trace has written
+it: the workbench, or the search, in the browser. It is served to this machine alone, under an
+address that nobody else knows, until Ctrl-C. Nothing in the recording is run."""
 EXAMPLES = """\
 luminal-lab open run.lab                  the workbench in the browser
 luminal-lab open run.lab --no-browser     only say its address
@@ -47,7 +47,7 @@ def run(given: argparse.Namespace) -> int:
     say(recording)
     if given.text:
         for part in recording:
-            say(f"\n{part.title}\n{part.compilation}")
+            say(f"\n{part.title}\n{part.search if part.facts.search else part.compilation}")
         return 0
     with Serving(page_of(recording), given.port) as served:
         if served.note:
@@ -83,6 +83,7 @@ def as_json(recording: Opened) -> dict[str, object]:
                 "firings": sum(len(snapshot.firings) for snapshot in subject.snapshots),
                 "kernels": [kernel.name for kernel in subject.facts.kernels],
                 "launches": len(subject.facts.launches),
+                "candidates": len(subject.facts.search.candidates) if subject.facts.search else 0,
                 "times": [{"device": t.device, "how": t.how} for t in subject.facts.times],
             }
             for subject in recording.subjects

@@ -229,7 +229,7 @@ class KernelRun:
                 continue
             given: list[Argument] = [*arrays, *numbers_of(kernel, sizes)]
             given += [self.step & 0xFFFFFFFF] * phase.draws + [self.fault] * phase.faults
-            given += [Matrix(arrays[tile.place], tile) for tile in phase.maps]
+            given += [Matrix(arrays[tile.number], tile) for tile in phase.maps]
             calls.append(Call.of(phase, blocks, given, () if calls else fresh))
             self.launches.append(EmulatedLaunch(phase.function, blocks, phase.threads))
         return calls

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.plain import Json, plain, read
 
@@ -204,6 +205,8 @@ class Facts:
     """The Python that repeats the compile."""
     besides: tuple[str, ...] = ()
     """The Python of the compile's other arguments: the device alone, a licence."""
+    search: SearchFacts | None = None
+    """The search for the graph's kernels, if there was one."""
 
     def to_json(self, origins: dict[Origin, int] | None = None) -> dict[str, Json]:
         """Return the facts as JSON values.
@@ -229,6 +232,8 @@ class Facts:
 
 def _check(facts: Facts) -> None:
     """Raise a ValueError if a reference leads nowhere."""
+    if facts.search is not None:
+        check_search(facts.search, "facts.search")
     for at, launch in enumerate(facts.launches):
         _within(f"facts.launches[{at}].kernel", (launch.kernel,), len(facts.kernels))
         _within(f"facts.launches[{at}].buffers", launch.buffers, len(facts.buffers))

@@ -38,6 +38,8 @@ from luminal_lab.writing import as_path, read_bytes
 if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
+    from luminal_lab.io.recorded_search import RecordedSearch
+
 PASSES: Final = (
     "index pass round nodes_before nodes_after firings refusals seconds verified checked"
 )
@@ -77,9 +79,11 @@ def open(  # noqa: A001  # as users call it: ll.open
     contents = contents_of(read_bytes("recording", path), name, number)
     if is_trusted:
         allow(map(foreign_of, carried(contents.subjects)))
-        for subject in contents.subjects:
+        searches = [subject.facts.search for subject in contents.subjects]
+        named = [subject.pipeline for subject in contents.subjects]
+        for passes in (*named, *(search.device for search in searches if search is not None)):
             with suppress(LabError):  # it may name a pass that this process does not have
-                trusted_pipeline(subject.pipeline)
+                trusted_pipeline(passes)
     return Opened(name, contents)
 
 
@@ -148,6 +152,18 @@ class Opened(DrawnGraph, Examined):
         return self.contents.values[0]
 
     @cached_property
+    def search(self) -> RecordedSearch:
+        """The search that was saved; a GraphError says so if there is none."""
+        from luminal_lab.io.recorded_search import RecordedSearch  # noqa: PLC0415  # loaded when used
+
+        if self.facts.search is None:
+            raise GraphError(
+                f"recording {self.name}: there is no search in it",
+                hint='search.save("s.lab") writes one that has it',
+            )
+        return RecordedSearch(self.name, self.facts.search, self.ir)
+
+    @cached_property
     def compilation(self) -> Compilation:
         """The compile, without a device and without rules."""
         return Compilation(self.snapshots, Pipeline())
@@ -198,7 +214,8 @@ class Opened(DrawnGraph, Examined):
 
     def export(self, path: str | Path) -> None:
         """Write the recording as one page that needs no server, network or Python."""
-        self.workbench().export(path)
+        live = self.workbench() if self.facts.search is None else self.search.explore()
+        live.export(path)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again, in the schema of this version."""
@@ -281,7 +298,9 @@ def _summary(subject: Subject) -> str:
     """Return a one-line summary of a subject."""
     first, last = subject.snapshots[0], subject.snapshots[-1]
     if len(subject.snapshots) == 1:
-        return f"{subject.title}, {len(last.ir)} nodes, not compiled"
+        search = subject.facts.search
+        said = "not compiled" if search is None else f"{len(search.candidates)} candidates"
+        return f"{subject.title}, {len(last.ir)} nodes, {said}"
     firings = sum(len(shot.firings) for shot in subject.snapshots)
     parts = [
         f"{subject.title}, {len(first.ir)} → {len(last.ir)} nodes",

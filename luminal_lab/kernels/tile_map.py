@@ -21,7 +21,7 @@ class TileMap:
     """
 
     buffer: str
-    place: int
+    number: int
     """Which of the buffers that a kernel is given it is."""
     dtype: DType
     width: int

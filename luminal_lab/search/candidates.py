@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 
 from typing_extensions import override
 
-from luminal_lab.core.printer import as_text
+from luminal_lab.display import Displayed
 from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernels
@@ -40,7 +40,7 @@ Numbers: TypeAlias = Mapping[str, int]
 
 
 @dataclass(frozen=True, repr=False)
-class Candidate:
+class Candidate(Displayed):
     """A kernel by some schedule, with its time, or the reason why it has none."""
 
     number: int
@@ -125,14 +125,12 @@ class Candidate:
         """Whether none is faster, as measured or modelled."""
         return self.state.endswith("fastest")
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         return f"<Candidate {self.number}: {self.told}; print(…) shows its schedule>"
 
 
-class Candidates(Sequence[Candidate]):
+class Candidates(Displayed, Sequence[Candidate]):
     """All candidates of a search, in the order in which they were measured."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
@@ -173,8 +171,6 @@ class Candidates(Sequence[Candidate]):
     @override
     def __str__(self) -> str:
         return "\n".join(table_of(self))
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -242,7 +238,7 @@ def candidates_of(
         for number, trial in enumerate(driver.trials, 1)
     ]
     candidates = [first, *rest]
-    return Candidates([_modelled(one) for one in candidates] if target.model else candidates)
+    return Candidates([as_modelled(one) for one in candidates] if target.model else candidates)
 
 
 def _whole(definition: Definition, form: Form) -> Definition:
@@ -273,7 +269,7 @@ def _candidate(number: int, trial: Trial, default: Candidate, *, is_winner: bool
     )
 
 
-def _modelled(candidate: Candidate) -> Candidate:
+def as_modelled(candidate: Candidate) -> Candidate:
     """Return a candidate that says that its time is a model's."""
     if candidate.seconds is None:
         return candidate

@@ -101,7 +101,8 @@ class Terms:
             case Folded(kind=kind, axis=axis, size=size, dtype=dtype):
                 body = self.term(node.children[0], around)
                 own = _free(axis, size, body)
-                return Fold(kind, own, size, replaced(body, {axis.name: own}), dtype)
+                body = replaced(body, {axis.name: own})
+                return Fold(kind, own, size, _summed(body) if kind == "sum" else body, dtype)
             case First(axis=axis):
                 return replaced(self.term(node.children[0], around), {axis.name: 0})
             case Rise(dtype=dtype):
@@ -122,7 +123,7 @@ class Terms:
         if isinstance(node.operator, Folded) and node.operator.kind == "max":
             return Apply(Maximum(), (state, body), state.dtype)
         before = product(state, *ratio) if ratio else state
-        return Apply(Add(), (before, body), state.dtype)
+        return Apply(Add(), (before, _summed(body)), state.dtype)
 
     def passed(self, number: int, group: _Pass, around: Around) -> Term:
         """Return what a fold in a pass has at its end."""
@@ -256,6 +257,15 @@ def _free(axis: Symbol, size: Dim, *terms: Term) -> Symbol:
     """Return an axis whose name no fold in some terms has."""
     taken = {part.axis.name for part in walk(*terms) if isinstance(part, Fold)}
     return axis_of(unique(axis.name, taken), size)
+
+
+def _summed(term: Term) -> Term:
+    """Return a term of a fold, which is rounded together with its sum if it is a product."""
+    match term:
+        case Apply(op=Mul(), args=(a, b), dtype=dtype) if dtype.is_float:
+            return product(a, b, fused=True)
+        case _:
+            return term
 
 
 def _sum(terms: list[Term], dtype: DType) -> Term:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import product
-from typing import TypeAlias
+from math import inf
+from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.search.egraph import EGraph
@@ -100,37 +101,47 @@ def _starts(egraph: EGraph, ways: Ways) -> Iterable[dict[int, Node]]:
         for number, nodes in ways.items()
         if any(isinstance(node.operator, Online) for node in nodes)
     ]
+    entries = priced(egraph, ways)
     combinations = product((False, True), repeat=min(len(cascades), MOST_CASCADES))
     for chosen in combinations:
         last = len(chosen) - 1  # decides for all others
         together = {number for k, number in enumerate(cascades) if chosen[min(k, last)]}
-        allowed = {
-            number: [
-                node
-                for node in nodes
-                if number not in cascades
-                or isinstance(node.operator, Online) == (number in together)
-            ]
-            for number, nodes in ways.items()
-        }
-        yield cheapest(egraph, allowed)
+        apart = {*cascades} - together
+        yield cheapest(
+            entry
+            for entry in entries
+            if entry.number not in (apart if isinstance(entry.node.operator, Online) else together)
+        )
 
 
-def cheapest(egraph: EGraph, ways: Ways | None = None) -> dict[int, Node]:
+class Entry(NamedTuple):
+    """A node of a class, what it costs for each value, and the classes that it needs."""
+
+    number: int
+    node: Node
+    cost: float
+    parts: tuple[int, ...]
+
+
+def priced(egraph: EGraph, ways: Ways) -> list[Entry]:
+    """Return the nodes that a program may have, with what they cost."""
+    return [
+        Entry(number, node, effort(node) + 1e-3, tuple(map(egraph.find, node.children)))
+        for number, nodes in ways.items()
+        for node in nodes
+    ]
+
+
+def cheapest(entries: Iterable[Entry]) -> dict[int, Node]:
     """Return for each class the node whose tree costs least."""
-    ways = solved(egraph) if ways is None else ways
-    costs: dict[int, float] = {}
-    choice: dict[int, Node] = {}
+    entries, costs, choice = [*entries], dict[int, float](), dict[int, Node]()
     is_new = True
     while is_new:
         is_new = False
-        for number, nodes in ways.items():
-            for node in nodes:
-                parts = [costs.get(egraph.find(child)) for child in node.children]
-                if None in parts:
-                    continue
-                cost = effort(node) + sum(part or 0.0 for part in parts) + 1e-3
-                if cost < costs.get(number, float("inf")):
-                    costs[number], choice[number] = cost, node
-                    is_new = True
+        for number, node, cost, parts in entries:
+            for part in parts:
+                cost += costs.get(part, inf)
+            if cost < costs.get(number, inf):
+                costs[number], choice[number] = cost, node
+                is_new = True
     return choice

@@ -23,11 +23,12 @@ from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
-from luminal_lab.core.printer import as_text, unique
+from luminal_lab.core.printer import unique
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.display import Displayed, Explored, Recorded, shown_meanwhile
 from luminal_lab.errors import DimError, GraphError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
@@ -50,10 +51,12 @@ from luminal_lab.search.worker import Worker
 
 FLOPS_OF_BYTE = 8
 """How many operations take about as long as to move a byte."""
+LEAST_SECONDS = 0.1
+"""What is left of a budget, at least, once rules have found what there is to measure."""
 
 
 @dataclass(frozen=True, repr=False)
-class ProgramCandidate:
+class ProgramCandidate(Displayed):
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
     given: DeviceCompiler
@@ -141,8 +144,6 @@ class ProgramCandidate:
         lines = [f"# {region.form.name}\n{region.text}" for region in self.regions.values()]
         return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
 
-    _repr_mimebundle_ = as_text
-
     @override
     def __repr__(self) -> str:
         kernels = sum(len(region.form.stages) for region in self.regions.values())
@@ -151,7 +152,7 @@ class ProgramCandidate:
 
 
 @dataclass
-class ProgramSearch:
+class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all regions of a graph."""
 
     device: DeviceCompiler
@@ -193,6 +194,7 @@ class ProgramSearch:
         """Why the search for each kernel ended, in words."""
         return {name: search.ended for name, search in self.kernels.items()}
 
+    @shown_meanwhile
     def resume(
         self,
         budget: float | Budget = 60,
@@ -208,7 +210,10 @@ class ProgramSearch:
             search = self.kernels[name]
             weights = [self._weight(other) for other in order[at:]]
             share = weights[0] / sum(weights)
-            seconds, before = max(0.1, (end - monotonic()) * share), len(search.candidates)
+            seconds, before = (
+                max(LEAST_SECONDS, (end - monotonic()) * share),
+                len(search.candidates),
+            )
             most = max(1, left * share)
             search.resume(Budget(seconds, most), executor)
             left -= len(search.candidates) - before
@@ -240,11 +245,11 @@ class ProgramSearch:
             lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
+            refused = Counter(program.verdict.refusal for program in search.refused)
+            lines += [f"    {count} by rules refused: {why}" for why, count in refused.items()]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
         ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -263,7 +268,7 @@ def search_program(
     worker: Worker | None = None,
 ) -> ProgramSearch:
     """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
-    budget = budget_of(budget, executor, seed)
+    begin, budget = monotonic(), budget_of(budget, executor, seed)
     target = target_of(device)
     machine = target.signature()
     sizes = _sizes(ir, dims or {})
@@ -301,6 +306,8 @@ def search_program(
     search = ProgramSearch(device, searches, counts, ir, skipped)
     if left:
         asked = {name: searches[name] for name in left}
+        seconds = max(LEAST_SECONDS, budget.seconds - (monotonic() - begin))
+        budget = replace(budget, seconds=seconds)
         replace(search, kernels=asked).resume(budget, executor, winners)
     return search
 

@@ -1,18 +1,33 @@
-"""Is a program as exact as what was written? Both in float32, against float64, on drawn inputs."""
+"""Is a program as exact as what was written? Both in float32, against float64, on drawn inputs.
+
+Long axes are shorter there if what is written means the same at any length. A program that is wrong
+at such sizes is judged again at its own: rules may have used how long an axis is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from luminal_lab.core.dims import evaluate
-from luminal_lab.kernels.definition.definition import Buffer
+from luminal_lab.core.dims import Dim, Symbol, evaluate
+from luminal_lab.kernels.definition.definition import Buffer, Definition
+from luminal_lab.kernels.definition.terms import (
+    Count,
+    Draw,
+    Fold,
+    Guarded,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    walk,
+)
 from luminal_lab.search.evaluate import Evaluation
 from luminal_lab.search.pick import Pick
-from luminal_lab.search.space import Space, Way
+from luminal_lab.search.space import NO_SIZES, Space, Way
 
 MORE = 4
 """How many times the error of what was written a program's may be."""
@@ -22,6 +37,8 @@ LOOKED_AT = 16
 """At so many positions along each axis of an output, spread over it."""
 SIZES = 7, 1
 """The sizes of symbolic dims."""
+LONGEST, SMALL = 33, 8
+"""The length of longer axes, where no number that positions are compared with is above another."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -44,8 +61,41 @@ class Verdict(NamedTuple):
 
 def judged(space: Space, pick: Pick) -> Verdict:
     """Return whether a program computes what was written, as exactly."""
+    sizes = shorter(space.definition)
+    verdict = _judged(space, pick, sizes)
+    return _judged(space, pick, NO_SIZES) if sizes and verdict.refusal else verdict
+
+
+def shorter(definition: Definition) -> Mapping[int, int]:
+    """Return the lengths of a definition's long axes that are enough to judge its programs."""
+    parts = [*walk(*(line.term for line in definition.lines))]
+    indices = [dim for part in parts for dim in _positions(part)]
+    counts = any(isinstance(part, Count) for part in parts)
+    offsets = [part.value for part in parts if isinstance(part, Number) and not part.dtype.is_float]
+    is_plain = all(isinstance(dim, Symbol) or dim == 0 for dim in indices)
+    if not is_plain or (counts and any(abs(value) > SMALL for value in offsets)):
+        return NO_SIZES
+    sizes = {size for line in definition.lines for size in line.type.shape}
+    sizes |= {part.size for part in parts if isinstance(part, Fold)}
+    return {size: LONGEST for size in sizes if isinstance(size, int) and size > LONGEST}
+
+
+def _positions(term: Term) -> Iterable[Dim | None]:
+    """Return the positions that a term reads or is; None stands for anything else."""
+    match term:
+        case Read(index=index) | Lookup(index=index):
+            return index
+        case Count(at=at):
+            return (at,)
+        case Guarded() | Draw():
+            return (None,)
+        case _:
+            return ()
+
+
+def _judged(space: Space, pick: Pick, sizes: Mapping[int, int]) -> Verdict:
     worst = Verdict(0, 0)
-    for draw in drawn(space):
+    for draw in drawn(space, sizes):
         trial = _Trial(space, pick, draw)
         for name, number in space.outputs.items():
             error, usual = trial.errors(number)
@@ -61,20 +111,23 @@ def judged(space: Space, pick: Pick) -> Verdict:
     return worst
 
 
-class Draw(NamedTuple):
-    """Inputs, what they are called, and sizes for symbolic dims."""
+class Inputs(NamedTuple):
+    """Drawn inputs, what they are called, sizes for symbolic dims, and shorter lengths of axes."""
 
     name: str
     data: Mapping[str, Values]
     dims: Mapping[str, int]
+    sizes: Mapping[int, int]
 
 
 class _Trial:
     """A program and what was written, on one draw."""
 
-    def __init__(self, space: Space, pick: Pick, draw: Draw) -> None:
+    def __init__(self, space: Space, pick: Pick, draw: Inputs) -> None:
         def evaluation(of: Pick | None, *, wide: bool) -> Evaluation:
-            return space.evaluation(of, draw.data, draw.dims, wide=wide, most=LOOKED_AT)
+            return space.evaluation(
+                of, draw.data, draw.dims, wide=wide, most=LOOKED_AT, sizes=draw.sizes
+            )
 
         self.pick = pick
         self.exact = evaluation(None, wide=True)
@@ -95,28 +148,36 @@ class _Trial:
         raise AssertionError("an output is wrong")
 
 
-def drawn(space: Space) -> Iterator[Draw]:
+def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[Inputs]:
     """Yield inputs: ordinary ones, large ones, ones that are alike, and masked ones."""
     definition = space.definition
     for seed, size in enumerate(SIZES if definition.dims else SIZES[:1]):
         dims = dict.fromkeys(definition.dims, size)
         rng = np.random.default_rng(seed)
         for name, drawing in DRAWS.items():
-            data = {b.name: _array(b, dims, drawing, rng) for b in definition.inputs}
-            yield Draw(name, data, dims)
+            data = {b.name: _array(b, dims, sizes, drawing, rng) for b in definition.inputs}
+            yield Inputs(name, data, dims, sizes)
         for masked in definition.inputs:
             if masked.type.dtype.is_float:
-                data = {b.name: _array(b, dims, DRAWS["ordinary"], rng) for b in definition.inputs}
+                data = {
+                    b.name: _array(b, dims, sizes, DRAWS["ordinary"], rng)
+                    for b in definition.inputs
+                }
                 mask = rng.random(data[masked.name].shape) < 1 / 3
                 mask[:1] = True
                 data[masked.name][mask] = -np.inf
-                yield Draw(f"-inf here and there in {masked.name}", data, dims)
+                yield Inputs(f"-inf here and there in {masked.name}", data, dims, sizes)
 
 
 def _array(
-    buffer: Buffer, dims: Mapping[str, int], drawing: Drawing, rng: np.random.Generator
+    buffer: Buffer,
+    dims: Mapping[str, int],
+    sizes: Mapping[int, int],
+    drawing: Drawing,
+    rng: np.random.Generator,
 ) -> Values:
     shape = tuple(evaluate(size, dims) for size in buffer.type.shape)
+    shape = tuple(sizes.get(size, size) for size in shape)
     dtype = buffer.type.dtype
     values = drawing(rng, shape) if dtype.is_float else rng.integers(0, 2, shape)
     return values.astype(dtype.numpy)

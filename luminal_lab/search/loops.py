@@ -11,7 +11,7 @@ worker that is lost, ends a search early; what was found so far is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from math import inf
@@ -21,9 +21,9 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
-from luminal_lab.core.printer import as_text
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.display import Displayed, Explored
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -86,7 +86,7 @@ class Budget:
 
 
 @dataclass
-class KernelSearch:
+class KernelSearch(Displayed, Explored):
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
@@ -97,6 +97,8 @@ class KernelSearch:
     """The ways to compute it; the first has the default schedule."""
     programs: Mapping[str, Program]
     """What rules have made of its kernels, by the texts of their definitions."""
+    refused: tuple[Program, ...]
+    """What they have made that is less exact than what is written, with the verdict."""
     target: Target
     worker: Worker
     seconds: float = 0.0
@@ -107,6 +109,10 @@ class KernelSearch:
     """Whether it came to its end, with the best measured again."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
     """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
+    watchers: list[Callable[[], object]] = field(
+        default_factory=list[Callable[[], object]], repr=False, compare=False
+    )
+    """Called after each answer."""
 
     # -- what was found ----------------------------------------------------------------------------
 
@@ -210,6 +216,8 @@ class KernelSearch:
         """Take in what came of a batch."""
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
+        for watcher in [*self.watchers]:
+            watcher()
 
     @property
     def standing(self) -> str:
@@ -237,8 +245,6 @@ class KernelSearch:
         lines.append(f"{errors} failed or were refused; steps refused {refused} more")
         ordered = sorted(candidates, key=lambda one: inf if one.ratio is None else one.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:
@@ -427,8 +433,8 @@ def begun(
     region = definition if isinstance(definition, Region) else _region(definition, target)
     driver = Driver(Draws(loops_of(region.forms, target, plan)), seed)
     sizes = sizes_of(region.definition, dims or {})
-    known = driver, region.forms, region.programs, target, worker or target.worker
-    return KernelSearch(region.definition, device, sizes, *known)
+    known = driver, region.forms, region.programs, region.refused, target
+    return KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
 
 
 def _region(definition: object, target: Target) -> Region:
@@ -452,7 +458,7 @@ def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) ->
 
 def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    region = Region(search.definition, search.forms, search.programs)
+    region = Region(search.definition, search.forms, search.programs, search.refused)
     again = begun(region, search.device, seed=search.driver.seed, plan=plan)
     again.dims, again.ended = search.dims, search.ended
     told = 0

@@ -13,11 +13,12 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.build.toolchain import find_cpp_compiler
 from luminal_lab.devices.cuda.compiler import DEFAULT, CUDACompiler
 from luminal_lab.devices.facts.specifications import specification
@@ -26,10 +27,12 @@ from luminal_lab.devices.gpu.nvrtc import compile_kernel, version
 from luminal_lab.devices.metal.compiler import MetalCompiler
 from luminal_lab.devices.runtime.worklist import KernelMaker
 from luminal_lab.emulator import emulate
-from luminal_lab.emulator.kernels import KernelRun
+from luminal_lab.emulator.kernels import SMALL, KernelRun, small
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, is_circumstance
 from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import GPU, apple, gpu_of
@@ -52,13 +55,13 @@ from luminal_lab.search.worker import MOST_LINES, Job, Make
 
 APPLE = "M2"
 """The chip that is modelled where none is named: its cores are those that plans count on."""
-USUAL, MOST = {False: 8.0, True: 8.0}, {False: 40.0, True: 24.0}
-"""The seconds that a run in the emulator should take, and may, without a trace and with one; by its
-own estimate, which is a cautious one."""
+USUAL, MOST = {False: 1 << 23, True: 1 << 20}, {False: 1 << 25, True: 1 << 22}
+"""The operations and bytes that a run in the emulator usually has, and that it may have, without a
+trace and with one."""
 LIMIT = 20.0
 """The seconds that one run in the emulator may take."""
-SMALLEST, LARGEST = 1 << 5, 1 << 16
-"""What larger sizes are cut down to where the emulator runs, their remainders kept."""
+SMALLEST, LARGEST = 5, 16
+"""The powers of two that larger sizes are cut down to for the emulator; their remainders stay."""
 FILL = 0xFF
 """What each byte of an output holds before a run."""
 
@@ -78,7 +81,7 @@ class Place:
         match device:
             case CUDACompiler():
                 arch = device.arch or DEFAULT
-                text = f"cuda{{arch = {arch}{', tf32 = true' * device.tf32}}}"
+                text = cuda_text(arch, tf32=device.tf32)
                 return cls(text, gpu_of(arch, tf32=device.tf32), _card(arch))
             case MetalCompiler():
                 chip = device.chip or APPLE
@@ -110,6 +113,11 @@ class Place:
         """Return what the model's times depend on."""
         parts = "modelled", self.device, str(self.card), str(_nvrtc())
         return f"modelled-{sha256(chr(10).join(parts).encode()).hexdigest()[:16]}"
+
+
+def cuda_text(arch: str, *, tf32: bool) -> str:
+    """Return the compiler of an architecture as text."""
+    return f"cuda{{arch = {arch}{', tf32 = true' * tf32}}}"
 
 
 def _card(arch: str) -> Specification:
@@ -240,9 +248,9 @@ class _Batch:
     def _check(self, left: Sequence[int]) -> None:
         """Hold kernels to what they should compute, at sizes that the emulator can run."""
         for trace in (True, False) if self.job.is_last else (False,):
-            for sister in _sisters(self.definition, self.place, trace=trace):
-                kernels = dict(self._sister_kernels(sister, left))
-                for at, why in _wrong(kernels, self.place, self.job.seed, trace=trace):
+            for sister in _sisters(self.definition, self.job.seed, trace=trace):
+                kernels = dict(self._sister_kernels(sister.definition, left))
+                for at, why in _wrong(kernels, self.place, sister, trace=trace):
                     if why:
                         self.known[at] = Outcome("failed", why=why)
                 left = [at for at in left if at not in kernels]
@@ -265,45 +273,58 @@ class _Batch:
                     raise
 
 
-def _sisters(definition: Definition, place: Place, *, trace: bool) -> list[Definition]:
-    """Return a definition at smaller sizes, which leave the same remainders by powers of two.
+@dataclass(frozen=True)
+class Sister:
+    """A definition at sizes that the emulator can run, its inputs, and what they make."""
+
+    definition: Definition
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, Array]
+    expected: Mapping[str, Array]
+
+
+def _sisters(definition: Definition, seed: int, *, trace: bool) -> Iterator[Sister]:
+    """Yield a definition at smaller sizes, which leave the same remainders by powers of two.
 
     First are those that the emulator can usually run, the largest before; then larger ones.
     """
-    text, seen = str(definition), set[str]()
-    usual, slow = list[Definition](), list[Definition]()
-    modulus = LARGEST
-    while modulus >= SMALLEST:
+    works: dict[str, int] = {}
+    for power in range(LARGEST, SMALLEST - 1, -1):
 
-        def smaller(size: re.Match[str], modulus: int = modulus) -> str:
+        def smaller(size: re.Match[str], modulus: int = 1 << power) -> str:
             number = int(size[1])
             return str(modulus + number % modulus if number > 2 * modulus else number)
 
-        cut = SIZE.sub(smaller, text)
-        modulus //= 2
-        if cut in seen:
-            continue
-        seen.add(cut)
+        text = SIZE.sub(smaller, str(definition))
+        sister = parse_definition(text)
+        sizes = _sizes(sister)
+        works[text] = flops(sister, sizes) + bytes_moved(sister, sizes)
+    usual = [text for text, work in works.items() if work <= USUAL[trace]]
+    slow = [text for text, work in works.items() if USUAL[trace] < work <= MOST[trace]]
+    for text in (*usual, *reversed(slow)):
         try:
-            sister = parse_definition(cut)
-            kernel = place.maker.kernel(sister, "small", None)
-            run = KernelRun(kernel, {}, {})
-            run.check_work(trace=trace, limit=MOST[trace])
-            run.fill()
-            run.expected()
-        except LabError:  # too much work, or sizes that depend on each other
+            yield _sister(text, seed)
+        except LabError:  # sizes that depend on each other
             continue
-        try:
-            run.check_work(trace=trace, limit=USUAL[trace])
-        except DeviceError:
-            slow.insert(0, sister)
-        else:
-            usual.append(sister)
-    return usual + slow
+
+
+def _sizes(definition: Definition) -> dict[str, int]:
+    """Return small sizes of symbolic dims, which are no multiples of a tile."""
+    dims = enumerate(definition.dims.items())
+    return {name: small(symbol, SMALL + 2 * order) for order, (name, symbol) in dims}
+
+
+@lru_cache(maxsize=16)
+def _sister(text: str, seed: int) -> Sister:
+    definition = parse_definition(text)
+    sizes = _sizes(definition)
+    bound = specialised(definition, sizes)
+    inputs = drawn(bound, {}, seed)
+    return Sister(definition, sizes, inputs, evaluate(bound, inputs))
 
 
 def _wrong(
-    kernels: Mapping[int, Kernel], place: Place, seed: int, *, trace: bool
+    kernels: Mapping[int, Kernel], place: Place, sister: Sister, *, trace: bool
 ) -> Iterator[tuple[int, str | None]]:
     """Yield what is wrong with kernels of one definition; they are one source if that compiles."""
     dialect = place.gpu.dialect
@@ -316,22 +337,21 @@ def _wrong(
         look()
         try:
             source = together or gpu_source([kernel], dialect)
-            why = _emulated(kernel, place, source, seed, trace=trace)
+            why = _emulated(kernel, place, source, sister, trace=trace)
         except LabError as error:
             why = f"in the emulator: {said(error).removeprefix('emulator: ')}"
         yield at, why
 
 
-def _emulated(kernel: Kernel, place: Place, source: str, seed: int, *, trace: bool) -> str | None:
+def _emulated(
+    kernel: Kernel, place: Place, source: str, sister: Sister, *, trace: bool
+) -> str | None:
     """Return what is wrong with a kernel in the emulator; with a trace each access is looked at."""
-    definition, sizes = kernel.definition, KernelRun(kernel, {}, {}).sizes
-    assert definition is not None, "a schedule has made it"
-    run = KernelRun(kernel, drawn(specialised(definition, sizes), {}, seed), sizes)
+    run = KernelRun(kernel, sister.inputs, sister.sizes)
     run.fill()
-    expected = run.expected()
     seen = emulate(source, place.language, run.calls(FILL), trace=trace, limit=LIMIT)
     run.check_fault()
-    wrong = difference(expected, run.results)
+    wrong = difference(sister.expected, run.results)
     if wrong is not None:
         return WRONG + wrong
     if seen is not None and seen.findings:

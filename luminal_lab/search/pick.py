@@ -6,6 +6,7 @@ fold that rescales (Online) uses folds over its axis as they stand, in their own
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
 
@@ -55,17 +56,21 @@ class Pick:
         """The axes of the outputs, with their sizes."""
         self.choice = choice
 
+        self._parts: dict[int, tuple[int, ...]] = {}
+
     def lead(self, number: int) -> int:
         """Return the number that stands for all that are the same here: a class."""
         return self.egraph.find(number)
 
     def node(self, number: int) -> Node:
         """Return the node that computes a class."""
-        return self.choice[self.lead(number)]
+        return self.choice[number if number in self.choice else self.lead(number)]
 
     def parts(self, number: int) -> tuple[int, ...]:
         """Return the classes that a class is computed from."""
-        return tuple(map(self.lead, self.node(number).children))
+        if number not in self._parts:
+            self._parts[number] = tuple(map(self.lead, self.node(number).children))
+        return self._parts[number]
 
     @cached_property
     def order(self) -> list[int]:
@@ -117,7 +122,7 @@ class Pick:
         """For each class the axes along which it needs folds, as it is computed here."""
         moving: dict[int, frozenset[str]] = {}
         for number in self.order:
-            moving[number] = frozenset[str]().union(*(moving[part] for part in self.parts(number)))
+            moving[number] = frozenset[str]().union(*[moving[part] for part in self.parts(number)])
             operator = self.node(number).operator
             if isinstance(operator, (Folded, Online, Rise)):
                 moving[number] |= {operator.axis.name}
@@ -128,9 +133,9 @@ class Pick:
         """The axes along which each class has values of its own, as it is computed here."""
         found: dict[int, frozenset[str]] = {}
         for number in self.order:
-            axes = frozenset[str]().union(*(found[part] for part in self.parts(number)))
-            axes |= mentioned(self.node(number).operator)
-            match self.node(number).operator:
+            operator = self.node(number).operator
+            axes = mentioned(operator).union(*[found[part] for part in self.parts(number)])
+            match operator:
                 case Folded(axis=axis) | Online(axis=axis) | First(axis=axis):
                     axes -= {axis.name}
                 case _:
@@ -174,13 +179,15 @@ class Pick:
     @cached_property
     def _levels(self) -> dict[tuple[str, bool, int], int]:
         """For each axis and class the passes before it, finished and as it stands in a pass."""
-        found: dict[tuple[str, bool, int], int] = {}
-        for axis in self.extents:
-            for number in self.order:
-                node, parts = self.node(number), self.parts(number)
-                finished = max([found[axis, False, part] for part in parts], default=0)
-                running = max([found[axis, True, part] for part in parts], default=0)
-                match node.operator:
+        found: dict[tuple[str, bool, int], int] = defaultdict(int)
+        for number in self.order:
+            operator, parts = self.node(number).operator, self.parts(number)
+            for axis in self.moving[number]:
+                finished = running = 0
+                for part in parts:
+                    finished = max(finished, found[axis, False, part])
+                    running = max(running, found[axis, True, part])
+                match operator:
                     case Folded(axis=own) if own.name == axis:
                         finished, running = finished + 1, finished
                     case Online(axis=own) if own.name == axis:
@@ -218,31 +225,32 @@ class Pick:
     @cached_property
     def _needed(self) -> dict[tuple[str, int], set[tuple[int, bool]]]:
         """For each axis and class the passes that need it, and whether with running folds."""
-        found: dict[tuple[str, int], set[tuple[int, bool]]] = {}
-        for axis in self.extents:
-            todo: list[tuple[int, int, bool]] = [
-                (number, self.level(number, axis), False)
-                for number in self.outputs.values()
-                if axis in self.axes[number]
-            ]
-            for number in self.order:
-                node = self.node(number)
-                match node.operator:
-                    case Folded(axis=own) if own.name == axis:
-                        todo.append((self.parts(number)[0], self.level(number, axis) - 1, False))
-                    case Online(axis=own) if own.name == axis:
-                        todo.append((self.parts(number)[1], self.level(number, axis) - 1, True))
-                    case _:
-                        pass
-            while todo:
-                number, at, running = todo.pop()
-                if axis not in self.axes[number]:
-                    continue
-                held = found.setdefault((axis, number), set())
-                where = (at, running and axis in self.egraph.facts(number).moving)
-                if where not in held:
-                    held.add(where)
-                    todo += [(part, at, running) for part in self.parts(number)]
+        todo = [
+            (axis, number, self.level(number, axis), False)
+            for number in self.outputs.values()
+            for axis in self.axes[number]
+        ]
+        for number in self.order:
+            match self.node(number).operator:
+                case Folded(axis=axis):
+                    body, at = self.parts(number)[0], self.level(number, axis.name) - 1
+                    todo.append((axis.name, body, at, False))
+                case Online(axis=axis):
+                    body, at = self.parts(number)[1], self.level(number, axis.name) - 1
+                    todo.append((axis.name, body, at, True))
+                case _:
+                    pass
+        found: dict[tuple[str, int], set[tuple[int, bool]]] = defaultdict(set)
+        axes = self.axes
+        while todo:
+            axis, number, at, running = todo.pop()
+            held = found[axis, number]
+            where = at, running and axis in self.egraph.facts(number).moving
+            if axis in axes[number] and where not in held:
+                held.add(where)
+                todo += [
+                    (axis, part, at, running) for part in self.parts(number) if axis in axes[part]
+                ]
         return found
 
     @cached_property
@@ -278,16 +286,16 @@ def effort(node: Node) -> float:
             return 1
 
 
-def mentioned(operator: Operator) -> set[str]:
+def mentioned(operator: Operator) -> frozenset[str]:
     """Return the names of the indices in an operator."""
     match operator:
         case Leaf(term=term):
-            return {*free(term)}
+            return frozenset(free(term))
         case Guarded(holds=holds):
-            return {symbol.name for symbol in symbols(holds)}
+            return frozenset(symbol.name for symbol in symbols(holds))
         case Looked(index=index):
-            return {symbol.name for dim in index for symbol in symbols(dim)}
+            return frozenset(symbol.name for dim in index for symbol in symbols(dim))
         case Applied(op=op):
-            return {symbol.name for symbol in op.symbols()}
+            return frozenset(symbol.name for symbol in op.symbols())
         case _:
-            return set()
+            return frozenset()

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from typing_extensions import override
 
-from luminal_lab.core.printer import as_text
+from luminal_lab.display import Displayed
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.search.defining import defined
 from luminal_lab.search.derivation import Derivation
@@ -21,7 +21,7 @@ TRIED = 24
 
 
 @dataclass(frozen=True, repr=False)
-class Program:
+class Program(Displayed):
     """One way to compute what was written."""
 
     space: Space
@@ -55,8 +55,6 @@ class Program:
     def is_refused(self) -> bool:
         """Whether it is less exact than what was written."""
         return bool(self.verdict.refusal)
-
-    _repr_mimebundle_ = as_text
 
     @override
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.passes.corners import SIMPLE
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import FINISHED, Evaluation, Stand
-from luminal_lab.search.extract import cheapest
+from luminal_lab.search.extract import cheapest, priced, solved
 from luminal_lab.search.language import Applied, Folded, Leaf, Ratio, Shift
 from luminal_lab.search.rules.change import CHANGE
 from luminal_lab.search.rules.rule import Fire, Rule, equation
@@ -243,7 +243,7 @@ def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Counterexampl
     egraph, sizes = instance.egraph, instance.sizes
     axes = {"lane": np.arange(len(_lanes())), **{a: np.arange(n) for a, n in sizes.items()}}
     buffers = _buffers(egraph, sizes)
-    choice = cheapest(egraph)
+    choice = cheapest(priced(egraph, solved(egraph)))
     written = Evaluation(egraph.entered.__getitem__, buffers, axes, wide=is_wide)
     rewritten = Evaluation(
         lambda number: choice.get(egraph.find(number), egraph.entered[number]),

@@ -43,6 +43,17 @@ class Region:
     forms: tuple[Form, ...]
     programs: Mapping[str, Program] = field(default_factory=dict[str, Program])
     """What rules have made of its kernels, by the texts of their definitions."""
+    refused: tuple[Program, ...] = ()
+    """What rules have made of them that is less exact than what is written."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What rules have found for a definition."""
+
+    program: Program | None = None
+    refused: tuple[Program, ...] = ()
+    """Cheaper programs that are less exact than what is written."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,12 @@ class _Kernel:
 
     calls: Chain
     written: Definition
-    program: Program | None
+    found: Found
+
+    @property
+    def program(self) -> Program | None:
+        """What rules have made of it."""
+        return self.found.program
 
 
 class Regions:
@@ -74,7 +90,7 @@ class Regions:
         """Whether each kernel is a region, with one form."""
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
-        self._programs: dict[str, Program | None] = {}
+        self._programs: dict[str, Found] = {}
 
     def __iter__(self) -> Iterator[tuple[Chain, Definition]]:
         """Yield the calls of each region, and what they compute."""
@@ -151,9 +167,10 @@ class Regions:
             if any(tile.program for tile in tiles):
                 forms.append(self._form(chain, tiles, apart, by_rules=True))
         forms = [form for form in forms if all(map(reads_back, form.definitions))]
-        found = [kernel.program for kernel in kernels.values() if kernel.program is not None]
-        programs = {nameless(program.definition): program for program in found}
-        return Region(whole, tuple(forms[:MOST_FORMS]), programs)
+        by_rules = [kernel.program for kernel in kernels.values() if kernel.program is not None]
+        programs = {nameless(program.definition): program for program in by_rules}
+        refused = [program for kernel in kernels.values() for program in kernel.found.refused]
+        return Region(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused))
 
     def _tilings(self, chain: Chain) -> Iterator[tuple[Chain, ...]]:
         """Yield the ways to cut calls, in order, into chains."""
@@ -169,7 +186,7 @@ class Regions:
         written = self.defined(merged(self.ir, calls))
         key = nameless(written)
         if key not in self._programs:
-            self._programs[key] = program_of(written)
+            self._programs[key] = found_by_rules(written)
         return _Kernel(calls, written, self._programs[key])
 
     def _form(
@@ -208,18 +225,23 @@ def _is_single(chain: Chain) -> bool:
     return len(chain) == 1
 
 
-def program_of(written: Definition) -> Program | None:
-    """Return what rules make of a definition; None where that is nothing else, or not theirs."""
+def found_by_rules(written: Definition) -> Found:
+    """Return what rules make of a definition; nothing where that is what is written, or too much.
+
+    What they cannot read, as a random number, they make nothing of.
+    """
     folds = sum(isinstance(part, Fold) for line in written.lines for part in walk(line.term))
     if not 1 < folds <= MOST_FOLDS:
-        return None
+        return Found()
     try:
-        *_, program = judged_programs(space_of(written))
+        *refused, program = judged_programs(space_of(written))
         known = {nameless(written), nameless(online_softmax(written))}
-        is_new = not program.is_refused and nameless(program.definition) not in known
+        is_new = nameless(program.definition) not in known
     except (LabError, ValueError):
-        return None
-    return program if is_new else None
+        return Found()
+    if program.is_refused:
+        return Found(None, (*refused, program))
+    return Found(program if is_new else None, tuple(refused))
 
 
 def reads_back(definition: Definition) -> bool:

@@ -23,7 +23,7 @@ from luminal_lab.passes.rule import FACTS
 from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
 from luminal_lab.search.explained import class_of, why, why_not
-from luminal_lab.search.extract import cheapest, programs
+from luminal_lab.search.extract import cheapest, priced, programs, solved
 from luminal_lab.search.growth import Growth
 from luminal_lab.search.language import Folded, Node, Online, Ratio, Shift
 from luminal_lab.search.pick import Pick
@@ -35,10 +35,12 @@ from luminal_lab.search.saturate import Saturation, saturate
 
 Way: TypeAlias = tuple[int, Node]
 """A class, and one of its nodes."""
-ALWAYS = frozenset({"reassociate", "no_signed_zero"})
-"""What all of search assumes: sums and products are multisets."""
+ALWAYS = frozenset({"reassociate", "no_signed_zero", "contract"})
+"""What all of search assumes: sums and products are multisets, and a sum of products has no
+rounding but its own."""
 LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
+NO_SIZES: Mapping[int, int] = {}
 PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
 """The passes of a graph before its rules are search's."""
 SHOWN = 300
@@ -121,12 +123,17 @@ class Space(DrawnGraph, Examined):
         *,
         wide: bool = True,
         most: int | None = None,
+        sizes: Mapping[int, int] = NO_SIZES,
     ) -> Evaluation:
-        """Return the values of classes; at `most` positions of outputs' axes, if it is given."""
+        """Return the values of classes; at `most` positions of outputs' axes, if it is given.
+
+        Axes of some sizes are as long as `sizes` says; the arrays must fit.
+        """
         folded = set[str]().union(*(held.facts.moving for held in self.egraph.classes.values()))
         axes: dict[str, Positions] = {}
         for name, dim in self.axes.items():
             size = evaluate(dim, dims)
+            size = sizes.get(size, size)
             count = size if most is None or name in folded else min(size, most)
             axes[name] = np.linspace(0, size - 1, count).astype(np.int64)
         node = self.egraph.entered.__getitem__ if pick is None else pick.node
@@ -141,7 +148,7 @@ class Space(DrawnGraph, Examined):
 
     @cached_property
     def _cheapest(self) -> dict[int, Node]:
-        return cheapest(self.egraph)
+        return cheapest(priced(self.egraph, solved(self.egraph)))
 
     @override
     def __str__(self) -> str:

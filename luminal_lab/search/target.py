@@ -10,7 +10,9 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.devices.gpu.compiler import GPUCompiler
+from luminal_lab.devices.cuda.compiler import CUDACompiler
+from luminal_lab.devices.cuda.driver import Present, present
+from luminal_lab.devices.gpu.compiler import GPUCompiler, gpu_maker
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.worklist import KernelMaker, Recall, c_maker
@@ -18,13 +20,13 @@ from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import Programs, nameless
-from luminal_lab.kernels.gpu import GPU
+from luminal_lab.kernels.gpu import GPU, gpu_of
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.plans.gpu import gpu_definition, gpu_schedule
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search import modelled
+from luminal_lab.search import modelled, on_gpu
 from luminal_lab.search.draws import Plan
 from luminal_lab.search.worker import Worker, signature, work
 
@@ -72,6 +74,19 @@ def target_of(device: DeviceCompiler) -> Target:
                 online_softmax,
                 job=(device.compiler, device.threads),
             )
+        case CUDACompiler() if (here := _present(device)) is not None:
+            text = modelled.cuda_text(here.arch, tf32=device.tf32)
+            gpu = gpu_of(here.arch, tf32=device.tf32, cores=here.cores)
+            return Target(
+                gpu,
+                gpu_schedule,
+                gpu_maker(gpu, "cuda"),
+                on_gpu.work,
+                partial(on_gpu.signature, text),
+                partial(gpu_definition, gpu=gpu),
+                text,
+                forms=False,
+            )
         case GPUCompiler():
             place = modelled.Place.of(device)
             return Target(
@@ -87,6 +102,12 @@ def target_of(device: DeviceCompiler) -> Target:
             )
         case _:
             raise ArgumentError(f"search: nothing is known of {device!r}", hint=DEVICES)
+
+
+def _present(device: CUDACompiler) -> Present | None:
+    """Return the GPU that is here, if it is the one that is meant."""
+    here = None if device.emulate else present()
+    return here if here is not None and device.arch in (None, here.arch) else None
 
 
 def _cpu_signature(device: CPUCompiler) -> str:

@@ -185,7 +185,7 @@ def between(dtype: DType, target: DType) -> Array:
 # -- cases of one op -------------------------------------------------------------------------------
 
 
-def one(op: Op, *data: Array, family: str, note: str = "") -> Case:
+def op_case(op: Op, *data: Array, family: str, note: str = "") -> Case:
     """Return a case in which one op reads inputs that hold these values."""
     writer = CaseWriter()
     sources = [writer.input(DType(array.dtype.name), array.shape) for array in data]
@@ -222,12 +222,12 @@ def alone(op: Op) -> Iterator[Case]:
             continue
         if count == 1:
             few = [special(dtype), *([corners(dtype)] if dtype.is_float else [])]
-            yield one(op, np.concatenate(few), family="elementwise", note="special")
+            yield op_case(op, np.concatenate(few), family="elementwise", note="special")
         if count == 2:
-            yield one(op, *pairs(dtype), family="elementwise", note="special")
+            yield op_case(op, *pairs(dtype), family="elementwise", note="special")
         if count != 2:
             drawn = [tame(dtype, (100,), seed) for seed in range(count)]
-            yield one(op, *drawn, family="elementwise")
+            yield op_case(op, *drawn, family="elementwise")
 
 
 def is_primitive(op: type[Op]) -> bool:
@@ -242,17 +242,17 @@ def elementwise() -> Iterator[Case]:
         if is_primitive(op):
             yield from alone(op())
     for dtype in DType:
-        yield one(ops.Contiguous(), special(dtype), family="elementwise")
+        yield op_case(ops.Contiguous(), special(dtype), family="elementwise")
         x, y = pairs(dtype)
         chosen = np.arange(len(x)) % 3 == 1
-        yield one(ops.Where(), chosen, x, y, family="elementwise")
+        yield op_case(ops.Where(), chosen, x, y, family="elementwise")
     for size in TAILS:
-        yield one(ops.Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
+        yield op_case(ops.Add(), tame(F32, (size,)), tame(F32, (size,), 1), family="elementwise")
     for shape in ((), (0,), (2, 0, 3), (1, 1), (2, 3, 4, 2, 3)):
-        yield one(ops.Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
+        yield op_case(ops.Mul(), tame(F32, shape), tame(F32, shape, 1), family="elementwise")
     for chosen in (True, False):
         x, y = tame(F32, (1,)), tame(F32, (1,), 1)
-        yield one(ops.Where(), np.array([chosen]), x, y, family="elementwise", note=f"{chosen}")
+        yield op_case(ops.Where(), np.array([chosen]), x, y, family="elementwise", note=f"{chosen}")
 
 
 def casts() -> Iterator[Case]:
@@ -265,7 +265,7 @@ def casts() -> Iterator[Case]:
             elif dtype.is_float:
                 fractions = [0.4, 0.7, 1.5, 2.5, 2.7, 7.9]
                 values = np.concatenate([values, np.array(fractions).astype(dtype.numpy)])
-            yield one(ops.Cast(target), values, family="cast", note=f"→ {target.short}")
+            yield op_case(ops.Cast(target), values, family="cast", note=f"→ {target.short}")
 
 
 def sources() -> Iterator[Case]:
@@ -280,11 +280,11 @@ def sources() -> Iterator[Case]:
         yield Case(name, "source", writer.graph(*constants), (CaseRun({}, {}),), op="constant")
         if dtype is not DType.bool_:
             for size in (0, 1, 300) if dtype is F32 else (300,):
-                yield one(ops.Iota(dtype, (size,)), family="source")
+                yield op_case(ops.Iota(dtype, (size,)), family="source")
     for shape in ((), (0, 3), (1, 2, 2)):
-        yield one(ops.Constant(1.5, F32, shape), family="source")
+        yield op_case(ops.Constant(1.5, F32, shape), family="source")
     for seed, stream in ((0, 0), (1, 2), (2**63 + 5, 1)):
-        yield one(ops.Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
+        yield op_case(ops.Random(seed, stream, (3, 5)), family="source", note=f"seed {seed}")
     for dtype in DType:
         writer = CaseWriter()
         given = writer.input(dtype, (3,))
@@ -297,9 +297,11 @@ def reductions() -> Iterator[Case]:
     for dtype in DType:
         for op in (ops.MaxReduce,) if dtype is DType.bool_ else (ops.MaxReduce, ops.SumReduce):
             for axis in (0, 1):
-                yield one(op(axis), tame(dtype, (5, 6)), family="reduction", note=f"axis {axis}")
+                yield op_case(
+                    op(axis), tame(dtype, (5, 6)), family="reduction", note=f"axis {axis}"
+                )
             both = np.stack(pairs(dtype), axis=1)
-            yield one(op(1), both, family="reduction", note="axis 1, special")
+            yield op_case(op(1), both, family="reduction", note="axis 1, special")
     sizes = (1, 8, 15, 17, 33, 130)
     shapes: list[tuple[int, tuple[int, ...]]] = [(0, (size, 3)) for size in sizes]
     shapes += [(1, (3, size)) for size in sizes]
@@ -307,7 +309,7 @@ def reductions() -> Iterator[Case]:
     shapes += [(axis, (2, 3, 2, 5)) for axis in range(4)]
     for op in (ops.SumReduce, ops.MaxReduce):
         for axis, shape in shapes:
-            yield one(op(axis), tame(F32, shape), family="reduction", note=f"axis {axis}")
+            yield op_case(op(axis), tame(F32, shape), family="reduction", note=f"axis {axis}")
 
 
 def indexing() -> Iterator[Case]:
@@ -315,23 +317,23 @@ def indexing() -> Iterator[Case]:
     x = tame(F32, (4, 3))
     for dtype in INTEGERS:
         where = np.array([[0, 3, 1], [3, 2, 0]]).astype(dtype.numpy)
-        yield one(ops.Gather(0), x, where, family="indexing")
+        yield op_case(ops.Gather(0), x, where, family="indexing")
     where = np.array([[2, 0, 2, 1], [0, 0, 1, 2]])
     for dtype in DType:
         values, rows = tame(dtype, (2, 3)), tame(dtype, (2, 4), 1)
-        yield one(ops.Gather(1), values, where, family="indexing")
-        yield one(ops.Scatter(1, "set"), values, where, rows, family="indexing", note="set")
+        yield op_case(ops.Gather(1), values, where, family="indexing")
+        yield op_case(ops.Scatter(1, "set"), values, where, rows, family="indexing", note="set")
         if dtype is not DType.bool_:
             op = ops.Scatter(1, "add")
-            yield one(op, values, where, rows, family="indexing", note="add")
-        yield one(ops.Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
+            yield op_case(op, values, where, rows, family="indexing", note="add")
+        yield op_case(ops.Update(1, 1), values, values[:, :2][:, ::-1].copy(), family="indexing")
     none = np.zeros((0, 3), np.int64)
-    yield one(ops.Gather(0), x, none, family="indexing")
-    yield one(ops.Scatter(0, "set"), x, none, tame(F32, (0, 3)), family="indexing", note="set")
-    yield one(ops.Scatter(0, "add"), x, none, tame(F32, (0, 3)), family="indexing", note="add")
+    yield op_case(ops.Gather(0), x, none, family="indexing")
+    yield op_case(ops.Scatter(0, "set"), x, none, tame(F32, (0, 3)), family="indexing", note="set")
+    yield op_case(ops.Scatter(0, "add"), x, none, tame(F32, (0, 3)), family="indexing", note="add")
     for axis, at, shape in ((0, 3, (1, 3)), (0, 0, (4, 3)), (0, 2, (0, 3)), (1, 2, (4, 1))):
         note = f"at {at} of axis {axis}"
-        yield one(ops.Update(axis, at), x, tame(F32, shape, 1), family="indexing", note=note)
+        yield op_case(ops.Update(axis, at), x, tame(F32, shape, 1), family="indexing", note=note)
 
 
 def views() -> Iterator[Case]:
@@ -351,11 +353,11 @@ def views() -> Iterator[Case]:
     table += [((2, 3, 4), [Permute(axes) for axes in permutations(range(3))])]
     for shape, listed in table:
         for op in listed:
-            yield one(op, tame(F32, shape), family="view", note=fields_text(op))
+            yield op_case(op, tame(F32, shape), family="view", note=fields_text(op))
     for dtype in DType:
         if dtype is not F32:
             for op in (Permute((1, 0)), Pad((0, 1), (1, 0)), Slice((0, 0), (2, 3), (1, 2))):
-                yield one(op, tame(dtype, (2, 3)), family="view", note=fields_text(op))
+                yield op_case(op, tame(dtype, (2, 3)), family="view", note=fields_text(op))
 
 
 def fields_text(op: Op) -> str:
@@ -369,5 +371,5 @@ def wrong_indices() -> Iterator[Case]:
     rows = tame(F32, (1, 3))
     for index in (4, -1):
         where = np.full((1, 3), index)
-        yield one(ops.Gather(0), x, where, family="error", note=f"at {index}")
-    yield one(ops.Scatter(0, "set"), x, np.full((1, 3), 4), rows, family="error", note="at 4")
+        yield op_case(ops.Gather(0), x, where, family="error", note=f"at {index}")
+    yield op_case(ops.Scatter(0, "set"), x, np.full((1, 3), 4), rows, family="error", note="at 4")

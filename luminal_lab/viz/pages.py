@@ -43,16 +43,16 @@ MOST = 60
 
 def kernel_page(kernel: Kernel, *, theme: Theme = "auto") -> Page:
     """Return a kernel's definition, schedule, nest, and source with the ops of each line."""
-    parts = [_head(f"kernel {kernel.name}", _counts(kernel))]
+    parts = [head(f"kernel {kernel.name}", _counts(kernel))]
     if kernel.definition is not None:
-        parts += [_head("definition"), _code(str(kernel.definition))]
+        parts += [head("definition"), code(str(kernel.definition))]
     if kernel.schedule is not None and len(kernel.schedule):
-        parts += [_closed("schedule", f"{len(kernel.schedule)} steps", str(kernel.schedule))]
+        parts += [closed("schedule", f"{len(kernel.schedule)} steps", code(str(kernel.schedule)))]
     if kernel.nest is not None:
-        parts += [_closed("nest", "", str(kernel.nest))]
+        parts += [closed("nest", "", code(str(kernel.nest)))]
     language = {"c": "C", "cuda": "CUDA", "metal": "Metal"}.get(kernel.dialect, kernel.dialect)
-    parts += [_head(f"source, in {language}"), _source(kernel)]
-    return Page(_framed(parts, theme), str(kernel))
+    parts += [head(f"source, in {language}"), _source(kernel)]
+    return Page(framed(parts, theme), str(kernel))
 
 
 def schedule_page(schedule: Schedule, *, theme: Theme = "auto") -> Page:
@@ -60,7 +60,7 @@ def schedule_page(schedule: Schedule, *, theme: Theme = "auto") -> Page:
     rows = "".join(f"<li><code>{plain(str(step))}</code></li>" for step in schedule)
     many = f"{len(schedule)} step{'s' * (len(schedule) != 1)}"
     body = f'<ol start="0" style="margin:0;font-size:12px;line-height:1.6">{rows}</ol>'
-    return Page(_framed([_head("schedule", many), body], theme), str(schedule))
+    return Page(framed([head("schedule", many), body], theme), str(schedule))
 
 
 def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
@@ -70,7 +70,7 @@ def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
     kept = sorted(order[:MOST])
     rows = [_row(timings, timings.rows[at], slowest) for at in kept]
     heads = [timings.unit, "", "±", "bytes", "GB/s", "GFLOP/s", "of the limit", "launch", "line"]
-    head = "".join(
+    names = "".join(
         f'<th style="{CELL}text-align:{"left" if at > 6 else "right"};opacity:.75">{name}</th>'
         for at, name in enumerate(heads)
     )
@@ -87,13 +87,13 @@ def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
     }[timings.how]
     table = (
         f'<table style="border-collapse:collapse;border:0;font-size:12px;{FIGURES}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<thead><tr>{names}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
     )
     title = f"{timings.graph}: {timings.how}{timings.where}"
     below = (
         f'<div style="font-size:12px;opacity:.8;margin-top:4px">{plain(f"{whole}; {note}")}</div>'
     )
-    return Page(_framed([_head(title), table, below], theme), str(timings))
+    return Page(framed([head(title), table, below], theme), str(timings))
 
 
 def _row(timings: Timings, row: Timing, slowest: float) -> str:
@@ -144,21 +144,24 @@ def _counts(kernel: Kernel) -> str:
     return f"{phases}, {len(kernel.source.splitlines()):,} lines"
 
 
-def _head(text: str, more: str = "") -> str:
+def head(text: str, more: str = "") -> str:
+    """Return a heading, with words beside it."""
     end = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
     return f'<div style="{HEAD}">{plain(text)}{end}</div>'
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
+    """Return a text as it is."""
     return f'<pre style="{CODE}">{plain(text)}</pre>'
 
 
-def _closed(name: str, more: str, text: str) -> str:
-    """Return a long text, folded until it is clicked."""
+def closed(name: str, more: str, body: str) -> str:
+    """Return something long, folded until it is clicked."""
     extra = f' <span style="font-weight:400;opacity:.7">{plain(more)}</span>' if more else ""
-    return f'<details><summary style="{HEAD}">{plain(name)}{extra}</summary>{_code(text)}</details>'
+    return f'<details><summary style="{HEAD}">{plain(name)}{extra}</summary>{body}</details>'
 
 
-def _framed(parts: Iterable[str], theme: Theme) -> str:
+def framed(parts: Iterable[str], theme: Theme) -> str:
+    """Return the parts of a page, on the ground of a theme."""
     space = "padding:8px 12px;border-radius:6px;" if theme != "auto" else ""
     return f'<div style="{GROUNDS[theme]}{space}">{"".join(parts)}</div>'

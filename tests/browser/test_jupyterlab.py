@@ -18,6 +18,13 @@ x = cx.tensor((4, 8), name="x").set([[1.0] * 8] * 4)
 with cx.scope("head"):
     y = x.softmax(-1).retrieve()
 """
+SEARCH = """\
+import luminal_lab as ll
+from tests.viz.searches import of_a_kernel
+search = of_a_kernel(32)
+explorer = search.explore()
+explorer
+"""
 
 
 @pytest.fixture(scope="session")
@@ -287,3 +294,27 @@ def test_a_recordings_code_is_shown_and_runs_when_somebody_says_so(
         asked.get_by_role("button", name=answer, exact=True).click()
         root.get_by_text(said).first.wait_for()
     assert given.was_run
+
+
+def test_a_search_lives_in_a_notebook(server: Server, tab: Any):
+    here = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})"
+    server.write("search.ipynb", [here, SEARCH])
+    notebook = Notebook(tab, server, "search.ipynb")
+    notebook.run()
+    picture = tab.locator(".ll-sv svg").first
+    picture.wait_for()
+    assert not tab.locator("[data-ll-for] img").first.is_visible()
+    # From Python to the page, and back.
+    heading = tab.locator(".ll-sv-detail h2")
+    notebook.python("explorer.select(search.candidates[4])")
+    tab.get_by_text("candidate 4: ").first.wait_for()
+    picture.press("Home")
+    assert heading.inner_text().startswith("candidate 0: ")
+    assert notebook.python("print(explorer.selected.number)") == "0"
+    # The kernel makes what it is asked for.
+    picture.press("ArrowRight")
+    tab.get_by_role("tab", name="C", exact=True).click()
+    tab.get_by_text("kernel_mm").first.wait_for()
+    # What comes later comes to the page.
+    notebook.python("_ = search.resume(ll.Budget(candidates=16)); explorer.renew()")
+    tab.get_by_text("48 candidates").first.wait_for()

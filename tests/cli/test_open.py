@@ -13,6 +13,7 @@ from luminal_lab.cli.serving import Serving
 from luminal_lab.errors import ArgumentError
 from tests.cli.asking import ask, recording, started
 from tests.expect import error_of
+from tests.viz.searches import of_a_program
 
 PAGE = b"<!doctype html><title>run</title>"
 
@@ -46,9 +47,20 @@ def test_a_recording_is_told_to_programs(capsys, run_lab):
             "firings": 3,
             "kernels": [],
             "launches": 0,
+            "candidates": 0,
             "times": [],
         }
     ]
+
+
+def test_a_search_is_told(capsys, tmp_path):
+    search = of_a_program(12)
+    search.save(tmp_path / "s.lab")
+    status, out, err = ask(capsys, "open", tmp_path / "s.lab", "--text")
+    assert (status, err) == (0, "")
+    assert f"search of head, recorded: {len(search.candidates)} candidates" in out
+    _, out, _ = ask(capsys, "open", tmp_path / "s.lab", "--json")
+    assert json.loads(out)["parts"][0]["candidates"] == len(search.candidates)
 
 
 def test_a_recording_is_written_as_a_page(capsys, run_lab, monkeypatch):

@@ -5,7 +5,7 @@ import random
 import signal
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import UNSEEN, LabError, RecordingError
 from luminal_lab.io.opened import Opened
+from luminal_lab.io.recorded_search import RecordedSearch
 from luminal_lab.io.recording import MAGIC, contents_of, recording_bytes
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.replies import ASKS, Replies
+from luminal_lab.viz.live.search import SearchExplorer
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
+from tests.viz.searches import of_a_program
 
 GOLDEN = Path(__file__).parent / "golden"
 SECONDS = 60
@@ -52,10 +55,17 @@ def chain() -> bytes:
     return recording_bytes(found)
 
 
+def searched() -> bytes:
+    """Return a recording of a search for two kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        of_a_program(12).save(f"{folder}/s.lab")
+        return Path(folder, "s.lab").read_bytes()
+
+
 @pytest.fixture(scope="module")
 def recordings() -> list[dict[str, Any]]:
     """The documents of some recordings."""
-    whole = [softmax(), chain(), (GOLDEN / "schema1.lab").read_bytes()]
+    whole = [softmax(), chain(), searched(), (GOLDEN / "schema1.lab").read_bytes()]
     found = []
     for data in whole:
         stream = zlib.decompressobj()
@@ -89,6 +99,24 @@ def looks(run: Opened, drawn: random.Random) -> Iterator[Callable[[], object]]:
         yield lambda: str(run.trace(f"{line.file}, line {line.line}"))
     for one in drawn.sample(run.snapshots, min(3, len(run.snapshots))):
         yield from snapshot_looks(one, drawn)
+    if run.facts.search is not None:
+        yield from search_looks(run.search, drawn)
+
+
+def search_looks(search: RecordedSearch, drawn: random.Random) -> Iterator[Callable[[], object]]:
+    """Yield what somebody may ask of a search."""
+    yield from (lambda: str(search), lambda: repr(search), lambda: search.display().html)
+    yield from (lambda: str(search.best), lambda: search.best.source, lambda: str(search.default))
+    yield from (lambda: search.replay(), lambda: search.candidates.to_pandas())
+    explorer = search.explore()
+    assert isinstance(explorer, SearchExplorer)
+    yield lambda: explorer.data
+    for at in (drawn.randrange(20), -1, "x", None):
+        yield lambda at=at: _no_name(explorer.answer({"ask": "kernel", "candidate": at}))
+
+
+def _no_name(reply: Mapping[str, Any]) -> None:
+    assert not re_named(reply.get("error", "")), reply
 
 
 def _rule(run: Opened, drawn: random.Random) -> str:

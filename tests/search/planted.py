@@ -60,6 +60,16 @@ def guess(job: str) -> str:
     return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), tuple(times), "here")))
 
 
+def by_form(job: str) -> str:
+    """Answer a job as if what rules have made of one kernel were the fastest."""
+    asked = job_of(job)
+    fast = [form.name.endswith("by rules") and len(form.stages) == 1 for form in asked.forms]
+    pairs = zip(asked.schedules, asked.form_of, strict=True)
+    times = [seconds_of(text) * (0.1 if fast[form] else 1.0) for text, form in pairs]
+    outcomes = tuple(Outcome("measured", (seconds,)) for seconds in times)
+    return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), outcomes, "here")))
+
+
 def die(job: str) -> str:
     """End the worker's process, as a system does that has no memory left."""
     os.kill(os.getpid(), signal.SIGKILL)

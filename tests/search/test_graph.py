@@ -16,7 +16,7 @@ from luminal_lab.search import graph, measure, regions, target, worker
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.expect import error_of
-from tests.search.planted import guess
+from tests.search.planted import by_form, guess
 
 DEVICE = ll.CPUCompiler(threads=2)
 
@@ -57,6 +57,23 @@ def test_a_pipeline_takes_a_candidate_as_its_device(fused: IR):
     runner: Any = ll.compile_ir(fused, best).runner
     made = {kernel.name: kernel.schedule for kernel in runner.kernels}
     assert made == best.schedules
+
+
+def test_what_is_apart_and_what_rules_have_done_are_candidates_too():
+    cx = ll.Graph()
+    q, k, v = (cx.tensor((12, 8), name=name) for name in "qkv")
+    q.scaled_dot_product_attention(k, v).retrieve()
+    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), graph.apart(DEVICE)).ir
+    search = search_program(ir, DEVICE, budget=ll.Budget(candidates=40), worker=by_form)
+    (region,) = search.kernels.values()
+    assert {candidate.form for candidate in region.candidates} == {*region.forms}
+    assert [*search.default.definitions] == ["attention"]
+    assert [*search.unfused.definitions] == ["matmul", "softmax", "matmul_2"]
+    assert region.best.form.name == "attention, by rules"
+    assert search.best.programs
+    assert "cascade" in [firing.rule for firing in search.derivation]
+    for firing in search.derivation:
+        firing.check()
 
 
 def test_winners_are_not_searched_again(fused: IR, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -1,7 +1,9 @@
 """Programs are judged in float32 against float64: what no proof over real numbers can see."""
 
+import pytest
+
 import luminal_lab as ll
-from luminal_lab.search.judge import judged
+from luminal_lab.search.judge import judged, shorter
 from luminal_lab.search.program import judged_programs
 from tests.search.written import along, attention, searched
 
@@ -44,3 +46,36 @@ def test_layer_norm_in_one_pass_is_the_form_that_is_right_far_from_zero() -> Non
     assert naive.error > 1e-2
     assert naive.refusal.startswith("O is off by 0.0")
     assert "where inputs are around 1000; as written, by 3e-05" in naive.refusal
+
+
+def test_long_axes_are_shorter_where_the_length_says_nothing() -> None:
+    assert shorter(searched(attention(n=512, t=700, mask="causal")).definition) == {
+        512: 33,
+        700: 33,
+    }
+    assert not shorter(searched(attention()).definition)
+    window = attention(n=512, t=700, mask="window")
+    assert shorter(searched(window).definition)  # five keys: those are hidden in 33, too
+    cx = ll.Graph()
+    i = cx.arange(512)
+    ((i + 64 < cx.arange(512).reshape(512, 1)).where(0.0, cx.tensor((512, 512)))).retrieve()
+    assert not shorter(searched(cx).definition)
+    cx = ll.Graph()
+    cx.tensor((512,))[::2].retrieve()
+    assert not shorter(searched(cx).definition)
+
+
+@pytest.mark.parametrize("method", ["softmax", "layer_norm"])
+def test_what_rules_make_of_a_length_is_judged_at_that_length(method: str) -> None:
+    cx = ll.Graph()
+    getattr(cx.tensor((6, 100), name="x"), method)(-1).retrieve()
+    space = searched(cx)
+    assert shorter(space.definition)
+    *refused, best = judged_programs(space)
+    assert not best.is_refused
+    if method == "layer_norm":  # its form adds 100 times a square
+        assert any(firing.rule == "centre" for firing in best.derivation)
+        assert "where inputs are around 1000" in refused[0].verdict.refusal
+    else:
+        refusals = {judged(space, pick).refusal for pick in space.programs()}
+        assert any("where inputs are around 1000" in refusal for refusal in refusals)

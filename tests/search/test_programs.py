@@ -103,10 +103,10 @@ def test_attention_is_one_pass_that_blocks_share() -> None:
     assert str(definition).partition("\n")[2] == (
         "  O[i < 13, j < 4] = recip(l) * acc where (m, l, acc) = "
         "fold n < 17 from (-3.4028235e+38, 0.0, 0.0): "
-        "let a = math.maximum(m, sum o < 4: q[i, o] * k[n, o]); "
+        "let a = math.maximum(m, sum o < 4: fused(q[i, o] * k[n, o])); "
         "let b = exp2((a - m) * -0.18033688); "
-        "let c = exp2(((sum o < 4: q[i, o] * k[n, o]) - a) * 0.18033688); "
-        "(a, l * b + c, acc * b + c * v[n, j])"
+        "let c = exp2(((sum o < 4: fused(q[i, o] * k[n, o])) - a) * 0.18033688); "
+        "(a, l * b + c, acc * b + fused(c * v[n, j]))"
     )
     (fold,) = passes(definition.outputs[0].term)
     assert [value.is_sum for value in running(fold)] == [False, True, True]

@@ -90,6 +90,19 @@ def test_a_kernel_that_is_to_stay_is_in_no_other_ones_region():
     assert len(Regions(ir, {nameless(first)}).chains) == 2
 
 
+def test_what_rules_make_less_exact_is_refused_with_the_reason():
+    cx = ll.Graph()
+    x = cx.tensor((6, 32), name="x")
+    centred = x - x.mean(-1, keepdim=True)
+    (centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt()).retrieve()
+    regions = Regions(kernels_of(cx))
+    (region,) = [regions.region(chain) for chain, _ in regions]
+    assert "where inputs are around 1000" in region.refused[0].verdict.refusal
+    assert [form.name for form in region.forms] == ["layer_norm", "layer_norm, by rules"]
+    (program,) = region.programs.values()
+    assert not program.is_refused
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_every_form_computes_what_is_written(case: object):

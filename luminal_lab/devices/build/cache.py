@@ -144,21 +144,21 @@ class CachedLibraries(tuple[CachedLibrary, ...]):
             return "no libraries"
         total = _bytes(sum(entry.size for entry in self))
         title = f"{len(self)} {'library' if len(self) == 1 else 'libraries'}, {total}"
-        places = ", ".join(dict.fromkeys(str(entry.path.parent) for entry in self))
+        folders = ", ".join(dict.fromkeys(str(entry.path.parent) for entry in self))
         columns = f"{'size':>9}  {'last used':<16}  {'made by':<40}  source"
-        return "\n".join([f"{title}, in {places}", columns, *map(str, self)])
+        return "\n".join([f"{title}, in {folders}", columns, *map(str, self)])
 
 
 def entries(folder: str | Path | None = None) -> CachedLibraries:
     """Return all that is cached, each entry checked; without a folder, in the user's."""
-    listed = [_entry(path) for folder_ in Cache(folder).places for path in _paths(folder_)]
+    listed = [_entry(path) for folder_ in Cache(folder).folders for path in _paths(folder_)]
     existing = (entry for entry in listed if entry is not None)
     return CachedLibraries(sorted(existing, key=lambda entry: entry.used, reverse=True))
 
 
 def clear(folder: str | Path | None = None) -> int:
     """Remove all that is cached, and return how many entries that was."""
-    return sum(_remove(path) for folder_ in Cache(folder).places for path in _paths(folder_))
+    return sum(_remove(path) for folder_ in Cache(folder).folders for path in _paths(folder_))
 
 
 class Cache:
@@ -167,12 +167,12 @@ class Cache:
     def __init__(self, folder: str | Path | None = None, *, limit: int = LIMIT) -> None:
         spare = spare_folder()
         first = user_folder() if folder is None else Path(folder).expanduser().absolute()
-        self.places: Final = tuple(dict.fromkeys((first or spare, spare)))
+        self.folders: Final = tuple(dict.fromkeys((first or spare, spare)))
         self.limit: Final = limit
 
     def find(self, key: str, source: bytes) -> Path | None:
         """Return the library of that key if there is one that can be trusted."""
-        for folder in self.places:
+        for folder in self.folders:
             path = folder / f"lib-{key}"
             if not path.is_dir() or _mistrusted(folder) or _fault(path, source):
                 continue
@@ -193,7 +193,7 @@ class Cache:
         """
         reasons: list[str] = []
         full: list[Path] = []
-        for folder in self.places:
+        for folder in self.folders:
             reason = _unfit(folder)
             if reason is None:
                 try:

@@ -79,29 +79,44 @@ def peak_rates(
             where=str(here() or "") or None,
             hint="give 1 or more, or leave it out",
         )
-    try:
-        compiler = find_compiler()
-    except DeviceError:
-        compiler = None
-    by = "NumPy" if compiler is None else compiler.version
-    name = f"rates-{key_of(SOURCE, machine(), by, str(count), str(METHOD))}.json"
-    cache = Cache(folder)
+    compiler = _compiler()
+    cache, name = Cache(folder), _entry(count, compiler)
     before = _kept(cache, name)
     if before is not None and not fresh:
         return before
     rates = _measured(count, compiler, folder)
     if before is not None:
         rates = rates.or_better(before)
-    for folder_ in cache.places:
+    for folder_ in cache.folders:
         with suppress(OSError):
             write_whole(folder_ / name, rates.to_json())
             break
     return rates
 
 
+def known_rates(
+    threads: int | None = None, *, folder: str | Path | None = None
+) -> PeakRates | None:
+    """Return the rates that were measured here before; None if nobody has asked for them yet."""
+    return _kept(Cache(folder), _entry(threads or usable_cores(), _compiler()))
+
+
+def _compiler() -> Compiler | None:
+    try:
+        return find_compiler()
+    except DeviceError:
+        return None
+
+
+def _entry(count: int, compiler: Compiler | None) -> str:
+    """Return the name of the file that keeps the rates."""
+    by = "NumPy" if compiler is None else compiler.version
+    return f"rates-{key_of(SOURCE, machine(), by, str(count), str(METHOD))}.json"
+
+
 def _kept(cache: Cache, name: str) -> PeakRates | None:
     """Return the rates that were measured before, if they can be read."""
-    for folder in cache.places:
+    for folder in cache.folders:
         with suppress(OSError, UnicodeDecodeError, RecordingError):
             return PeakRates.from_json(read_plain(folder / name).decode("utf-8"))
     return None

@@ -88,7 +88,7 @@ class GPUBound(Bound):
                 assert fault is not None
                 arguments.append(Location(fault.memory, fault.offset + 4 * launch.work, 4))
             maps = launch.phase.maps
-            arguments += [Mapped(locations[launch.slots[tile.place]], tile) for tile in maps]
+            arguments += [Mapped(locations[launch.slots[tile.number]], tile) for tile in maps]
             placed.append(launch._replace(arguments=tuple(arguments)))
         return placed
 

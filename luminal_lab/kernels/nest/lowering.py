@@ -12,8 +12,9 @@ one. A fold of a fold of one kind is one sum. Definitions' locals become arrays 
 
 A pass whose sums follow maxima goes along its axis in blocks: the scores of a block, the largest so
 far, the earlier sums scaled down to it, the weights, and what they add. Rows of sums are computed
-side by side, and a local that only the scores read is computed where they are. Any other pass is
-one loop over its axis.
+side by side, and a local that only the scores read is computed where they are. A pass without
+products has long blocks, and reads a score that costs little again. Any other pass is one loop over
+its axis.
 """
 
 from __future__ import annotations
@@ -50,8 +51,11 @@ from luminal_lab.kernels.definition.terms import (
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, Statement, When
 
 NO_DIMS: Mapping[str, Dim] = {}
-BLOCK = 64
-"""The number of positions in a block of a pass."""
+BLOCK, LONG = 64, 1024
+"""The number of positions in a block of a pass; in a pass that only reads numbers and adds."""
+COSTLY, CHEAP = 10, 4
+"""A function that costs so much, in additions, is not computed again for each element; a score that
+costs more is stored for its weight."""
 
 
 def lower(definition: Definition) -> Nest:
@@ -174,8 +178,9 @@ class _Lowering:
 
     def fold(self, fold: Fold) -> Term:
         if fold.states is not None:
-            ends = self.passed(fold, self.level(*fold.inside), [])
-            return self.term(stated(fold.body, ends))
+            level = self.level(*fold.inside)
+            result = stated(fold.body, self.passed(fold, level, []))
+            return self.term(exchanged(result, partial(self.once, level)))
         level = self.level(fold)
         for outer in self.levels[: level + 1]:
             if fold in outer.known:
@@ -189,6 +194,19 @@ class _Lowering:
         is_same = dtype is fold.dtype
         known[fold] = value if is_same else Apply(Cast(fold.dtype), (value,), fold.dtype)
         return known[fold]
+
+    def once(self, level: int, term: Term) -> Term | None:
+        """Compute a costly function of a pass's values behind the pass, not for each element."""
+        level = max(level, self.level(term))
+        is_costly = isinstance(term, Apply) and term.op.cost >= COSTLY
+        if not is_costly or level == len(self.levels) - 1:
+            return None
+        known = self.levels[level].known
+        if term not in known:
+            value = self.local(level, term.dtype)
+            self.add(Set(value.buffer, (), self.term(term)), level=level)
+            known[term] = value
+        return known[term]
 
     def passed(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Mapping[str, Term]:
         """Compute a pass, for all positions along some axes; return what its values end as."""
@@ -315,11 +333,13 @@ class _Blocks:
         for total in totals:
             start = lowering.each("start", total.along, partial(_set, total, total.value.start))
             lowering.add(*start, level=level)
-        self.count: Dim = min(BLOCK, size) if isinstance(size, int) else BLOCK
-        self.blocks = (size + BLOCK - 1) // BLOCK
+        is_plain = not any(total.along or has_fold(total.value.term) for total in totals)
+        self.most = LONG if is_plain else BLOCK
+        self.count: Dim = min(self.most, size) if isinstance(size, int) else self.most
+        self.blocks = (size + self.most - 1) // self.most
         self.block = lowering.axis(Symbol(f"{fold.axis.name}.block"), self.blocks)
         is_whole = size % self.count == 0
-        self.length = self.count if is_whole else minimum(self.count, size - BLOCK * self.block)
+        self.length = self.count if is_whole else minimum(self.count, size - self.most * self.block)
         self.known: dict[Term, Read] = {}
         """The maxima before and after a block, and what sums are scaled by."""
         self.arrays: dict[Term, Read] = {}
@@ -347,8 +367,10 @@ class _Blocks:
     def score(self) -> None:
         """Compute the scores of a block, the maxima after it, and what sums are scaled by."""
         for total in self.maxima:
-            name, dtype = self.lowering.scores(self.fold), total.array.dtype
-            self.arrays[total.value.term] = self.lowering.local(-1, dtype, name, (self.count,))
+            score, dtype = total.value.term, total.array.dtype
+            if not is_cheap(score):
+                name = self.lowering.scores(self.fold)
+                self.arrays[score] = self.lowering.local(-1, dtype, name, (self.count,))
             self.known[after(total.value.state)] = self.lowering.local(-1, dtype, "top")
             self.known[total.value.state] = total.array
         scales = {
@@ -359,9 +381,9 @@ class _Blocks:
         for score, array in self.arrays.items():
             self.loop("score", partial(self.scored, score, array))
         for total in self.maxima:
-            array, top = self.arrays[total.value.term], self.known[after(total.value.state)]
+            top = self.known[after(total.value.state)]
             self.lowering.add(Set(top.buffer, (), total.array))
-            self.loop("top", partial(_largest, array, top))
+            self.loop("top", partial(self.largest, total.value.term, top))
         for ratio, scale in scales.items():
             self.lowering.add(Set(scale.buffer, (), exchanged(ratio, self.known.get)))
         for total in self.maxima:
@@ -371,6 +393,10 @@ class _Blocks:
     def scored(self, score: Term, array: Read, j: Symbol) -> list[Set]:
         """Return what computes a score."""
         return [Set(array.buffer, (j,), self.lowering.term(self.at(score, j)))]
+
+    def largest(self, score: Term, top: Read, j: Symbol) -> list[Set]:
+        """Return what makes a maximum that of a score, too."""
+        return [Set(top.buffer, (), self.term(score, j), "max=")]
 
     def weigh(self) -> None:
         """Compute the weights of a block, and the sums of weights alone."""
@@ -451,11 +477,18 @@ class _Blocks:
 
     def at(self, term: Term, j: Symbol, own: Mapping[str, Dim] = NO_DIMS) -> Term:
         """Return a term, not yet lowered, at a position of a block."""
-        return replaced(term, {self.fold.axis.name: BLOCK * self.block + j, **own})
+        return replaced(term, {self.fold.axis.name: self.most * self.block + j, **own})
 
 
-def _largest(array: Read, top: Read, j: Symbol) -> list[Set]:
-    return [Set(top.buffer, (), at(array, j), "max=")]
+def has_fold(term: Term) -> bool:
+    """Return whether a term folds."""
+    return any(isinstance(part, Fold) for part in walk(term))
+
+
+def is_cheap(score: Term) -> bool:
+    """Return whether a score is computed again sooner than it is stored and loaded."""
+    costs = [part.op.cost for part in walk(score) if isinstance(part, Apply)]
+    return not has_fold(score) and sum(costs) <= CHEAP
 
 
 def _set(total: _Total, term: Term, axes: tuple[Symbol, ...]) -> Set:

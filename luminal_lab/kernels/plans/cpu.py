@@ -1,7 +1,7 @@
 """How kernels run on a CPU by default: short heuristics that choose steps.
 
-- Attention (cpu_attention.py), convolutions and other contractions (cpu_contraction.py) have their
-  own plans.
+- Passes with sums of products (cpu_pass.py), convolutions and other contractions
+  (cpu_contraction.py) have their own plans.
 - Sums over rows far apart (columns) keep a block of sums side by side.
 - Everything else shares outer loops where it may, and leaves inner loops to the compiler's vectors.
 - Tasks are blocks of the outermost loop, each with enough to do.
@@ -19,8 +19,8 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
-from luminal_lab.kernels.plans.cpu_attention import attention_plan
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
+from luminal_lab.kernels.plans.cpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
@@ -61,7 +61,7 @@ SHORT = 32
 def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
     """Return a nest that runs well on a machine, with the steps that lead there."""
     why = ""
-    for plan in (attention_plan, convolution_plan, contraction_plan, _general):
+    for plan in (pass_plan, convolution_plan, contraction_plan, _general):
         scheduling = Scheduling(nest, why, asked)
         try:
             if plan(scheduling, machine):

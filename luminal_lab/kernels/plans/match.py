@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from luminal_lab.core.ops import Mul
-from luminal_lab.kernels.definition.terms import Apply, Read, Term, free, read_by
+from luminal_lab.kernels.definition.running import factors
+from luminal_lab.kernels.definition.terms import Read, Term, free, read_by
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
 from luminal_lab.kernels.steps.step import private
@@ -32,24 +31,17 @@ class Contraction:
 def contraction_of(nest: Nest) -> Contraction | None:
     """Return the parts of a nest that is a contraction and nothing else, or None."""
     loops = loops_of(nest, alone=True)
-    total = summed(loops[-1].body) if loops else None
-    if total is None:
-        return None
-    folds, term = total
-    last = loops[-1].name
-    pair = by_column(term, last)
-    if len(pair) != 2 or last in free(pair[0]) or last not in free(pair[1]):
+    folds, term = (summed(loops[-1].body) if loops else None) or ([], None)
+    pair = _pair(term, loops[-1].name) if loops else None
+    if pair is None:
         return None
     left_axes, right_axes = (set(free(factor)) for factor in pair)
-    if any(fold.name not in left_axes & right_axes for fold in folds):
-        return None
     own = left_axes - right_axes
-    positions = [position for position, loop in enumerate(loops) if loop.name in own]
-    if not positions:
+    rows = [_run(loops, position, own) for position, loop in enumerate(loops) if loop.name in own]
+    if not rows or any(fold.name not in left_axes & right_axes for fold in folds):
         return None
-    rows = _run(loops, positions[-1], own)
     columns = _run(loops, len(loops) - 1, right_axes - left_axes)
-    return Contraction(loops, rows, columns, folds, *pair)
+    return Contraction(loops, rows[-1], columns, folds, *pair)
 
 
 def summed(body: Block) -> tuple[list[Loop], Term] | None:
@@ -78,6 +70,13 @@ def by_column(term: Term, column: str) -> list[Term]:
     return sorted(operands, key=lambda factor: column in free(factor))
 
 
+def _pair(term: Term | None, column: str) -> tuple[Term, Term] | None:
+    """Return the operands of a product of two, the one that alone has a column last, or None."""
+    pair = by_column(term, column) if term else []
+    is_pair = len(pair) == 2 and column not in free(pair[0]) and column in free(pair[1])
+    return (pair[0], pair[1]) if is_pair else None
+
+
 def sum_in(nest: Nest, loop: str) -> Set:
     """Return the only assignment in a loop."""
     (only,) = [s for s in walk((nest.loops[loop],)) if isinstance(s, Set)]
@@ -95,15 +94,6 @@ def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
     tops = [s for s in nest.body if not isinstance(s, Local)]
     last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
     return [*perfect(last)] if isinstance(last, Loop) else []
-
-
-def factors(term: Term) -> Iterator[Term]:
-    """Yield the factors of a product."""
-    if isinstance(term, Apply) and isinstance(term.op, Mul):
-        for arg in term.args:
-            yield from factors(arg)
-    else:
-        yield term
 
 
 def array_of(term: Term) -> str:
@@ -127,9 +117,8 @@ def total_of(loop: Loop) -> str | None:
     if len(written) != 1:
         return None
     (name,) = written
-    hows = {use.how for use in used if use.name == name}
-    indices = {use.index for use in used if use.name == name}
-    return name if hows in ({"+="}, {"max="}) and indices == {()} else None
+    uses = {(use.how, use.index) for use in used if use.name == name}
+    return name if uses in ({("+=", ())}, {("max=", ())}) else None
 
 
 def is_column(nest: Nest, name: str) -> bool:
@@ -144,47 +133,72 @@ def is_column(nest: Nest, name: str) -> bool:
     return False
 
 
-class AttentionNest(NamedTuple):
-    """A nest of rows that are means weighted by scores: products, one block at a time."""
+class BlockProduct(NamedTuple):
+    """A sum of products within a block of a pass."""
+
+    array: str
+    grows: bool
+    """Whether what is summed is added to the array, from block to block."""
+    fold: str
+    column: str
+    left: Term
+    right: Term
+    """The operand with the columns."""
+
+
+@dataclass(frozen=True)
+class PassNest:
+    """A nest of rows that go along an axis in blocks, with several sums and maxima."""
 
     path: list[str]
-    """The loops around blocks of keys; the last runs over the rows."""
     block: str
-    keys: frozenset[str]
-    """The loops that say which keys a row has."""
+    """The loop over blocks, which stands in the loops of the path."""
+    products: list[BlockProduct]
+    keys: set[str]
+    """The loops that say which columns a row meets."""
+
+
+def pass_of(nest: Nest) -> PassNest | None:
+    """Return the parts of a nest that is a pass with sums of products and nothing else, or None."""
+    path = loops_of(nest, alone=True)
+    found: list[PassNest] = []
+    for block in path[-1].body if path else ():
+        parts = [s for s in block.body if isinstance(s, Loop)] if isinstance(block, Loop) else []
+        products = [product for part in parts if (product := _product(part)) is not None]
+        if isinstance(block, Loop) and products:
+            keys = {name for product in products for name in free(product.right)}
+            found.append(PassNest([loop.name for loop in path], block.name, products, keys))
+    return found[0] if len(found) == 1 else None
+
+
+def _product(part: Loop) -> BlockProduct | None:
+    """Return the product that a part of a block is, or None."""
+    *_, column = loops = [*perfect(part)]
+    *_, end = column.body
+    folds, term = summed(column.body) or ([part], None)
+    if not isinstance(end, Set) or not end.index or len(folds) != 1:
+        return None
+    grows = term is None and len(loops) == 2 and len(column.body) == 1 and end.how == "+="
+    pair = _pair(end.term if grows else term, column.name)
+    return pair and BlockProduct(end.name, grows, folds[0].name, column.name, *pair)
+
+
+@dataclass(frozen=True)
+class AttentionNest(PassNest):
+    """A pass of two products: the scores of a block, and the mean that their weights mix."""
+
     scores: str
-    """The array of scores of a block; then the loops of the product that computes them."""
-    column: str
     fold: str
     mean: str
-    """The array of the mean so far; then the loops over keys and columns that add to it."""
     key: str
     feature: str
 
 
 def attention_of(nest: Nest) -> AttentionNest | None:
     """Return the parts of a nest that is an attention and nothing else, or None."""
-    around = loops_of(nest, alone=True)
-    inside = around[-1].body if around else ()
-    blocks = [s for s in inside if isinstance(s, Loop) and _is_block(s)]
-    parts = [[*perfect(s)] for block in blocks for s in block.body if isinstance(s, Loop)]
-    if len(blocks) != 1 or len(parts) < 2 or len(parts[-1]) != 2:
+    rows = pass_of(nest)
+    if rows is None or [product.grows for product in rows.products] != [False, True]:
         return None
-    column, (key, feature) = parts[0][-1], parts[-1]
-    total, end, mixed = summed(column.body), column.body[-1], feature.body[-1]
-    if total is None or not isinstance(end, Set) or not isinstance(mixed, Set):
-        return None
-    (fold, *others), pair = total[0], by_column(total[1], column.name)
-    if others or len(pair) != 2 or mixed.how != "+=":
-        return None
-    if column.name in free(pair[0]) or column.name not in free(pair[1]):
-        return None
-    names = column.name, fold.name, mixed.name, key.name, feature.name
-    path, keys = [loop.name for loop in around], frozenset(free(pair[1]))
-    return AttentionNest(path, blocks[0].name, keys, end.name, *names)
-
-
-def _is_block(loop: Loop) -> bool:
-    """Return whether a loop takes the maximum of scores that it computes itself."""
-    own = {s.name for s in loop.body if isinstance(s, Local)}
-    return [use.name in own for use in accesses(loop.body) if use.how == "max="].count(True) == 1
+    scores, mean = rows.products
+    names = scores.array, scores.fold, mean.array, mean.fold, mean.column
+    return AttentionNest(rows.path, rows.block, rows.products, rows.keys, *names)

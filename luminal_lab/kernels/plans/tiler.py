@@ -16,7 +16,7 @@ from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
-from luminal_lab.kernels.plans.match import AttentionNest, Contraction, loops_of, operands, sum_in
+from luminal_lab.kernels.plans.match import Contraction, PassNest, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.kinds import Mask
 from luminal_lab.kernels.steps.levels import Cuts, Levels, faults, kind_of, unknown
@@ -161,13 +161,13 @@ def axes_of(
     return axes, *operands(scheduling.nest, k)
 
 
-def rows_last(scheduling: Scheduling, attention: AttentionNest) -> Handle | None:
-    """Make the longest loop of rows with the same keys innermost, if there is one."""
-    shared = [name for name in attention.path if name not in attention.keys]
+def rows_last(scheduling: Scheduling, nest: PassNest) -> Handle | None:
+    """Make the longest loop of rows that meet the same columns innermost, if there is one."""
+    shared = [name for name in nest.path if name not in nest.keys]
     if not shared:
         return None
     row = scheduling.loop(max(shared, key=lambda name: about(scheduling.nest.loops[name].size)))
-    scheduling.reorder([*(name for name in attention.path if name != row), row])
+    scheduling.reorder([*(name for name in nest.path if name != row), row])
     return row
 
 

@@ -238,9 +238,9 @@ class Terms:
             case Guarded(term=inner):
                 return self.is_exact(inner)
             case Apply(op=Where(), args=(_, *results)):
-                return all(one in self.exact or self.is_exact(one) for one in results)
-            case Apply(op=Mul(), args=(one, Number(value=-1))):
-                return one in self.exact or self.is_exact(one)
+                return all(value in self.exact or self.is_exact(value) for value in results)
+            case Apply(op=Mul(), args=(value, Number(value=-1))):
+                return value in self.exact or self.is_exact(value)
             case Apply(op=Cast()) | Lookup() | Number() | Count():
                 return True
             case _:

@@ -72,6 +72,7 @@ class Bundling:
 def _facts_header(facts: Facts, origins: dict[Origin, int]) -> dict[str, Any]:
     """Return the header's facts, and the lines that they and the nodes come from."""
     data = facts.to_json(origins)
+    del data["search"]  # which has a page of its own
     # Short names, as for cells; a page names no folder of this machine.
     files = short_files(origin.file for origin in origins)
     lines = [

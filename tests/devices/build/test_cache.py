@@ -391,7 +391,7 @@ def test_each_platform_has_a_place_for_such_files(monkeypatch, tmp_path, platfor
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr(sys, "platform", platform)
     assert user_folder() == tmp_path / place
-    assert Cache().places == (tmp_path / place, spare_folder())
+    assert Cache().folders == (tmp_path / place, spare_folder())
 
 
 def test_a_user_without_a_home_has_the_spare_folder(monkeypatch):
@@ -399,7 +399,7 @@ def test_a_user_without_a_home_has_the_spare_folder(monkeypatch):
         raise RuntimeError
 
     monkeypatch.setattr(Path, "home", nowhere)
-    assert Cache().places == (spare_folder(),)
+    assert Cache().folders == (spare_folder(),)
     assert put(Cache()).parent.parent == spare_folder()
 
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from luminal_lab.devices.facts import probe
-from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.facts.probe import cpu_name, known_rates, peak_rates
 from luminal_lab.errors import ArgumentError, DeviceError
 from tests.expect import error_of
 
@@ -47,6 +47,7 @@ def test_it_is_kept_and_measured_again_when_asked(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(probe, "_measured", lambda *_: pytest.fail("it was measured again"))
         assert peak_rates(folder=tmp_path) == first
+        assert known_rates(folder=tmp_path) == first
     calls = []
     measured = probe._measured
     monkeypatch.setattr(probe, "_measured", lambda *given: calls.append(1) or measured(*given))

@@ -1,5 +1,7 @@
 """Definitions as plain loops: the texts, and the same values, element by element."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -123,3 +125,53 @@ def test_the_scores_of_a_softmax_keep_their_name():
     nest = lower(online_softmax(definition))
     assert str(nest.locals["t"].type) == "f32[64]"
     assert nest.locals["t_2"].space == "registers"
+
+
+LOG_SOFTMAX = """\
+kernel rows(x: f32[4, n]) -> (O: f32[4, n])
+  O[i < 4, j < n] = x[i, j] - m + log2(l) * -0.6931472 where (m, l) = \
+fold k < n from (-3.4028235e+38, 0.0): let a = math.maximum(m, {0}); \
+(a, l * exp2((a - m) * -1.442695) + exp2(({0} - a) * 1.442695))"""
+
+
+def test_a_cheap_score_is_read_again_and_a_function_of_the_result_computed_once():
+    assert (
+        str(lower(parse_definition(LOG_SOFTMAX.format("x[i, k]")))).partition("\n")[2]
+        == """\
+  for i < 4:
+    local m: f32[] in registers
+    local l: f32[] in registers
+    m = -3.4028235e+38
+    l = 0.0
+    for k.block < (n + 1023)//1024:
+      local top: f32[] in registers
+      local c: f32[] in registers
+      top = m
+      for k_top < min(1024, n - 1024*k.block):
+        top max= x[i, 1024*k.block + k_top]
+      c = exp2((top - m) * -1.442695)
+      m = top
+      l = l * c
+      for k_weight < min(1024, n - 1024*k.block):
+        l += exp2((x[i, 1024*k.block + k_weight] - top) * 1.442695)
+    local t: f32[] in registers
+    t = log2(l)
+    for j < n:
+      O[i, j] = x[i, j] - m + t * -0.6931472"""
+    )
+
+
+def test_a_costly_score_is_stored_for_its_weight():
+    assert "s[k_score] = exp2(" in str(lower(parse_definition(LOG_SOFTMAX.format("exp2(x[i, k])"))))
+
+
+@pytest.mark.parametrize("score", ["x[i, k]", "exp2(x[i, k])"])
+@pytest.mark.parametrize("n", [1, 1023, 2500])
+def test_a_pass_in_blocks_is_the_sum_of_all(score: str, n: int):
+    definition = parse_definition(LOG_SOFTMAX.format(score))
+    data = {"x": np.random.default_rng(n).standard_normal((4, n)).astype(np.float32)}
+    found: Any = evaluate_nest(lower(definition), data, {"n": n})["O"]
+    power = data["x"].astype(np.float64)
+    scores = np.exp2(power) if "exp2" in score else power
+    expected = power - np.log(np.exp(scores).sum(-1, keepdims=True))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -76,7 +76,7 @@ def run(kernel: Kernel, source: str, *, trace: bool = False) -> tuple[Trace | No
     got = np.full_like(want, np.nan)
     (phase,) = kernel.phases
     arrays = [*given.values(), got]
-    maps = [Matrix(arrays[one.place], one) for one in phase.maps]
+    maps = [Matrix(arrays[tile.number], tile) for tile in phase.maps]
     assert isinstance(phase.tasks, int)
     call = Call(phase.function, phase.tasks, phase.threads, [*arrays, *maps], shared=phase.shared)
     above = source.partition("// kernel product")[0].count("\n")

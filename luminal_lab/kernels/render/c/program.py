@@ -31,7 +31,7 @@ class Use(NamedTuple):
     """The program's values that are its inputs, its locals and its outputs."""
     dims: tuple[int, ...]
     """Which of the program's dims those of its definition are."""
-    made: int
+    output_count: int
     """How many of the values, from the end, are its outputs."""
     types: tuple[str, ...] = ()
     """What the outputs are."""
@@ -83,7 +83,7 @@ def _program(kernels: Sequence[Kernel], uses: Sequence[Use]) -> str:
 def _launches(uses: Sequence[Use]) -> str:
     lines = ["static const lab_launch lab_launches[] = {"]
     for number, use in enumerate(uses):
-        count = len(use.values) - use.made
+        count = len(use.values) - use.output_count
         given, results_of = use.values[:count], use.values[count:]
         types = use.types or ("",) * len(results_of)
         results = ", ".join(

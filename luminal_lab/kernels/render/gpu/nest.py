@@ -138,7 +138,9 @@ class NestLaunch:
     @cached_property
     def threads(self) -> int:
         """How many threads a block has: whole warps where there is more than one thread."""
-        ends = [along.end for one in self.regions.values() for along in self.places(one).values()]
+        ends = [
+            along.end for region in self.regions.values() for along in self.places(region).values()
+        ]
         most = max([1, *ends])
         return most if most == 1 else -(-most // WARP) * WARP
 

@@ -158,7 +158,7 @@ class Blocks:
     def check(self, name: str) -> None:
         """Refuse what the dialect has no word for."""
         used = arrays_in(self.phase.body)
-        wide = [one for one in self.types if self.types[one].dtype is DType.float64 and one in used]
+        wide = [n for n, type in self.types.items() if type.dtype is DType.float64 and n in used]
         if wide and not self.dialect.has_float64:
             raise ScheduleError(
                 f"kernel {name}: {wide[0]} is float64, which {self.dialect.name} lacks",
@@ -208,10 +208,10 @@ class Blocks:
 
     def tiles(self, declared: Sequence[Local]) -> None:
         """Write where arrays in tiles are, and the barriers at which their copies arrive."""
-        kept = [one for one in declared if one.space == "tiles"]
+        tiles = [local for local in declared if local.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
         copied = arrays_written(tuple(bulk))
-        lost = [one.name for one in kept if one.name not in self.waits.ahead | copied]
+        lost = [local.name for local in tiles if local.name not in self.waits.ahead | copied]
         alone = [name for name in sorted(copied) if name not in self.waits.ahead]
         if lost or alone:
             raise self.nest.fault(
@@ -221,16 +221,16 @@ class Blocks:
             )
         for name in _by_threads(self.phase.body):
             self.arrays.check_place(name)
-        if not kept:
+        if not tiles:
             return
         self.code.raw(f"extern __shared__ __align__(1024) lab_u8 {TILES}[];")
-        for one in kept:
-            kind, size = C_TYPES[one.type.dtype], size_of(one.type.shape)
+        for local in tiles:
+            kind, size = C_TYPES[local.type.dtype], size_of(local.type.shape)
             assert isinstance(size, int)
             at = f"({TILES} + {self.tiles_bytes})" if self.tiles_bytes else TILES
-            self.code.declare(f"{kind} *const", c_name(one.name), f"({kind} *){at}")
-            self.tiles_bytes += -(-size * one.type.dtype.itemsize // 1024) * 1024
-        slots = sum(one.count + 1 for one in self.arrivals.values() if one.bulk)
+            self.code.declare(f"{kind} *const", c_name(local.name), f"({kind} *){at}")
+            self.tiles_bytes += -(-size * local.type.dtype.itemsize // 1024) * 1024
+        slots = sum(arrival.count + 1 for arrival in self.arrivals.values() if arrival.bulk)
         at = f"(lab_u64 *)({TILES} + {self.tiles_bytes})"
         self.code.declare("lab_u64 *const", ARRIVED, at)
         self.tiles_bytes += 8 * slots

@@ -86,8 +86,10 @@ class Vectors:
         width, code, arrays = loop.size, self.code, self.arrays
         assert isinstance(width, int)
         body = tuple(
-            replace(one, term=levelled(one.term, loop.axis, width)) if isinstance(one, Set) else one
-            for one in loop.body
+            replace(part, term=levelled(part.term, loop.axis, width))
+            if isinstance(part, Set)
+            else part
+            for part in loop.body
         )
         loop = replace(loop, body=body)
         if self.copied_ahead(loop, width):

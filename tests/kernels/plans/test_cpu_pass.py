@@ -1,4 +1,4 @@
-"""Attention as a nest: its default schedule, and the values of what it makes in C."""
+"""Passes with sums of products: their default schedule, and the values of what it makes in C."""
 
 import shutil
 from typing import Any
@@ -108,7 +108,7 @@ def test_what_it_makes_in_c(kind: str) -> None:
     definition = parse_definition(text)
     kernel = make_kernel(definition, "attention", Machine())
     assert kernel.schedule is not None
-    assert "fission" in str(kernel.schedule), "the plan for attention was not followed"
+    assert "fission" in str(kernel.schedule), "the plan for passes was not followed"
     assert not any(one.name == "s" for one in kernel.locals), "the scores are in memory"
     run = Running(kernel)
 
@@ -134,3 +134,41 @@ def test_blocks_that_no_query_sees_are_not_read() -> None:
     found = run(inputs, sizes)["O"]
     inputs["V"][:, 128:] = np.nan
     assert run(inputs, sizes)["O"].tobytes() == found.tobytes()
+
+
+MEAN = """\
+kernel rows({inputs}) -> (O: f32[n, 32])
+  O[i < n, d < 32] = acc * recip(l) where (m, l, acc) = \
+fold j < t from (-3.4028235e+38, 0.0, 0.0): let a = math.maximum(m, {score}); \
+let b = exp2((a - m) * -1.0); let c = exp2({score} - a); \
+(a, l * b + c, acc * b + fused(c * {value}))"""
+POWERS = """\
+kernel rows(x: f32[n, 24], w: f32[24, t]) -> (O: f32[n])
+  O[i < n] = m + log2(l) where (m, l) = fold j < t from (-3.4028235e+38, 0.0): \
+let a = math.maximum(m, sum k < 24: fused(x[i, k] * w[k, j])); \
+(a, l * exp2((a - m) * -1.0) + exp2((sum k < 24: fused(x[i, k] * w[k, j])) - a))"""
+SCORE = "(sum k < 32: fused(x[i, k] * y[j, k]))"
+PASSES = {
+    "given scores": MEAN.format(
+        inputs="s: f32[n, t], v: f32[t, 32]", score="s[i, j]", value="v[j, d]"
+    ),
+    "keys that are the values": MEAN.format(
+        inputs="x: f32[n, 32], y: f32[t, 32]", score=SCORE, value="y[j, d]"
+    ),
+    "the sum of powers of a product": POWERS,
+}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("kind", PASSES)
+def test_any_pass_with_sums_of_products(kind: str) -> None:
+    definition = parse_definition(PASSES[kind])
+    kernel = make_kernel(definition, "rows", Machine())
+    assert "fission" in str(kernel.schedule), "the plan for passes was not followed"
+    assert not kernel.locals, "scores are in memory"
+    run = Running(kernel)
+    for n, t in [(1, 1), (7, 200), (100, 64), (193, 65)]:
+        sizes = {"n": n, "t": t}
+        inputs = drawn(PASSES[kind], **sizes)
+        wanted: Any = evaluate(definition, inputs, sizes)["O"]
+        np.testing.assert_allclose(run(inputs, sizes)["O"], wanted, rtol=3e-5, atol=3e-6)

@@ -1,0 +1,150 @@
+"""What a search finds on this machine: shares of the default's time, and candidates a minute.
+
+    python -m luminal_lab.bench.studies.search [loops] [regions] [gpt2] [--seconds 30]
+
+`loops` are products of twelve shapes, searched from three plain loops; `regions` are attentions,
+in all their forms; `gpt2` is a model of 12 layers, run before and after in turns. Nothing is taken
+from earlier searches. The load of the machine stands above the tables: times under load mean
+little.
+"""
+# pyright: basic
+
+import argparse
+import os
+from math import exp, log
+from statistics import median
+from time import monotonic, perf_counter
+
+import numpy as np
+
+import luminal_lab as ll
+from luminal_lab.nn.models import GPT2
+from luminal_lab.search.candidates import seconds_text
+from luminal_lab.search.graph import apart, search_program
+from luminal_lab.search.loops import search_kernel
+
+SHAPES = (
+    *((100, 100, 100), (256, 256, 256), (512, 512, 512), (1024, 1024, 1024)),
+    *((17, 1000, 999), (4096, 64, 64), (64, 2048, 512), (1, 4096, 11008)),
+    *((8, 4096, 4096), (128, 768, 3072), (3, 50, 70000), (333, 777, 55)),
+)
+"""Rows, sum and columns of products."""
+PRODUCT = """kernel product(a: f32[{n}, {k}], b: f32[{k}, {m}]) -> (c: f32[{n}, {m}])
+  c[i < {n}, j < {m}] = sum k < {k}: a[i, k] * b[k, j]"""
+ATTENTIONS = {
+    "4 × 512 × 64": ((4, 512, 64), "dense"),
+    "2 × 2048 × 64, causal": ((2, 2048, 64), "causal"),
+    "1 × 4096 × 64, window of 256": ((1, 4096, 64), "window"),
+    "1 × 4096 × 64": ((1, 4096, 64), "dense"),
+}
+WINDOW = 256
+TURNS = 40
+
+
+def loops(seconds: float) -> None:
+    """Search for the schedules of products."""
+    print(
+        f"\n{'rows × sum × columns':24} {'default':>9} {'GFLOP/s':>8} {'ratio':>6} {'a minute':>9}"
+    )
+    ratios = []
+    for n, k, m in SHAPES:
+        begin = monotonic()
+        search = search_kernel(PRODUCT.format(n=n, k=k, m=m), budget=seconds)
+        rate = 60 * (len(search.candidates) - 1) / (monotonic() - begin)
+        default, ratio = search.default.seconds, search.best.ratio
+        ratios.append(ratio)
+        speed = 2e-9 * n * k * m / (default * ratio)
+        print(
+            f"{f'{n} × {k} × {m}':24} {seconds_text(default):>9} {speed:8.0f} "
+            f"{ratio:6.3f} {rate:9.0f}"
+        )
+    gain = exp(-sum(map(log, ratios)) / len(ratios))
+    print(
+        f"geometric mean {gain:.3f} × as fast, least {1 / max(ratios):.3f}, "
+        f"most {1 / min(ratios):.3f}"
+    )
+
+
+def attention(shape: tuple[int, ...], kind: str) -> ll.Graph:
+    """Return an attention written in ops of tensors."""
+    cx = ll.Graph("attention")
+    q, k, v = (cx.tensor(shape, name=name) for name in "qkv")
+    scores = (q @ k.transpose(-1, -2)) * shape[-1] ** -0.5
+    if kind != "dense":
+        row, column = cx.arange(shape[1]).reshape(-1, 1), cx.arange(shape[1]).reshape(1, -1)
+        is_later = row < column
+        if kind == "window":
+            is_later = is_later | (column + (WINDOW - 1) < row)
+        scores = scores.masked_fill(is_later, float("-inf"))
+    (scores.softmax(-1) @ v).retrieve()
+    return cx
+
+
+def regions(seconds: float) -> None:
+    """Search for the forms and schedules of attentions."""
+    print(
+        f"\n{'attention':30} {'default':>9} {'unfused':>9} {'best':>9} {'a minute':>9}  best form"
+    )
+    for title, (shape, kind) in ATTENTIONS.items():
+        cx, device = attention(shape, kind), ll.CPUCompiler()
+        ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(device)).ir
+        begin = monotonic()
+        search = search_program(ir, device, budget=seconds)
+        rate = 60 * len(search.candidates) / (monotonic() - begin)
+        (region,) = search.kernels.values()
+        times = (region.default, region.unfused, region.best)
+        shown = " ".join(f"{seconds_text(one.seconds):>9}" for one in times)
+        print(f"{title:30} {shown} {rate:9.0f}  {region.best.form.name}")
+        for form in region.forms:
+            own = [one.ratio for one in region.candidates if one.form is form and one.ratio]
+            print(f"{'':8} {form.name:40} {min(own, default=float('nan')):6.3f} of {len(own)}")
+
+
+def gpt2(seconds: float) -> None:
+    """Search for a model's regions, and run it before and after in turns."""
+    tokens = np.arange(64).reshape(1, 64)
+    sessions = []
+    for is_searched in (False, True):
+        cx = ll.Graph("gpt2")
+        GPT2(layers=12).initialise(0)(
+            cx.tensor((1, 64), "int64", name="tokens").set(tokens)
+        ).retrieve()
+        device = ll.CPUCompiler()
+        if is_searched:
+            begin = monotonic()
+            ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(device)).ir
+            search = search_program(ir, device, budget=seconds)
+            print(f"\ngpt2: searched for {monotonic() - begin:.0f} s")
+            print(search)
+            device = search.best
+        cx.compile(ll.GenericCompiler(), device)
+        cx.execute()
+        sessions.append(cx)
+    ratios, times = [], ([], [])
+    for _ in range(TURNS):
+        for own, cx in zip(times, sessions, strict=True):
+            begin = perf_counter()
+            cx.execute()
+            own.append(perf_counter() - begin)
+        ratios.append(times[0][-1] / times[1][-1])
+    before, after = (64 / min(own) for own in times)
+    print(
+        f"tokens a second: {before:.0f} before, {after:.0f} after; {median(ratios):.3f} × in turns"
+    )
+
+
+STUDIES = {"loops": loops, "regions": regions, "gpt2": gpt2}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], default=[])
+    parser.add_argument("--seconds", type=float, default=30)
+    asked = parser.parse_args()
+    print(f"load {os.getloadavg()[0]:.1f}, {asked.seconds:g} s each")
+    for name in asked.studies or STUDIES:
+        STUDIES[name](asked.seconds)
+
+
+if __name__ == "__main__":
+    main()

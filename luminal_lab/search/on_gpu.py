@@ -1,0 +1,368 @@
+"""A batch on a GPU that is here: kernels of one source, held to their definition, timed in turns.
+
+Kernels run in a child process: one that does not end, or that destroys the GPU's context, costs its
+child, and another child goes on without it. The child says which kernel it is about to run, a line
+each, and last what came of all.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from luminal_lab.core.binding import bound_shape
+from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.op import ints
+from luminal_lab.devices.cuda.driver import present
+from luminal_lab.devices.cuda.engine import CuPyEngine
+from luminal_lab.devices.gpu.compiler import gpu_maker
+from luminal_lab.devices.gpu.engine import BYTE, Argument, Engine, Location, Mapped, PlacedLaunch
+from luminal_lab.devices.gpu.nvrtc import version
+from luminal_lab.errors import DeviceError, is_circumstance
+from luminal_lab.interrupts import held, look
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.gpu import gpu_of
+from luminal_lab.kernels.kernel import Kernel, Kernels
+from luminal_lab.kernels.launch import numbers_of
+from luminal_lab.kernels.render.gpu.program import gpu_source
+from luminal_lab.kernels.steps.schedule import parse_schedule
+from luminal_lab.plain import plain, read
+from luminal_lab.reading import read_json
+from luminal_lab.search.draws import said
+from luminal_lab.search.driver import WRONG, Answer, Outcome
+from luminal_lab.search.measure import FEWEST, LAST_ROUNDS, MEASURING, ROUNDS, SLOW, Data
+from luminal_lab.search.validate import difference, wrong_by_definition
+from luminal_lab.search.worker import MOST_LINES, Job, Make
+
+COMPILING, RUNNING = 300.0, 20.0
+"""The seconds until a child runs its first kernel, and that it takes from one to the next."""
+POLL = 0.05
+GUARD, FILLS = 256, (0xA5, 0x5A)
+"""The bytes around each array that nobody may write, and what all holds before each draw."""
+CHILD = (sys.executable, "-m", "luminal_lab.search.on_gpu")
+Find: TypeAlias = Callable[[str, Kernels], Engine]
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a child is sent: a job, and what is known of some of its schedules."""
+
+    job: Job
+    arch: str
+    cores: int
+    tf32: bool = False
+    known: Mapping[str, Outcome] = field(default_factory=dict[str, Outcome])
+    """By their numbers as text, as JSON has them."""
+
+    def make(self, definition: Definition, name: str, schedule: str) -> Kernel:
+        """Return the kernel of a schedule."""
+        gpu = gpu_of(self.arch, tf32=self.tf32, cores=self.cores)
+        return gpu_maker(gpu, "cuda").kernel(definition, name, parse_schedule(schedule))
+
+    def find(self, source: str, kernels: Kernels) -> Engine:
+        """Return the GPU with a source."""
+        return CuPyEngine(source, self.arch, kernels, tf32=self.tf32, cublas=False)
+
+
+def signature(device: str) -> str:
+    """Return what times on the GPU that is here depend on."""
+    return sha256(f"{present()} {device} NVRTC {version()}".encode()).hexdigest()[:16]
+
+
+# -- the worker ------------------------------------------------------------------------------------
+
+
+def work(job: str) -> str:
+    """Return the answer to a job, both as text."""
+    return json.dumps(plain(answered(read(Job, read_json(job, exact=True)))))
+
+
+def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
+    """Have the kernels of a job run by one child after another, until each has an outcome."""
+    here = present()
+    if here is None:
+        raise DeviceError(
+            "search: there is no NVIDIA GPU on this machine", hint="where there is none, give arch="
+        )
+    known: dict[str, Outcome] = {}
+    with held():
+        while True:
+            errand = Errand(job, here.arch, here.cores, "tf32 = true" in job.device, known)
+            outcomes, running, why = _ran(errand, command)
+            if outcomes is not None:
+                known |= outcomes
+                break
+            if not running or str(running) in known:
+                raise DeviceError(
+                    f"search: the default kernel fails, with which others are compared: {why}",
+                    hint='cx.compile(…, check="values") shows where',
+                )
+            known[str(running)] = Outcome("failed", why=why)
+    reference, *others = (known[str(at)] for at in range(1 + len(job.schedules)))
+    if not reference.samples:
+        raise DeviceError(
+            f"search: the default kernel fails, with which others are compared: {reference.why}",
+            hint='cx.compile(…, check="values") shows where',
+        )
+    return Answer(reference, tuple(others), signature(job.device))
+
+
+class Ended(NamedTuple):
+    """How a child has ended: with what came of all, or with a kernel, and why."""
+
+    outcomes: Mapping[str, Outcome] | None
+    running: int | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The last line of a child."""
+
+    outcomes: Mapping[str, Outcome]
+
+
+def _ran(errand: Errand, command: Sequence[str]) -> Ended:
+    """Have a child run what is left, and return how it has ended."""
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+    lines = SimpleQueue[str]()
+    listener = Thread(target=_listen, args=(child, lines), daemon=True)
+    try:
+        assert child.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError), child.stdin as asked:
+            asked.write(json.dumps(plain(errand)))
+        listener.start()
+        running: int | None = None
+        while True:
+            patience = COMPILING if running is None else RUNNING
+            line = _next(lines, patience)
+            if line is None:
+                return Ended(None, running, f"it was ended after {patience:g} s")
+            word, _, rest = line.partition(" ")
+            match word:
+                case "run":
+                    running = int(rest)
+                case "done":
+                    return Ended(read(Report, read_json(rest)).outcomes, running)
+                case "lost":
+                    return Ended(None, running, rest.strip())
+                case _:
+                    code = child.wait()
+                    return Ended(None, running, f"its process has ended with status {code}")
+    finally:
+        child.kill()
+        child.wait()
+        listener.join()
+
+
+def _listen(child: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
+    """Put the lines that a child says into a queue, and at its end an empty one."""
+    assert child.stdout is not None, "it is a pipe"
+    with child.stdout as said_lines:
+        for line in said_lines:
+            lines.put(line)
+    lines.put("")
+
+
+def _next(lines: SimpleQueue[str], patience: float) -> str | None:
+    """Return the next line; None if none comes. Ctrl-C may come meanwhile."""
+    end = monotonic() + patience
+    while monotonic() < end:
+        look()
+        with suppress(Empty):
+            return lines.get(timeout=POLL)
+    return None
+
+
+# -- the child -------------------------------------------------------------------------------------
+
+
+class Session:
+    """The kernels of a job on a GPU, in one source."""
+
+    def __init__(
+        self,
+        errand: Errand,
+        tell: Callable[[str], None],
+        make: Make | None = None,
+        find: Find | None = None,
+    ) -> None:
+        self.job, self.tell = errand.job, tell
+        self.known = {int(at): outcome for at, outcome in errand.known.items()}
+        self.definition = parse_definition(self.job.definition)
+        self.data = Data(self.definition, dict(self.job.dims), self.job.seed)
+        self.kernels = dict(self._made(make or errand.make))
+        kernels = Kernels(self.kernels.values())
+        self.engine = (find or errand.find)(gpu_source([*kernels]), kernels)
+        self.places: dict[str, Location] = {}
+        for name, type in self.data.bound.types.items():
+            size = self.data.size(int(np.prod(ints(type.shape)))) * type.dtype.itemsize
+            memory = self.engine.reserve(size + 2 * GUARD)
+            self.places[name] = Location(memory, GUARD, size)
+        self.launches = {at: self._placed(at, kernel) for at, kernel in self.kernels.items()}
+
+    @property
+    def outcomes(self) -> dict[int, Outcome]:
+        """Check and time all kernels; 0 is the reference."""
+        for number in reversed(range(len(self.data.draws))):
+            self._check(number)
+        samples = self._timed()
+        for at, seconds in samples.items():
+            is_slow = at and min(seconds) > SLOW * min(map(min, samples.values()))
+            state = "stopped" if is_slow and not self.job.is_last else "measured"
+            self.known[at] = Outcome(state, tuple(seconds))
+        return self.known
+
+    def _made(self, make: Make) -> Iterator[tuple[int, Kernel]]:
+        for at, schedule in enumerate((self.job.reference, *self.job.schedules)):
+            if at in self.known:
+                continue
+            try:
+                kernel = make(self.definition, f"candidate_{at}" if at else "reference", schedule)
+                if kernel.compile is not None:
+                    kernel.compile(kernel)
+            except Exception as error:
+                if is_circumstance(error):
+                    raise
+                self.known[at] = Outcome("refused", why=said(error))
+                continue
+            lines = kernel.source.count("\n")
+            if lines > MOST_LINES and at:
+                why = f"it has {lines:,} lines, and may have {MOST_LINES:,}"
+                self.known[at] = Outcome("refused", why=why)
+            else:
+                yield at, kernel
+
+    def _placed(self, at: int, kernel: Kernel) -> list[PlacedLaunch]:
+        """Return the launches of a kernel, with the places of all that they are given."""
+        dims, bound = self.job.dims, self.data.bound
+        inputs = [self.places[name] for name, _ in bound.inputs]
+        outputs = [self.places[output.name] for output in bound.outputs]
+        locals_: list[Location] = []
+        for local in kernel.locals:
+            size = number_of(local.bytes, dims)
+            locals_.append(Location(self.engine.reserve(size), 0, size))
+        fault = Location(self.engine.reserve(4), 0, 4)
+        self.engine.upload(fault, np.zeros(1, np.int32))
+        places = [*inputs, *locals_, *outputs]
+        numbers = tuple(numbers_of(kernel, dims))
+        sizes = tuple((name, dims[name]) for name in kernel.dims)
+        launches: list[PlacedLaunch] = []
+        for phase in kernel.phases:
+            given: list[Argument] = [*places, *numbers]
+            given += [np.uint32(0)] * phase.draws + [fault] * phase.faults
+            given += [Mapped(places[tile.place], tile) for tile in phase.maps]
+            if blocks := number_of(phase.tasks, dims):
+                launch = PlacedLaunch(kernel, phase, blocks, at, (), numbers, sizes, tuple(given))
+                launches.append(launch)
+        return launches
+
+    @property
+    def _left(self) -> list[int]:
+        return [at for at in self.kernels if at not in self.known]
+
+    # -- whether it is right -----------------------------------------------------------------------
+
+    def _check(self, number: int) -> None:
+        """Hold what each kernel makes of a draw to what is right."""
+        expected: dict[str, Array] = {}
+        data, draw = self.data, self.data.draws[number]
+        for at in self._left:
+            self._fill(FILLS[number % len(FILLS)], draw)
+            self.tell(f"run {at}")
+            try:
+                self.engine.launch(self.launches[at], None, careful=True)
+                made, beyond = self._results(FILLS[number % len(FILLS)])
+            except DeviceError as error:
+                if getattr(self.engine, "lost", ""):
+                    raise
+                self.known[at] = Outcome("failed", why=said(error))
+                continue
+            wrong = None
+            if not beyond and at:
+                wrong = difference(expected, made)
+            elif not beyond:
+                expected, wrong = made, wrong_by_definition(data.bound, draw, made, data.seed)
+            if beyond or wrong:
+                self.known[at] = Outcome("failed", why=beyond or f"{WRONG}{wrong}")
+                if at == 0:
+                    return
+
+    def _fill(self, fill: int, draw: Mapping[str, Array]) -> None:
+        for name, place in self.places.items():
+            whole = np.full(place.bytes + 2 * GUARD, fill, BYTE)
+            if name in draw:
+                raw = np.ascontiguousarray(draw[name]).reshape(-1).view(BYTE)
+                whole[GUARD : GUARD + place.bytes] = raw
+            self.engine.upload(Location(place.memory, 0, len(whole)), whole)
+
+    def _results(self, fill: int) -> tuple[dict[str, Array], str]:
+        """Return the outputs, and what was written beside them, in words."""
+        made: dict[str, Array] = {}
+        for output in self.data.bound.outputs:
+            place = self.places[output.name]
+            whole = np.empty(place.bytes + 2 * GUARD, BYTE)
+            self.engine.download(Location(place.memory, 0, len(whole)), whole)
+            if (whole[:GUARD] != fill).any():
+                return made, f"it writes before {output.name}"
+            if (whole[GUARD + place.bytes :] != fill).any():
+                return made, f"it writes behind {output.name}"
+            shape = ints(bound_shape(output.name, output.type.shape, {}))
+            own = whole[GUARD : GUARD + place.bytes].copy()
+            made[output.name] = own.view(output.type.dtype.numpy).reshape(shape)
+        return made, ""
+
+    # -- how long it takes -------------------------------------------------------------------------
+
+    def _timed(self) -> dict[int, list[float]]:
+        """Return the seconds of each kernel, measured in turns, by the GPU's clock."""
+        samples: dict[int, list[float]] = {at: [] for at in self._left}
+        for turn in range(LAST_ROUNDS if self.job.is_last else ROUNDS):
+            going = [at for at in samples if self._goes_on(turn, at, samples)]
+            if not going:
+                break
+            self.tell(f"run {going[0]}")
+            seconds = self.engine.seconds([self.launches[at] for at in going])
+            for at, taken in zip(going, seconds, strict=True):
+                samples[at].append(taken)
+        return samples
+
+    def _goes_on(self, turn: int, at: int, samples: Mapping[int, Sequence[float]]) -> bool:
+        if turn < FEWEST or self.job.is_last or at == 0:
+            return True
+        fastest = min(min(known) for known in samples.values())
+        return sum(samples[at]) < MEASURING and min(samples[at]) <= SLOW * fastest
+
+
+def main() -> None:
+    """Read an errand, and say a line before each run, and last what came of all."""
+
+    def tell(line: str) -> None:
+        print(line.replace("\n", " "), flush=True)
+
+    errand = read(Errand, read_json(sys.stdin.read(), exact=True))
+    try:
+        outcomes = Session(errand, tell).outcomes
+    except DeviceError as error:
+        tell(f"lost {said(error)}")
+    else:
+        report = Report({str(at): outcome for at, outcome in outcomes.items()})
+        tell(f"done {json.dumps(plain(report))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""A search in a file: opened it shows the same, and measures, compiles and starts nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.devices.build import toolchain
+from luminal_lab.errors import GraphError, LabError, RecordingError, TrustError
+from luminal_lab.io.facts import Facts, Subject
+from luminal_lab.io.recorded_search import RecordedSearch
+from luminal_lab.io.recording import save_recording
+from luminal_lab.io.search_facts import SearchFacts
+from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.search import worker
+from luminal_lab.search.graph import ProgramSearch
+from tests.expect import error_of
+from tests.viz.searches import of_a_program
+
+
+@pytest.fixture(scope="module")
+def search() -> ProgramSearch:
+    return of_a_program()
+
+
+@pytest.fixture
+def saved(search: ProgramSearch, tmp_path: Path) -> RecordedSearch:
+    search.save(tmp_path / "s.lab")
+    return ll.open(tmp_path / "s.lab").search
+
+
+def opened(search: ProgramSearch, facts: SearchFacts, folder: Path, **how: Any) -> RecordedSearch:
+    """Save other facts of a search, and open them."""
+    written = Snapshot(search.ir, search.ir, Record("written", ()))
+    save_recording(folder / "s.lab", [Subject("s", (written,), Facts(search=facts))])
+    return ll.open(folder / "s.lab", **how).search
+
+
+def test_it_shows_what_the_search_showed(search: ProgramSearch, saved: RecordedSearch):
+    assert str(saved.candidates) == str(search.candidates)
+    shown = [one._repr_mimebundle_()["text/html"] for one in (search, saved)]
+    assert shown[0] == shown[1]
+    assert saved.best.seconds == pytest.approx(search.best.seconds)
+    assert saved.best.schedules == search.best.schedules
+    assert saved.default.schedules == search.default.schedules
+    assert str(saved).startswith("search of head, recorded: ")
+    assert (
+        repr(saved)
+        == f"<RecordedSearch of head: {len(search.candidates)} candidates; print(…) shows it>"
+    )
+
+
+def test_nothing_is_compiled_or_measured(
+    search: ProgramSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    search.save(tmp_path / "s.lab")
+    for module, name in ((toolchain, "compile_library"), (toolchain, "load"), (worker, "answered")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("it is run"))
+    saved = ll.open(tmp_path / "s.lab").search
+    assert "<img" in saved.display().html
+    assert saved.best.source
+    assert saved.best.regions["softmax"].source
+    assert saved.replay().keys() == search.kernels.keys()
+
+
+def test_it_is_made_again_from_its_answers(search: ProgramSearch, saved: RecordedSearch):
+    again = saved.replay()
+    assert {name: str(one.candidates) for name, one in again.items()} == {
+        name: str(one.candidates) for name, one in search.kernels.items()
+    }
+
+
+def test_answers_to_other_questions_are_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    for change in ({"seed": 7}, {"answers": ()}):
+        kernels = tuple(replace(kernel, **change) for kernel in saved.facts.kernels)
+        other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
+        error = error_of(other.replay, RecordingError)
+        assert "recording s.lab: the search for matmul cannot be made again" in str(error)
+
+
+def test_a_pipeline_takes_its_best(search: ProgramSearch, saved: RecordedSearch):
+    runner: Any = ll.compile_ir(search.ir, saved.best).runner
+    made = {kernel.name: kernel.schedule for kernel in runner.kernels}
+    assert made == search.best.schedules
+
+
+def test_it_is_saved_again(saved: RecordedSearch, tmp_path: Path):
+    saved.save(tmp_path / "again.lab")
+    run = ll.open(tmp_path / "again.lab")
+    assert run.search.facts == saved.facts
+    assert repr(run).endswith(f" nodes, {len(saved.candidates)} candidates>")
+
+
+def test_a_recording_without_a_search_says_so(tmp_path: Path):
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") + 1).retrieve()
+    cx.save(tmp_path / "run.lab")
+    with pytest.raises(GraphError, match=r"recording run\.lab: there is no search in it"):
+        _ = ll.open(tmp_path / "run.lab").search
+
+
+def test_a_strangers_compiler_is_not_started(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    program = tmp_path / "own-compiler"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path / 'mark'}\n", encoding="utf-8")
+    program.chmod(0o755)
+    facts = replace(saved.facts, device=f"cpu{{compiler = {program.name}}}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path), prepend=":")
+        with pytest.raises(TrustError):
+            _ = opened(search, facts, tmp_path).best
+        assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "device", ["", "dce", "cpu{threads = 2}, dce", "generic", "cpu{threads = x}"]
+)
+def test_a_device_that_is_none_is_refused_where_it_is_asked_for(
+    device: str, search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    facts = replace(saved.facts, device=device)
+    other = opened(search, facts, tmp_path)
+    assert other.display().html == saved.display().html
+    assert str(other) == str(saved)
+    with pytest.raises(LabError):
+        _ = other.best
+
+
+@pytest.mark.parametrize(
+    "text", ["kernel", "kernel mm(a: f32[n]) -> (c: f32[n])\n  c[i < n] = b[i]"]
+)
+def test_a_definition_that_is_none_is_refused_where_it_is_asked_for(
+    text: str, search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    kernels = tuple(replace(kernel, definition=text) for kernel in saved.facts.kernels)
+    other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
+    with pytest.raises(LabError):
+        _ = other.candidates
+
+
+def test_schedules_for_other_kernels_are_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    rows = [replace(one, schedule=f"{one.schedule}\n\n") for one in saved.facts.candidates]
+    other = opened(search, replace(saved.facts, candidates=tuple(rows)), tmp_path)
+    with pytest.raises(RecordingError, match="candidate 0 has 2 schedules for 1 kernels"):
+        _ = other.best
