@@ -261,7 +261,7 @@ for _name in """
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.plots")
 for _name in """
-    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch RecordedSearch Space
+    Candidate Candidates KernelSearch Program ProgramCandidate ProgramSearch RecordedSearch
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.search_pages")
 for _name in """
