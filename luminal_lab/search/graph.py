@@ -33,8 +33,10 @@ from luminal_lab.errors import DimError, GraphError, expect, nearest
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.fuse.chains import FuseChains
+from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
@@ -42,10 +44,11 @@ from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
 from luminal_lab.search.derivation import Firing
+from luminal_lab.search.draws import replay
 from luminal_lab.search.forms import Form
 from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
 from luminal_lab.search.regions import Region, Regions, reads_back
-from luminal_lab.search.target import DEVICES, program_of, replaced, target_of
+from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
 from luminal_lab.search.winners import Question, Winners
 from luminal_lab.search.worker import Worker
 
@@ -370,6 +373,22 @@ def apart(device: DeviceCompiler) -> Pipeline:
     return Pipeline(passes, rounds=device.rounds)
 
 
+def _at(
+    sizes: Mapping[str, int], schedules: Mapping[str, Schedule], target: Target
+) -> dict[str, Schedule]:
+    """Return schedules of kernels for sizes of their dims, where all steps apply there, too."""
+    exact: dict[str, Schedule] = {}
+    for text, schedule in schedules.items():
+        definition = parse_definition(text)
+        own = {name: size for name, size in sizes.items() if name in definition.dims}
+        if own:
+            definition = target.defined(specialised(definition, own))
+            replayed = replay(schedule, lower(definition))
+            if not replayed.refused:
+                exact[nameless(definition)] = replayed.scheduling.schedule
+    return exact
+
+
 # -- as a part of a pipeline -----------------------------------------------------------------------
 
 
@@ -480,7 +499,8 @@ class Search(Pipeline):
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
         programs = dict(self.device.programs) | self.findings.programs
         device = replaced(self.device, dict(self.device.schedules), programs)
-        recall = target_of(self.device).recalling(self.findings.schedules)
+        target, known = target_of(self.device), self.findings.schedules
+        recall = target.recalling({**_at(specialise or {}, known, target), **known})
         return device.runner(ir, specialise, recall)
 
     @override

@@ -170,6 +170,8 @@ def test_a_compile_searches_for_what_was_not_found_before():
     device = ll.Search(DEVICE, dims={"n": 9}, budget=ll.Budget(candidates=2))
     cx.compile(ll.GenericCompiler(), device, specialise={"n": 9})
     assert [kernel.name for kernel in cx.kernels] == ["matmul", "matmul_n9"]
+    general, exact = (kernel.schedule for kernel in cx.kernels)
+    assert str(exact) == str(general)
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
 
