@@ -246,10 +246,11 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    BoundPlan Derivation Diff IR Kernel MemoryPlan Opened Schedule Snapshot Space Timings
+    BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot Space
+    Timings
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
-for _name in ("Compilation", "Derivation", "Opened", "Space"):
+for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
     for _how in ("explore", "workbench"):
         DISPLAYS[f"{_name}.{_how}"] = _shown_by(f"{_name}.{_how}", "viz.live.shown")
 for _name in ("BoundPlan", "Compilation", "MemoryPlan", "SideBySide", "Timings"):

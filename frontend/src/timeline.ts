@@ -135,6 +135,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
     };
     passes = stages.map((stage, at) => pass(stage, at, most));
     fill(list, rounds(stages).map(({ round, from, to }) => h("div", { class: "ll-round", role: "group", "aria-label": round ? `round ${round}` : null }, gathered(from, to))));
+    const total = stages.reduce((sum, stage) => sum + stage.seconds, 0);
     const idle = stages.filter((stage, at) => at && !stage.effect).length;
     const runs = h(
       "select",
@@ -145,7 +146,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       bar,
       bundle.runs.length > 1 && [runs, `of ${bundle.runs.length}`],
       h("div", { class: "ll-grow ll-one ll-faint", title: run.pipeline }, run.pipeline || run.title),
-      span("ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect; ${seconds(stages.reduce((sum, stage) => sum + stage.seconds, 0))}`),
+      span("ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect${total ? `; ${seconds(total)}` : ""}`),
       h("span", { "aria-hidden": "true", class: "ll-faint" }, h("i", { class: "ll-key" }), "firings", h("i", { class: "ll-key ll-hatched" }), "time"),
     );
     mark();

@@ -100,14 +100,41 @@ class Firing:
         return f"<Firing {self}>"
 
 
+class Firings(Displayed, Examined):
+    """Firings in order, which lead from what was written to programs."""
+
+    @cached_property
+    def firings(self) -> tuple[Firing, ...]:
+        """The firings."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.firings)
+
+    def __getitem__(self, index: int) -> Firing:
+        return self.firings[index]
+
+    def __iter__(self) -> Iterator[Firing]:
+        return iter(self.firings)
+
+    @override
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.firings)) or "nothing fired: this is what was written"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)} firings; print(…) shows them>"
+
+
 @dataclass(frozen=True, repr=False)
-class Derivation(Displayed, Examined):
+class Derivation(Firings):
     """The firings that lead from what was written to a program, in order."""
 
     space: Space
     pick: Pick
 
     @cached_property
+    @override
     def firings(self) -> tuple[Firing, ...]:
         """The firings, each with the program before and after it."""
         proof = _Proof(self.space.egraph)
@@ -135,22 +162,18 @@ class Derivation(Displayed, Examined):
             return self._stage(proof, limit - 1)
         return stage
 
-    def __len__(self) -> int:
-        return len(self.firings)
 
-    def __getitem__(self, index: int) -> Firing:
-        return self.firings[index]
+@dataclass(frozen=True, repr=False)
+class JoinedDerivation(Firings):
+    """The derivations of several programs, one after the other."""
 
-    def __iter__(self) -> Iterator[Firing]:
-        return iter(self.firings)
+    parts: tuple[Derivation, ...]
 
+    @cached_property
     @override
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.firings)) or "nothing fired: this is what was written"
-
-    @override
-    def __repr__(self) -> str:
-        return f"<Derivation: {len(self)} firings; print(…) shows them>"
+    def firings(self) -> tuple[Firing, ...]:
+        """The firings of all programs."""
+        return tuple(firing for part in self.parts for firing in part)
 
 
 class _Stage(Pick):

@@ -43,6 +43,8 @@ NO_DIMS: Mapping[str, int] = {}
 NO_SIZES: Mapping[int, int] = {}
 PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
 """The passes of a graph before its rules are search's."""
+SHOWN = 300
+"""Up to so many nodes, a cell that ends in a space shows its picture."""
 GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
@@ -153,6 +155,12 @@ class Space(DrawnGraph, Examined):
         fired = [f"  {rule} ×{times}" for rule, times in self.report.firings.items() if times]
         stopped = [f"  {rule}: stopped, as it would go on" for rule in self.report.stopped]
         return "\n".join([repr(self)[1:-1], *fired, *stopped, "", str(self.definition)])
+
+    @override
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Show a small space as a picture; of a large one `display()` takes its time."""
+        is_small = len(self.egraph) <= SHOWN
+        return super()._repr_mimebundle_() if is_small else {"text/plain": str(self)}
 
     @override
     def __repr__(self) -> str:

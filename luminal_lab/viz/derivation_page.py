@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from luminal_lab.display import Theme
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.search.derivation import Derivation, Firing
+from luminal_lab.search.derivation import Derivation, Firing, JoinedDerivation
 from luminal_lab.search.named import node_text, parts_of
 from luminal_lab.search.rules.rule import Rule
 from luminal_lab.viz.markup import plain
@@ -27,11 +27,26 @@ RESTS = f' <span style="{FAINT}">(a later step rests on it)</span>'
 def derivation_page(derivation: Derivation, *, theme: Theme = "auto") -> Page:
     """Return the firings of a derivation in order; the theme is the notebook's."""
     del theme
+    return Page(_section(derivation), str(derivation))
+
+
+def joined_page(joined: JoinedDerivation, *, theme: Theme = "auto") -> Page:
+    """Return the firings of several programs, each below its name."""
+    del theme
+    parts = (
+        f"<div><b>{plain(part.space.definition.name)}</b>{_section(part)}</div>"
+        for part in joined.parts
+    )
+    return Page("".join(parts), str(joined))
+
+
+def _section(derivation: Derivation) -> str:
+    """Return the firings of one program."""
     rules = {rule.name: rule for rule in derivation.space.rules}
     first = derivation[0].before if len(derivation) else derivation.space.definition
     steps = [_step(number, each, rules[each.rule]) for number, each in enumerate(derivation)]
     head = f'<div style="{MONO}">{plain(_body(first))}</div>'
-    return Page(f"<div><b>as written</b>{head}{''.join(steps)}</div>", str(derivation))
+    return f"<div><b>as written</b>{head}{''.join(steps)}</div>"
 
 
 def _step(number: int, firing: Firing, rule: Rule) -> str:

@@ -37,6 +37,8 @@ def space_picture(space: Space, **how: Any) -> SpacePicture:  # display's own
     if how.get("depth") is None and how.get("select") is None and len(ir) > BUDGET:
         best = {ir[name].meta.scope or name for name in how["highlight"]}
         how["select"] = [node for node in ir if (node.meta.scope or node.name) in best]
+        if len(how["select"]) > 2 * BUDGET:
+            how["depth"] = 0
     picture = graph_picture(ir, note=note, **how)
     return SpacePicture(**{field.name: getattr(picture, field.name) for field in fields(picture)})
 

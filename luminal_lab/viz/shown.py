@@ -10,7 +10,7 @@ from luminal_lab.io.opened import Opened
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.accesses_svg import accesses_picture
-from luminal_lab.viz.derivation_page import derivation_page
+from luminal_lab.viz.derivation_page import derivation_page, joined_page
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
 from luminal_lab.viz.lifetimes import lifetimes
@@ -45,6 +45,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "Derivation": derivation_page,
     "Diff": diff_picture,
     "IR": graph_picture,
+    "JoinedDerivation": joined_page,
     "Kernel": kernel_page,
     "MemoryPlan": lifetimes,
     "Opened": opened_picture,

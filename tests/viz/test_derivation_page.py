@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import luminal_lab as ll
+from luminal_lab.search.derivation import JoinedDerivation
 from luminal_lab.viz.derivation_subject import subject_of_derivation
 from tests.search.written import attention, searched
 
@@ -75,3 +76,18 @@ def test_what_was_written_has_a_derivation_without_steps():
     derivation = derived(cx)
     assert "<details" not in derivation.display().html
     assert [each.name for each in derivation.workbench().subjects[0].snapshots] == ["written"]
+
+
+def test_derivations_of_several_programs_are_shown_one_after_the_other():
+    cx = ll.Graph("rows")
+    cx.tensor((6, 17), name="x").logsumexp(-1).retrieve()
+    first, second = derived(), derived(cx)
+    joined = JoinedDerivation((first, second))
+    assert [*joined] == [*first, *second]
+    assert joined[len(first)] is second[0]
+    page = joined.display().html
+    assert page.index("<b>main</b>") < page.index("<b>rows</b>")
+    assert page.count("<details") == len(joined) == len(first) + len(second)
+    workbench: Any = joined.workbench()
+    assert [each.title for each in workbench.subjects] == ["main", "rows"]
+    assert len(joined.explore().subjects) == 2

@@ -57,7 +57,15 @@ def test_of_a_large_space_the_classes_of_the_best_program_are_shown_and_all_if_a
     assert shown == {"c10", "c12", "c17", "c22", "c24", "c31", "c39"}
     assert space.display(depth=1).payload.left_out == 0
     assert {box.is_open for box in space.display(depth=0).payload.boxes} == {False}
-    assert "out" in searched(block(n=4, width=6)).display().payload.shown
+
+
+def test_a_large_space_is_text_in_a_cell_and_its_classes_are_closed_in_its_picture():
+    space = searched(block(n=4, width=6))
+    assert set(space._repr_mimebundle_()) == {"text/plain"}
+    assert "text/html" in softmax()._repr_mimebundle_()
+    payload = space.display().payload
+    assert {box.is_open for box in payload.boxes} == {False}
+    assert payload.left_out > 1_000
 
 
 def test_its_rounds_are_stages_whose_firings_lead_from_one_to_the_next():

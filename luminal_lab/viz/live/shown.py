@@ -12,7 +12,7 @@ from luminal_lab.display import Theme
 from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
-from luminal_lab.search.derivation import Derivation
+from luminal_lab.search.derivation import Derivation, JoinedDerivation
 from luminal_lab.search.space import Space
 from luminal_lab.viz.derivation_subject import subject_of_derivation
 from luminal_lab.viz.egraph_picture import space_picture
@@ -118,6 +118,16 @@ def derivation_workbench(derivation: Derivation) -> Workbench:
     return workbench([_backed_derivation(derivation)])
 
 
+def joined_explorer(joined: JoinedDerivation) -> Explorer:
+    """Return an explorer of several derivations."""
+    return explorer([*map(_backed_derivation, joined.parts)])
+
+
+def joined_workbench(joined: JoinedDerivation) -> Workbench:
+    """Return a workbench of several derivations, each a run of one pass."""
+    return workbench([*map(_backed_derivation, joined.parts)])
+
+
 def _backed_derivation(derivation: Derivation) -> BackedSpace:
     subject = subject_of_derivation(derivation)
     return BackedSpace(subject, space=derivation.space, is_whole=False)
@@ -128,6 +138,8 @@ FORMATTERS: dict[str, Callable[[Any], Live]] = {
     "Compilation.workbench": compilation_workbench,
     "Derivation.explore": derivation_explorer,
     "Derivation.workbench": derivation_workbench,
+    "JoinedDerivation.explore": joined_explorer,
+    "JoinedDerivation.workbench": joined_workbench,
     "Opened.explore": recording_explorer,
     "Opened.workbench": recording_workbench,
     "Snapshot.explore": snapshot_explorer,
