@@ -441,6 +441,7 @@ REASONS = {
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",
+    "search/on_gpu.py Popen": "our own child, whose kernels pass the gate there",
     "devices/build/toolchain.py CDLL": "what compile_library has made, behind the gate",
     "devices/build/toolchain.py WinDLL": "the system's own",
     "devices/build/toolchain.py Popen": "compilers, on what has passed the gate, and our own child",

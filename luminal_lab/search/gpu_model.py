@@ -25,7 +25,7 @@ from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Mul
 from luminal_lab.kernels.definition.cost import COSTLY
 from luminal_lab.kernels.definition.terms import Apply, walk as walk_terms
-from luminal_lab.kernels.nest.nest import Access, Loop, Nest, Set, accesses, arrays_in, paths
+from luminal_lab.kernels.nest.nest import Access, Loop, Nest, Set, accesses, arrays_in, every, paths
 from luminal_lab.kernels.nest.sizes import about, atoms, names_in
 from luminal_lab.kernels.render.gpu.nest import GROUP, WARP, NestLaunch, ThreadRegion, phases
 from luminal_lab.kernels.render.gpu.tensor import WORDS
@@ -182,8 +182,10 @@ class _Launch:
         else:
             self.moved += warps * times * SECTOR * _sectors(addresses, width * item)
             if access.how == "read":
-                under_way = UNROLLED if serial and serial[-1].kind == "for" else 1
-                self.waiting += steps * FAR / max(under_way, self._places(access.statement))
+                inner_loops = [] if region is None else every(region.body, Loop)
+                fors = [loop for loop in serial if loop.kind == "for" and loop in inner_loops]
+                turns = min(prod(sizes[loop.name] for loop in fors), UNROLLED)
+                self.waiting += steps * FAR / max(turns, self._places(access.statement))
 
     def _multiply(
         self,
