@@ -6,7 +6,7 @@ them at the end is the pass's result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import reduce
 from math import inf
@@ -14,11 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Mul
 from luminal_lab.core.ops.intrinsic import Maximum
 from luminal_lab.core.printer import unique
-from luminal_lab.kernels.definition.canonical import canonical
-from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.canonical import LOCALS, canonical, fresh
+from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.online import LOWEST
 from luminal_lab.kernels.definition.substitution import guarded, replaced
 from luminal_lab.kernels.definition.terms import (
@@ -59,24 +60,29 @@ class _Pass(NamedTuple):
     numbers: tuple[int, ...]
 
 
+FUNCTION = 5
+"""A function that costs so much, in additions, is computed once for all elements that need it."""
 Around: TypeAlias = tuple[_Pass, ...]
 """The passes within which a term stands: folds in them are as they stand there."""
 
 
 def defined(definition: Definition, pick: Pick) -> Definition:
     """Return what a program computes, as a definition with the names of what was written."""
-    terms = Terms(pick)
+    terms = Terms(pick, {*definition.types, *definition.dims})
     lines = [replace(line, term=terms.term(pick.outputs[line.name])) for line in definition.outputs]
-    return canonical(replace(definition, outputs=tuple(lines), locals=()))
+    return canonical(replace(definition, outputs=tuple(lines), locals=tuple(terms.locals)))
 
 
 class Terms:
     """The terms of a program's classes."""
 
-    def __init__(self, pick: Pick) -> None:
+    def __init__(self, pick: Pick, taken: Collection[str] = ()) -> None:
         self.pick = pick
         self.passes = {number: group for group in _passes(pick) for number in group.numbers}
         self.known: dict[tuple[int, Around], Term] = {}
+        self.names = fresh(LOCALS, {*taken})
+        self.kept = _kept(pick, self.passes)
+        self.locals: list[Output] = []
 
     def term(self, number: int, around: Around = ()) -> Term:
         """Return the term of a class."""
@@ -85,8 +91,17 @@ class Terms:
         around = tuple(group for group in around if group.axis.name in moving)
         key = number, around
         if key not in self.known:
-            self.known[key] = self.made(number, self.pick.node(number), around)
+            term = self.made(number, self.pick.node(number), around)
+            self.known[key] = self.local(number, term) if number in self.kept else term
         return self.known[key]
+
+    def local(self, number: int, term: Term) -> Read:
+        """Return an element of a new line, which computes a term once."""
+        sizes = {**self.pick.sizes, **self.pick.lengths}
+        axes = [axis_of(name, sizes[name]) for name in sizes if name in self.pick.axes[number]]
+        type = TensorType(term.dtype, tuple(sizes[axis.name] for axis in axes))
+        self.locals.append(Output(next(self.names), type, tuple(axes), term))
+        return Read(self.locals[-1].name, tuple(axes), term.dtype)
 
     def made(self, number: int, node: Node, around: Around) -> Term:
         """Return the term of a node."""
@@ -144,6 +159,28 @@ class Terms:
         """Return whether a class is a maximum."""
         operator = self.pick.node(number).operator
         return isinstance(operator, Folded) and operator.kind == "max"
+
+
+def _kept(pick: Pick, passes: Collection[int]) -> set[int]:
+    """Return the classes that are lines of their own, as they cost less to store than to compute.
+
+    These are values that several passes need, and functions of folds that elements along further
+    axes have in common. What comes of a pass of several folds stays with it.
+    """
+    kept, folds, functions, mixed = set[int](), set[int](), set[int](), {*passes}
+    for number in pick.order:
+        parts, operator = {*pick.parts(number)}, pick.node(number).operator
+        if mixed & parts:
+            mixed.add(number)
+        if isinstance(operator, Folded) or folds & parts:
+            folds.add(number)
+        is_costly = isinstance(operator, Applied) and operator.op.cost >= FUNCTION
+        if is_costly or (functions & parts and not isinstance(operator, Folded)):
+            functions.add(number)
+        kept |= {part for part in parts & folds & functions if pick.axes[part] < pick.axes[number]}
+        if pick.is_kept(number) and not isinstance(operator, Leaf):
+            kept.add(number)
+    return kept - mixed
 
 
 def _passes(pick: Pick) -> list[_Pass]:

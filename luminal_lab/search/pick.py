@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
+from math import inf
 
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.ops import Add
@@ -146,11 +147,16 @@ class Pick:
     @cached_property
     def extents(self) -> dict[str, int]:
         """The size of each axis, as a number."""
-        found = {name: typical(size) for name, size in self.sizes.items()}
+        return {name: typical(size) for name, size in {**self.sizes, **self.lengths}.items()}
+
+    @cached_property
+    def lengths(self) -> dict[str, Dim]:
+        """The axes of the folds, with their sizes."""
+        found: dict[str, Dim] = {}
         for number in self.order:
             match self.node(number).operator:
                 case Folded(axis=axis, size=size) | Online(axis=axis, size=size):
-                    found[axis.name] = typical(size)
+                    found[axis.name] = size
                 case _:
                     pass
         return found
@@ -204,19 +210,23 @@ class Pick:
     @cached_property
     def cost(self) -> float:
         """What the program costs, in additions: a model, which orders what is measured."""
-        total = 0.0
-        for number in self.order:
-            times = self._times(number)
-            each = effort(self.node(number))
-            match self.node(number).operator:
-                case Folded(axis=axis) | Online(axis=axis):
-                    each *= self.extents[axis.name]
-                case _:
-                    pass
-            again = self.points(number) * each * times
-            kept = self.points(number) * (each + KEPT * times)
-            total += again if times == 1 or number in self._kept_by_nobody else min(again, kept)
-        return total
+        return sum(self.points(number) * min(self._costs(number)) for number in self.order)
+
+    def is_kept(self, number: int) -> bool:
+        """Return whether storing the values of a class costs less than computing them again."""
+        again, kept = self._costs(number)
+        return kept < again
+
+    def _costs(self, number: int) -> tuple[float, float]:
+        """Return what a value of a class costs if each pass computes it, and if one keeps it."""
+        each, times = effort(self.node(number)), self._times(number)
+        match self.node(number).operator:
+            case Folded(axis=axis) | Online(axis=axis):
+                each *= self.extents[axis.name]
+            case _:
+                pass
+        is_known = times > 1 and number not in self._kept_by_nobody
+        return each * times, each + KEPT * times if is_known else inf
 
     def _times(self, number: int) -> int:
         """Return in how many passes a class is needed."""

@@ -13,10 +13,11 @@ from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.machines.machine import Machine
+from luminal_lab.search.defining import defined
 from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from tests.kernels.running import Running
-from tests.search.written import attention, drawn, searched
+from tests.search.written import along, attention, drawn, searched
 
 
 def best(space: Space) -> Definition:
@@ -41,6 +42,43 @@ def cross_entropy() -> ll.Graph:
     return cx
 
 
+def rms_norm_and_product() -> ll.Graph:
+    """Return a graph that normalises rows and multiplies them."""
+    cx = ll.Graph()
+    x, w = cx.tensor((40, 64), name="x"), cx.tensor((64, 48), name="w")
+    (x.rms_norm(-1, 1e-5) @ w).retrieve()
+    return cx
+
+
+def test_a_function_of_a_sum_that_many_elements_need_is_a_line() -> None:
+    program = best(searched(rms_norm_and_product()))
+    assert str(program).partition("\n")[2] == (
+        "  s[i < 40] = recip(sqrt((sum j < 64: fused(x[i, j] * x[i, j])) * 0.015625 + 1e-05))\n"
+        "  O[i < 40, k < 48] = s[i] * (sum j < 64: fused(x[i, j] * w[j, k]))"
+    )
+    schedule = str(make_kernel(program, "product", Machine()).schedule)
+    assert "pack w" in schedule  # the product behind the line has tiles
+    assert "parallel i" not in schedule.partition("pack w")[0]
+
+
+def test_a_value_that_two_passes_need_is_a_line_where_it_costs_more_to_compute_again() -> None:
+    cx = ll.Graph()
+    q, k = cx.tensor((6, 64), name="q"), cx.tensor((17, 64), name="k")
+    (q @ k.T).logsumexp(-1).retrieve()
+    space, data = searched(cx), drawn(cx.ir, {})
+    pick = next(pick for pick in space.programs() if along(pick, space, 17) == 2)
+    program = defined(space.definition, pick)
+    (line,) = program.locals
+    assert line.term == parse_definition(SCORES).outputs[0].term
+    (written,), (computed,) = (evaluate(d, data).values() for d in (space.definition, program))
+    expected: Any = written
+    actual: Any = computed
+    np.testing.assert_allclose(actual, expected, rtol=2e-5)
+
+
+SCORES = """\
+kernel scores(q: f32[6, 64], k: f32[17, 64]) -> (O: f32[6, 17])
+  O[i < 6, j < 17] = sum l < 64: fused(q[i, l] * k[j, l])"""
 GRAPHS: dict[str, Any] = {
     "attention": lambda: attention(after=0.125),
     "causal, biased": lambda: attention(mask="causal", bias=True, inside=0.125),
@@ -49,6 +87,7 @@ GRAPHS: dict[str, Any] = {
     "logsumexp": lambda: row("logsumexp"),
     "layer norm": lambda: row("layer_norm"),
     "cross entropy": cross_entropy,
+    "rms norm and a product": rms_norm_and_product,
 }
 
 

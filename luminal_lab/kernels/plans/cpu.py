@@ -72,14 +72,16 @@ def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHO
 
 
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
-    scheduling.share(scheduling.tops)
+    with scheduling.attempt():  # lines of their own may stand before a product
+        contraction_plan(scheduling, machine, alone=False)
+    scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):
         scheduling.attempted(Shrink((local,)))
     for top in scheduling.tops:
         _columns(scheduling, top, machine)
     for loop in scheduling.loops:
         _groups(scheduling, loop)
-    for top in scheduling.tops:
+    for top in [top for top in scheduling.tops if top.loop.kind == "for"]:
         _tasks(scheduling, top, machine)
     _share_rows(scheduling)
     _reuse(scheduling)
@@ -189,8 +191,7 @@ def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
     The processor follows what is read in order by itself, but not while a row is read again and
     again, nor when what is computed takes long enough to do both at once.
     """
-    if len(rows.parts) == 1:
-        (rows,) = rows.parts
+    rows = rows.parts[0] if len(rows.parts) == 1 else rows
     passes = rows.parts
     uses = [{use.name for use in accesses((each.loop,))} for each in passes]
     times = {name: sum(name in use for use in uses) for name, _ in scheduling.nest.inputs}

@@ -81,9 +81,9 @@ class CPUProduct:
     """Whether rows are read in place."""
 
 
-def contraction_plan(scheduling: Scheduling, machine: Machine) -> bool:
-    """Cut a contraction into tiles; return whether the nest is one."""
-    contraction = contraction_of(scheduling.nest)
+def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = True) -> bool:
+    """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
+    contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
         return False
     tile = tile_of(machine, contraction.right)

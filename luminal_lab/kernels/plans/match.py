@@ -28,9 +28,9 @@ class Contraction:
     """The operand with the columns."""
 
 
-def contraction_of(nest: Nest) -> Contraction | None:
-    """Return the parts of a nest that is a contraction and nothing else, or None."""
-    loops = loops_of(nest, alone=True)
+def contraction_of(nest: Nest, *, alone: bool = True) -> Contraction | None:
+    """Return the parts of a nest that is a contraction, or, if not alone, ends in one, or None."""
+    loops = loops_of(nest, alone=alone)
     folds, term = (summed(loops[-1].body) if loops else None) or ([], None)
     pair = _pair(term, loops[-1].name) if loops else None
     if pair is None:
