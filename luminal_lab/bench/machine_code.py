@@ -11,7 +11,9 @@ from pathlib import Path
 
 from luminal_lab.errors import DeviceError
 
-FUNCTION = re.compile(r"^[0-9a-f]+ <.+>:$")
+FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+KERNEL = "kernel_"
+"""How the names of kernels' functions begin; threads and launches are a library's own matter."""
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(.*)$")
 TARGET = re.compile(r"\b([0-9a-f]+) <[^>]+>")
 DISTANCE = re.compile(r"-?(?:0x)?[0-9a-f]+(?=\(%rip\))")
@@ -20,14 +22,14 @@ FILLING = re.compile(r"(?:data16|cs|nop[lw]?|int3)\b|xchg +%ax,%ax")
 """What only moves the next instruction to a multiple of 16."""
 
 
-def machine_code(libraries: Iterable[Path]) -> Counter[str]:
-    """Return the functions of libraries as their instructions, each with a count.
+def machine_code(libraries: Iterable[Path], prefix: str = KERNEL) -> Counter[str]:
+    """Return some functions of libraries as their instructions, each with a count.
 
     Names and positions of functions or numbers in a library do not count.
     """
     counts: Counter[str] = Counter()
     for path in libraries:
-        counts += Counter(functions(disassembled(path)))
+        counts += Counter(functions(disassembled(path), prefix))
     return counts
 
 
@@ -46,19 +48,23 @@ def disassembled(path: Path) -> str:
     return done.stdout
 
 
-def functions(assembly: str) -> list[str]:
-    r"""Return the functions in the text that objdump makes of a library.
+def functions(assembly: str, prefix: str = "") -> list[str]:
+    r"""Return the functions with such names in the text that objdump makes of a library.
 
     >>> functions("0010 <f>:\n 10:  call 20 <g>\n 15:  jmp 17 <f+0x7>\n 17:  lea 0x9(%rip)")
     ['call *\njmp 2\nlea *(%rip)']
     """
     bodies: list[list[tuple[int, str]]] = []
+    is_wanted = False
     for line in assembly.splitlines():
-        if FUNCTION.match(line):
+        if name := FUNCTION.match(line):
             bodies.append([])
-        elif bodies and (text := INSTRUCTION.match(line)) and not FILLING.match(text[2]):
+            is_wanted = name[1].startswith(prefix)
+        elif not is_wanted:
+            continue
+        elif (text := INSTRUCTION.match(line)) and not FILLING.match(text[2]):
             bodies[-1].append((int(text[1], 16), REMARK.sub("", text[2])))
-    return ["\n".join(_named_by_order(body)) for body in bodies]
+    return ["\n".join(_named_by_order(body)) for body in bodies if body]
 
 
 def _named_by_order(body: Sequence[tuple[int, str]]) -> Iterator[str]:

@@ -31,7 +31,7 @@ def code(tmp_path):
         path.write_text(source, encoding="utf-8")
         library = path.with_suffix(".so")
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", path, "-o", library], check=True)
-        return machine_code([library])
+        return machine_code([library], "")
 
     return compiled
 
@@ -42,6 +42,12 @@ def test_names_do_not_count_nor_where_a_function_lies(code):
     assert code(FIRST) == code(renamed)
     assert code(before + FIRST) == code(renamed + before)
     assert code(before + FIRST) != code(FIRST)
+
+
+def test_functions_are_chosen_by_their_names():
+    assembly = "0010 <kernel_f>:\n  10:  ret\n0020 <lab_pool>:\n  20:  nop\n  21:  leave"
+    assert functions(assembly, "kernel_") == ["ret"]
+    assert functions(assembly, "lab_") == ["leave"]
 
 
 @pytest.mark.parametrize(
