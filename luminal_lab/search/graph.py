@@ -43,7 +43,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.derivation import Firing
+from luminal_lab.search.derivation import JoinedDerivation
 from luminal_lab.search.draws import replay
 from luminal_lab.search.forms import Form
 from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
@@ -184,9 +184,10 @@ class ProgramSearch(Displayed, Explored, Recorded):
         return self._candidate({name: region.unfused for name, region in self.kernels.items()})
 
     @property
-    def derivation(self) -> tuple[Firing, ...]:
+    def derivation(self) -> JoinedDerivation:
         """The firings of rules that lead to what the best computes, region by region."""
-        return tuple(firing for region in self.kernels.values() for firing in region.derivation)
+        regions = self.kernels.values()
+        return JoinedDerivation(tuple(part for one in regions for part in one.derivation.parts))
 
     @property
     def candidates(self) -> Candidates:

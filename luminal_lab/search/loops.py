@@ -41,7 +41,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
-from luminal_lab.search.derivation import Firing
+from luminal_lab.search.derivation import JoinedDerivation
 from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import Form, alone
@@ -149,10 +149,10 @@ class KernelSearch(Displayed, Explored):
         return min(tried, key=lambda one: one.ratio or inf, default=self.default)
 
     @property
-    def derivation(self) -> tuple[Firing, ...]:
+    def derivation(self) -> JoinedDerivation:
         """The firings of rules that lead to what the best computes; none if it is as written."""
         programs = [self.programs.get(nameless(one)) for one in self.best.form.definitions]
-        return tuple(firing for program in programs if program for firing in program.derivation)
+        return JoinedDerivation(tuple(program.derivation for program in programs if program))
 
     def take(self, winner: Winner) -> bool:
         """Begin with what was found before; return whether it can be read."""

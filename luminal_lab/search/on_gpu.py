@@ -265,7 +265,7 @@ class Session:
         for phase in kernel.phases:
             given: list[Argument] = [*places, *numbers]
             given += [np.uint32(0)] * phase.draws + [fault] * phase.faults
-            given += [Mapped(places[tile.place], tile) for tile in phase.maps]
+            given += [Mapped(places[tile.number], tile) for tile in phase.maps]
             if blocks := number_of(phase.tasks, dims):
                 launch = PlacedLaunch(kernel, phase, blocks, at, (), numbers, sizes, tuple(given))
                 launches.append(launch)

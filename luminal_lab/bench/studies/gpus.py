@@ -56,7 +56,7 @@ def main(candidates: int = CANDIDATES) -> None:
             if best is None or default is None:
                 print(f"{name:<10} {arch:<7} nothing is modelled")
                 continue
-            kernels = "; ".join(kernel.resources for kernel in search.best.kernels.values())
+            kernels = "; ".join(kernel.resources for kernel in search.best.regions.values())
             print(f"{name:<10} {arch:<7} {best / default:.3f}  {kernels}", flush=True)
 
 

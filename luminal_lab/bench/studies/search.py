@@ -51,7 +51,7 @@ def loops(seconds: float) -> None:
         begin = monotonic()
         search = search_kernel(PRODUCT.format(n=n, k=k, m=m), budget=seconds)
         rate = 60 * (len(search.candidates) - 1) / (monotonic() - begin)
-        default, ratio = search.default.seconds, search.best.ratio
+        default, ratio = search.default.seconds or 0.0, search.best.ratio or 1.0
         ratios.append(ratio)
         speed = 2e-9 * n * k * m / (default * ratio)
         print(
@@ -93,7 +93,7 @@ def regions(seconds: float) -> None:
         rate = 60 * len(search.candidates) / (monotonic() - begin)
         (region,) = search.kernels.values()
         times = (region.default, region.unfused, region.best)
-        shown = " ".join(f"{seconds_text(one.seconds):>9}" for one in times)
+        shown = " ".join(f"{seconds_text(one.seconds or 0.0):>9}" for one in times)
         print(f"{title:30} {shown} {rate:9.0f}  {region.best.form.name}")
         for form in region.forms:
             own = [one.ratio for one in region.candidates if one.form is form and one.ratio]
