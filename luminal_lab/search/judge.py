@@ -1,7 +1,8 @@
 """Is a program as exact as what was written? Both in float32, against float64, on drawn inputs.
 
 Long axes are shorter there if what is written means the same at any length. A program that is wrong
-at such sizes is judged again at its own: rules may have used how long an axis is.
+at such sizes is judged again at its own, unless that takes minutes: rules may have used how long an
+axis is.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ LOOKED_AT = 16
 """At so many positions along each axis of an output, spread over it."""
 SIZES = 7, 1
 """The sizes of symbolic dims."""
-LONGEST, SMALL = 33, 8
-"""The length of longer axes, where no number that positions are compared with is above another."""
+LONGEST = 33
+"""The length of longer axes; more than twice the numbers that positions are compared with."""
+AGAIN = 1024
+"""Up to this length of all axes a refusal is judged again: passes take its square."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -63,7 +66,8 @@ def judged(space: Space, pick: Pick) -> Verdict:
     """Return whether a program computes what was written, as exactly."""
     sizes = shorter(space.definition)
     verdict = _judged(space, pick, sizes)
-    return _judged(space, pick, NO_SIZES) if sizes and verdict.refusal else verdict
+    is_again = verdict.refusal and sizes and max(sizes) <= AGAIN
+    return _judged(space, pick, NO_SIZES) if is_again else verdict
 
 
 def shorter(definition: Definition) -> Mapping[int, int]:
@@ -73,11 +77,12 @@ def shorter(definition: Definition) -> Mapping[int, int]:
     counts = any(isinstance(part, Count) for part in parts)
     offsets = [part.value for part in parts if isinstance(part, Number) and not part.dtype.is_float]
     is_plain = all(isinstance(dim, Symbol) or dim == 0 for dim in indices)
-    if not is_plain or (counts and any(abs(value) > SMALL for value in offsets)):
+    if not is_plain:
         return NO_SIZES
+    longest = max([LONGEST, *(2 * abs(int(value)) + 1 for value in offsets if counts)])
     sizes = {size for line in definition.lines for size in line.type.shape}
     sizes |= {part.size for part in parts if isinstance(part, Fold)}
-    return {size: LONGEST for size in sizes if isinstance(size, int) and size > LONGEST}
+    return {size: longest for size in sizes if isinstance(size, int) and size > longest}
 
 
 def _positions(term: Term) -> Iterable[Dim | None]:
