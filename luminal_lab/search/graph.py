@@ -276,10 +276,14 @@ def search_program(
     target = target_of(device)
     machine = target.signature()
     sizes = _sizes(ir, dims or {})
-    kept = _kept(ir, device)
+    kernels = program_of(device, chained(ir, dict(device.programs))).kernels
+    given = dict(device.schedules)
+    definitions = [kernel.definition for kernel in kernels if kernel.name in given]
+    kept = {nameless(definition) for definition in definitions if definition is not None}
+    unplanned = [kernel.name for kernel in kernels if kernel.definition is None]
     searches: dict[str, KernelSearch] = {}
     named: dict[str, str] = {}
-    skipped: dict[str, str] = {}
+    skipped = dict.fromkeys(unplanned, "no schedule makes it")
     counts, left = Counter[str](), list[str]()
     regions = regions_of(ir, device, kept)
     for chain, definition in regions:
@@ -322,14 +326,6 @@ def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Re
     if not target.forms:
         ir = chained(ir, dict(device.programs))
     return Regions(ir, kept, target.defined, singly=not target.forms)
-
-
-def _kept(ir: IR, device: DeviceCompiler) -> Collection[str]:
-    """Return what the kernels compute whose schedules are given, as nameless text."""
-    given = dict(device.schedules)
-    kernels = program_of(device, chained(ir, dict(device.programs))).kernels
-    definitions = [kernel.definition for kernel in kernels if kernel.name in given]
-    return {nameless(definition) for definition in definitions if definition is not None}
 
 
 def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
