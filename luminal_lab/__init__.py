@@ -268,7 +268,7 @@ for _name in """
     KernelSearch.explore ProgramSearch.explore ProgramSearch.meanwhile RecordedSearch.explore
 """.split():  # noqa: SIM905  # likewise
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
-for _name in ("ProgramSearch.save", "RecordedSearch.save"):
+for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")

@@ -18,6 +18,7 @@ from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.core.origin import here, running_shell
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import (
+    DeviceError,
     GraphError,
     LabError,
     NotComputedError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from luminal_lab.core.dtypes import Array
     from luminal_lab.display import Engine, Theme
+    from luminal_lab.io.facts import Subject
     from luminal_lab.kernels.launch import Launch
     from luminal_lab.passes.snapshot import Derivations
     from luminal_lab.tables import Table
@@ -55,10 +57,10 @@ if TYPE_CHECKING:
 
 PUBLIC = tuple(
     """
-    arange carry compilation compile constant delete_inputs dim display downstream drop execute
-    explore eye full function gradients ir keep kernels launches linspace memory_plan name ones
-    parameter parameters rand randint randn reset retrieve save scope search seed set_dim snapshots
-    step swap tensor time to_dot to_pandas trace transfer workbench zeros
+    arange carry compilation compile constant delete_inputs derivation dim display downstream drop
+    execute explore eye full function gradients ir keep kernels launches linspace memory_plan name
+    ones parameter parameters rand randint randn reset retrieve save scope search seed set_dim
+    snapshots step swap tensor time to_dot to_pandas trace transfer workbench zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """A graph's names for users; the rest is for its tensors."""
@@ -249,9 +251,9 @@ class Graph(CompiledStore):
         copy = Graph.__new__(type(self))
         memo[id(self)] = copy
         for name, value in vars(self).items():
-            if name not in ("_compilation", "_request", "_blocks", "begun"):
+            if name not in ("_compilation", "_request", "_blocks", "_searched", "begun"):
                 vars(copy)[name] = deepcopy(value, memo)
-        copy._compilation, copy._request, copy._turns = None, None, {}
+        copy._compilation, copy._request, copy._searched, copy._turns = None, None, None, {}
         copy._blocks, copy._scope, copy.begun = OpenBlocks(), "", None
         copy._listen()
         return copy
@@ -375,10 +377,10 @@ class Graph(CompiledStore):
     ) -> None:
         """Write the last compile to a file, which `ll.open` reads on any machine.
 
-        It holds graphs, passes and firings, rules, kernels and their sources, memory and the cells
-        that wrote the graph; `times` are results of `cx.time()` or `ll.compare`. Values of inputs,
-        weights and results are left out unless `values` is true; without `cells`, only the lines
-        that made nodes are kept.
+        It holds graphs, passes and firings, rules, kernels and their sources, memory, the cells
+        that wrote the graph, and the last search; `times` are results of `cx.time()` or
+        `ll.compare`. Values of inputs, weights and results are left out unless `values` is true;
+        without `cells`, only the lines that made nodes are kept.
 
         >>> from tempfile import TemporaryDirectory
         >>> cx = Graph()
@@ -395,7 +397,18 @@ class Graph(CompiledStore):
             if not cells:
                 subject = replace(subject, facts=replace(subject.facts, cells=()))
             values_kept = [self._values_to_keep(subject.snapshots[0].ir)] if values else []
-        save_recording(path, [subject], values_kept)
+            searches = [*self._searches()]
+        save_recording(path, [subject, *searches], values_kept)
+
+    def _searches(self) -> Iterator[Subject]:
+        """Yield the last search, if there was one, and what it found is still there."""
+        if self._searched is not None:
+            from luminal_lab.io.recorded_search import subject_of_search  # noqa: PLC0415  # loaded when used
+
+            with suppress(DeviceError):
+                search = self._searched.searched
+                if search is not None:
+                    yield subject_of_search(search)
 
     def _values_to_keep(self, ir: IR) -> dict[str, Array]:
         """Return the values of inputs and of computed outputs, by the names of their nodes."""

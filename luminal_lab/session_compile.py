@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from typing_extensions import override
 
@@ -19,13 +19,14 @@ from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
 from luminal_lab.tensor.lazy import Lazy
-from luminal_lab.tensor.sizes import named_sizes
+from luminal_lab.tensor.sizes import named_sizes, size_lists
 from luminal_lab.tensor.store import Store
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from luminal_lab.devices.runtime.compiler import DeviceCompiler
+    from luminal_lab.display import Recorded
     from luminal_lab.kernels.kernel import Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
@@ -34,9 +35,19 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.search.derived import JoinedDerivation
     from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
+
+
+class Searched(Protocol):
+    """A device that a search has found kernels for."""
+
+    @property
+    def searched(self) -> Recorded | None:
+        """The search."""
+        ...
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -48,6 +59,7 @@ class CompiledStore(Store):
         self._compilation: Compilation | None = None
         self._present: IR | None = None  # the graph last found to match the compilation
         self._compiling: Callable[[], Compilation] | None = None
+        self._searched: Searched | None = None  # what has the last search
         self._failed = False  # whether the last compile failed and no run has said so yet
 
     def compile(
@@ -97,6 +109,9 @@ class CompiledStore(Store):
             # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
+            # Of the class, as what was found before is made a search only where it is asked for.
+            given = [one for one in passes if hasattr(type(one), "searched")]
+            self._searched = cast("Searched", given[-1]) if given else self._searched
             # Copied with the graph, to compile the copy.
             self._compiling = partial(
                 self.compile, *passes, check=check, licence=licence, specialise=specialise
@@ -110,13 +125,14 @@ class CompiledStore(Store):
         budget: float | Budget = 60,
         seed: int = 0,
         executor: Executor | None = None,
-        dims: Mapping[str, int] | None = None,
+        dims: Mapping[str, int | Sequence[int]] | None = None,
     ) -> ProgramSearch:
         """Search for the fastest schedules of the graph's kernels, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
-        which is kept for later searches on this machine. `dims` has the sizes to measure at; those
-        of data that is set need not be named. Ctrl-C ends it, and keeps what was found.
+        which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
+        dim one or several; those of data that is set need not be named. Ctrl-C ends it, and keeps
+        what was found.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
@@ -133,15 +149,17 @@ class CompiledStore(Store):
             for id, array in self._data.items():
                 sizes |= solve_shape(written[id].shape, array.shape, sizes) if id in written else {}
             fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
-        return search_program(
+        search = search_program(
             fused,
             device,
             budget=budget,
             seed=seed,
             executor=executor,
-            dims={n: sizes[n] for n in sizes if n in fused.symbols} | named_sizes("search", dims),
+            dims={n: sizes[n] for n in sizes if n in fused.symbols} | size_lists("search", dims),
             winners=Winners(),
         )
+        self._searched = search.best
+        return search
 
     def given(self) -> Given:
         """Return the known facts about the inputs, for passes and for runs beside the session."""
@@ -241,6 +259,13 @@ class CompiledStore(Store):
     def memory_plan(self) -> MemoryPlan | None:
         """Where the last compile's program keeps the values of a run; None without a device."""
         return cast("MemoryPlan | None", getattr(self.compilation.program, "memory_plan", None))
+
+    @property
+    def derivation(self) -> JoinedDerivation:
+        """How the kernels of the last compile came of the graph: rules, then steps of schedules."""
+        from luminal_lab.search.derived import derivation_of_launches  # noqa: PLC0415  # loaded when used
+
+        return derivation_of_launches(self.compilation.ir, self.launches)
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:

@@ -272,6 +272,7 @@ with tempfile.TemporaryDirectory() as root:
     print("ready", flush=True)
     while True:
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             while True:
                 written.x.set(DATA + rounds % 7)
                 written.cx.execute()
@@ -288,7 +289,6 @@ with tempfile.TemporaryDirectory() as root:
         print(interrupts, flush=True)
         if interrupts == INTERRUPTS:
             break
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 """
 
 

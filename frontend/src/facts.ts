@@ -5,6 +5,13 @@ export interface Step {
   readonly nest: string;
 }
 
+/** A rule of a search that fired, what it said of which terms, and the definition after it. */
+export interface RuleStep {
+  readonly rule: string;
+  readonly told: string;
+  readonly definition: string;
+}
+
 export interface Source {
   readonly dialect: "c" | "cuda" | "metal";
   readonly title: string;
@@ -28,7 +35,35 @@ export interface Kernel {
   readonly first: string;
   readonly steps: readonly Step[];
   readonly sources: readonly Source[];
+  /** The definition as it was written, where a search has found the kernel; and the rules that lead from there. */
+  readonly written: string;
+  readonly rules: readonly RuleStep[];
 }
+
+/** A step on the way to a kernel: a rule, with definitions before and after it, or a step of its schedule, with nests. */
+export interface Change {
+  readonly kernel: string;
+  readonly what: "definition" | "nest";
+  readonly text: string;
+  readonly before: string;
+  readonly after: string;
+}
+
+/** How a kernel came of what was written: the rules that fired, then the steps. */
+export function changes({ name, written, rules, first, steps }: Kernel): Change[] {
+  return [
+    ...rules.map(({ rule, told, definition }, at): Change => ({ kernel: name, what: "definition", text: `${rule}: ${told}`, before: at ? rules[at - 1]!.definition : written, after: definition })),
+    ...steps.map(({ text, nest }, at): Change => ({ kernel: name, what: "nest", text, before: at ? steps[at - 1]!.nest : first, after: nest })),
+  ];
+}
+
+/** The firings of the pass that has the derivation of kernels, in order. */
+export function derivation(kernels: readonly Kernel[]): Change[] {
+  return kernels.flatMap((kernel) => (kernel.written ? changes(kernel) : []));
+}
+
+/** The title of that pass. */
+export const DERIVATION = "derivation";
 
 export interface Launch {
   readonly kernel: number;

@@ -1,7 +1,9 @@
 // Into one pass, firing by firing: which rule, what it took out and put in, and why.
 
 import { button, div, fill, h, span, type Child } from "./dom";
+import { DERIVATION, derivation } from "./facts";
 import { drawn, tokens } from "./highlight";
+import { changed as changedText } from "./kernels";
 import { listing } from "./listing";
 import type { Live } from "./live";
 import { rules } from "./rules";
@@ -193,13 +195,15 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
   const show = (): void => {
     const at = stepper.current;
     const { stage } = store.place;
+    // Of a kernel's derivation the graph shows nothing: its definition changes, or its nest.
+    const step = store.run.stages[stage]!.title === DERIVATION ? derivation(store.run.facts.kernels)[at] : undefined;
     fill(
       changes,
       !of().count
         ? h("p", null, stage ? `${store.run.stages[stage]!.title} has changed nothing: no rule fired.` : "This is the graph as written; each pass has its firings here.")
         : at < 0
           ? h("p", null, "Before the first firing: step on, or choose one.")
-          : [h("h2", null, `${of().rule(at)}, firing ${at + 1} of ${of().count}`), h("p", null, of().because(at)), lines(of().gone(at), "gone", stage - 1), lines(of().fresh(at), "new", stage)],
+          : [h("h2", null, `${of().rule(at)}, firing ${at + 1} of ${of().count}`), h("p", null, of().because(at)), step && [h("h2", null, `the ${step.what} of ${step.kernel} before and after`), changedText(step)], lines(of().gone(at), "gone", stage - 1), lines(of().fresh(at), "new", stage)],
     );
   };
   host.append(bar, list.rows.element, h("div", { class: "ll-detail", tabindex: 0, role: "group", "aria-label": "what the firing did" }, changes, about));

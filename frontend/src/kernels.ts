@@ -1,6 +1,7 @@
 // A kernel from what it computes to the nest that runs: definition, each step of its schedule, its launches.
 
 import { div, fill, h, span } from "./dom";
+import { changes, type Change } from "./facts";
 import { drawn, tokens, type Language } from "./highlight";
 import { splices, unified } from "./lines";
 import { named } from "./named";
@@ -29,6 +30,11 @@ export function textsDiffer(before: string, after: string): HTMLElement {
   return code("", "form", ...unified(old.length, splices(old, fresh)).map((line) => div(`ll-is-${line.kind}`, diffRow(line, line.kind === "fold" ? "" : line.kind === "gone" ? old[line.old]! : fresh[line.new]!))));
 }
 
+/** What a step on the way to a kernel changed. */
+export function changed({ before, after }: Change): HTMLElement | string {
+  return before === after ? "Nothing of the program yet: a later rule rests on it." : textsDiffer(before, after);
+}
+
 /** What a launch is called: its number, its kernel, and what it makes. */
 export function launchName(store: Store, at: number): string {
   const { launches, kernels } = store.run.facts;
@@ -45,18 +51,18 @@ export function kernels(store: Store, host: HTMLElement): Pane {
   });
   const body = div("ll-detail");
   const nest = h("div");
+  let all: Change[] = [];
   const kernel = () => store.run.facts.kernels[choice.current]!;
   // The first row is the whole schedule.
   const steps: Rows = new Rows({
     label: "steps of the schedule",
     class: "ll-mono ll-steps",
     follow: true,
-    draw: (at) => [span("ll-lineno", at || "all"), span("", at ? drawn(tokens(kernel().steps[at - 1]!.text, "form")[0]!) : "the nest that runs")],
+    draw: (at) => [span("ll-lineno", at || "all"), span("", at ? drawn(tokens(all[at - 1]!.text, "form")[0]!) : "the nest that runs")],
     look: (at) => (at === steps.current ? "ll-lit" : ""),
     act: (at) => {
-      const all = kernel().steps;
       const step = all[at - 1];
-      fill(nest, h("h2", null, step ? `the nest before and after step ${at}` : "the nest"), step ? textsDiffer(at > 1 ? all[at - 2]!.nest : kernel().first, step.nest) : code(kernel().nest, "form"));
+      fill(nest, h("h2", null, step ? `the ${step.what} before and after step ${at}` : "the nest"), step ? changed(step) : code(kernel().nest, "form"));
     },
   });
   const show = (): void => {
@@ -64,6 +70,7 @@ export function kernels(store: Store, host: HTMLElement): Pane {
     const of = kernels[choice.current];
     if (drawnFor === (drawnFor = `${store.place.run} ${choice.current}`)) return;
     if (!of) return void fill(body, NO_KERNELS);
+    all = changes(of);
     const own = launches.flatMap((launch, at) => (launch.kernel === choice.current ? [{ ...launch, at }] : []));
     fill(
       body,
@@ -71,7 +78,7 @@ export function kernels(store: Store, host: HTMLElement): Pane {
       h("h2", null, "what it computes"),
       code(of.definition, "form"),
       of.reason && [h("h2", null, "why it is one kernel"), of.reason],
-      of.steps.length > 0 && [h("h2", null, `its schedule: ${count(of.steps.length, "step")}`), steps.element],
+      all.length > 0 && [h("h2", null, `${of.rules.length ? `how it was found: ${count(of.rules.length, "rule")}, then` : "its schedule:"} ${count(of.steps.length, "step")}`), steps.element],
       nest,
       h("h2", null, count(own.length, "launch", "launches")),
       own.map(({ at, makes, reads, origins }) => {
@@ -80,7 +87,7 @@ export function kernels(store: Store, host: HTMLElement): Pane {
       }),
     );
     steps.current = 0;
-    steps.show(of.steps.length + 1);
+    steps.show(all.length + 1);
     steps.act(0);
   };
   const watch = new Watch(store, host, {

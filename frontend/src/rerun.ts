@@ -2,6 +2,7 @@
 
 import { asked } from "./asking";
 import { button, div, fill, h, span } from "./dom";
+import { DERIVATION } from "./facts";
 import { code } from "./kernels";
 import type { Live } from "./live";
 import type { Run } from "./model";
@@ -23,9 +24,14 @@ interface Switch {
   isOn: boolean;
 }
 
+/** The passes that ran; what a search did before them is none. */
+function ran({ stages }: Run): string[] {
+  return stages.slice(1).flatMap(({ title }) => (title === DERIVATION ? [] : [title]));
+}
+
 /** The Python that does what the switches say: what a run says itself, if nothing was changed. */
 export function pythonOf(run: Run, passes: readonly Switch[]): string {
-  const titles = run.stages.slice(1).map((stage) => stage.title);
+  const titles = ran(run);
   if (run.facts.python && passes.every((one, at) => one.isOn && one.text.trim() === titles[at])) return run.facts.python;
   const lines = [""];
   for (const { text, isOn } of passes) {
@@ -144,7 +150,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
     );
   };
   const begin = (): void => {
-    passes = store.run.stages.slice(1).map((stage) => ({ text: stage.title, isOn: true }));
+    passes = ran(store.run).map((text) => ({ text, isOn: true }));
     from = 1;
     show();
     detail.scrollTop = 0;

@@ -95,3 +95,13 @@ test("firings of what is selected elsewhere light up", () => {
   store.select({ kind: "node", stage: 0, ids: [3] });
   expect(texts(host, ".ll-firings .ll-lit b")).toContain("unused");
 });
+test("a derivation's firings show what they changed: definitions, then nests", () => {
+  const kernel = { ...RICH.facts!.kernels![0]!, name: "rows", written: "O = a * 1", rules: [{ rule: "mul-one", told: "a * 1 → a", definition: "O = a" }], first: "for i:", steps: [{ text: "parallel i", nest: "parallel i:" }] };
+  const stage = { ...RICH.stages.at(-1)!, title: "derivation", firings: ["mul-one", "parallel"].map((rule) => ({ rule, because: `rows: ${rule}`, gone: [], fresh: [] })) };
+  const { host } = on(RICH.stages.length, { ...RICH, stages: [...RICH.stages, stage], facts: { ...RICH.facts, kernels: [kernel] } });
+  row(host, 0).click();
+  expect(texts(host, ".ll-detail h2")[1]).toBe("the definition of rows before and after");
+  expect(texts(host, ".ll-detail pre .ll-is-gone")).toEqual(["−O = a * 1"]);
+  row(host, 1).click();
+  expect(texts(host, ".ll-detail pre .ll-is-new")).toEqual(["+parallel i:"]);
+});

@@ -51,7 +51,7 @@ export const SIMPLE: Made = {
   facts: {
     kernels: [
       {
-        name: "product", definition: "", nest: "", schedule: "", flops: 4, bytes: 48, reason: "", first: "", steps: [],
+        name: "product", definition: "", nest: "", schedule: "", flops: 4, bytes: 48, reason: "", written: "", rules: [], first: "", steps: [],
         sources: [{ dialect: "c", title: "product.c", text: "a\nb\nc", lines: [[1, [7]], [2, [5]], [3, []]], resources: null, ptx: null }],
       },
     ],

@@ -91,11 +91,11 @@ static void land(Copy *copy) {
 
 // What is to arrive there does, and those who wait for it go on.
 static void settle(int number) {
-    Counted *one = &counted[number];
+    Counted *counter = &counted[number];
     for (int k = 0; k < copy_count; k++)
         if (copies[k].counted == number && !copies[k].has_landed) land(&copies[k]);
-    if (one->pending || one->bytes) return;
-    one->phases++, one->pending = one->threads;
+    if (counter->pending || counter->bytes) return;
+    counter->phases++, counter->pending = counter->threads;
     over_watch(number);
     for (unsigned k = 0; k < count; k++)
         if (lanes[k].state == AT_BYTES && lanes[k].counted == number) make_ready(&lanes[k]);
@@ -123,20 +123,20 @@ static void count_bytes(int what, lab_address *at, int given, int line) {
         return;
     }
     if (number < 0) refuse(BAD_BARRIER, line);
-    Counted *one = &counted[number];
+    Counted *counter = &counted[number];
     if (what == LAB_EXPECT) {
-        if (!one->pending) settle(number);  // nobody has waited for the phase, which may be over
-        if (!one->pending) refuse(BAD_BARRIER, line);
-        one->bytes += given, one->pending--;
+        if (!counter->pending) settle(number);  // nobody has waited for the phase, which may be over
+        if (!counter->pending) refuse(BAD_BARRIER, line);
+        counter->bytes += given, counter->pending--;
         arrive_watch(number);
-        if (is_waited_for(number) || !one->bytes) settle(number);
+        if (is_waited_for(number) || !counter->bytes) settle(number);
     } else {
-        if ((one->phases & 1) == (unsigned)given) settle(number);
-        while ((one->phases & 1) == (unsigned)given) {
+        if ((counter->phases & 1) == (unsigned)given) settle(number);
+        while ((counter->phases & 1) == (unsigned)given) {
             now->state = AT_BYTES, now->line = line, now->counted = number;
             wait_here();
         }
-        landed_watch(number, one->phases);
+        landed_watch(number, counter->phases);
     }
     inside = 1;
 }
@@ -149,28 +149,28 @@ static void bulk(void *to, const lab_address *map, const void *from, int x, int 
     const int number = counted_at(at);
     if (number < 0) refuse(BAD_BARRIER, line);
     if (copy_count == MOST_COPIES) refuse(BAD_COPY, line);
-    Copy *one = &copies[copy_count++];
-    *one = {(char *)to, (const char *)from, 1, x, 0, x, 0, 1, 0, number, 0, 0, table.number, table.from};
+    Copy *copy = &copies[copy_count++];
+    *copy = {(char *)to, (const char *)from, 1, x, 0, x, 0, 1, 0, number, 0, 0, table.number, table.from};
     const lab_address start = (lab_address)((char *)to - shared_memory);
     if (map) {  // address, width, height, pitch, columns and rows of a tile, bytes of an element
         const long long width = (long long)map[1], height = (long long)map[2], size = (long long)map[6];
         if (map[7] != MAP || (long long)map[4] * size != SWIZZLED || start % 1024) refuse(BAD_COPY, line);
-        one->pitch = (long long)map[3], one->rows = (int)map[5], one->bytes = SWIZZLED, one->swizzled = 1;
-        one->from = (const char *)map[0] + y * one->pitch + x * size;
-        one->first = x < 0 ? (int)(-x * size) : 0, one->first_row = y < 0 ? -y : 0;
-        one->last = (width - x) * size < SWIZZLED ? (int)((width - x) * size) : SWIZZLED;
-        one->last_row = height - y < one->rows ? (int)(height - y) : one->rows;
-    } else if ((lab_address)one->from % 16) {
+        copy->pitch = (long long)map[3], copy->rows = (int)map[5], copy->bytes = SWIZZLED, copy->swizzled = 1;
+        copy->from = (const char *)map[0] + y * copy->pitch + x * size;
+        copy->first = x < 0 ? (int)(-x * size) : 0, copy->first_row = y < 0 ? -y : 0;
+        copy->last = (width - x) * size < SWIZZLED ? (int)((width - x) * size) : SWIZZLED;
+        copy->last_row = height - y < copy->rows ? (int)(height - y) : copy->rows;
+    } else if ((lab_address)copy->from % 16) {
         refuse(BAD_COPY, line);
     }
-    if (one->bytes <= 0 || one->bytes % 16 || start % 16) refuse(BAD_COPY, line);
-    if (start >= SHARED_BYTES || start + (lab_address)one->rows * (lab_address)one->bytes > SHARED_BYTES)
+    if (copy->bytes <= 0 || copy->bytes % 16 || start % 16) refuse(BAD_COPY, line);
+    if (start >= SHARED_BYTES || start + (lab_address)copy->rows * (lab_address)copy->bytes > SHARED_BYTES)
         refuse(BAD_COPY, line);
-    for (int row = 0; row < one->rows; row++) {
-        const int bytes = one->first_row <= row && row < one->last_row ? one->last - one->first : 0;
+    for (int row = 0; row < copy->rows; row++) {
+        const int bytes = copy->first_row <= row && row < copy->last_row ? copy->last - copy->first : 0;
         if (bytes > 0)
-            touch_as(table.number, one->from + row * one->pitch + one->first, bytes, LAB_READ, one->pc);
-        touch_as(table.number, one->to + row * one->bytes, one->bytes, LAB_FLYING, one->pc);
+            touch_as(table.number, copy->from + row * copy->pitch + copy->first, bytes, LAB_READ, copy->pc);
+        touch_as(table.number, copy->to + row * copy->bytes, copy->bytes, LAB_FLYING, copy->pc);
     }
     if (is_waited_for(number)) settle(number);
     inside = 1;
@@ -197,13 +197,13 @@ static float element_at(int kind, lab_address at) {
 static int depth_of(int kind) { return kind == LAB_OF_MMA_TF32 ? 8 : 16; }
 
 // Touch the tiles that a warp multiplies, 16 bytes a time, the lanes in turns.
-static void touch_tiles(const Product *one, unsigned warp, int kind) {
+static void touch_tiles(const Product *product, unsigned warp, int kind) {
     if (!is_watched) return;
-    const lab_group *given = &one->given[0];
+    const lab_group *given = &product->given[0];
     unsigned turn = 0;
     for (int piece = 0; piece < 32 && !(given->ways & LAB_OWN); piece++) {
         const lab_address at = tile_at(given->a, (int)(warp % 4) * 16 + piece % 16, piece / 16 * 16, 0);
-        touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, one->pc);
+        touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
     }
     const int is_rows = given->ways & LAB_ROWS, rows = is_rows ? depth_of(given->kind) : given->columns;
     const int pieces = is_rows ? given->columns / 8 : 2, each = is_rows ? 8 : 1;
@@ -211,13 +211,13 @@ static void touch_tiles(const Product *one, unsigned warp, int kind) {
         for (int row = 0; row < rows; row++)
             for (int piece = first; piece < first + each && piece < pieces; piece++) {
                 const lab_address at = tile_at(given->b, row, 16 * piece, is_rows);
-                touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, one->pc);
+                touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
             }
 }
 
-static void compute(const Product *one, unsigned warp) {
+static void compute(const Product *product, unsigned warp) {
     static float a[16][16], b[16][256];
-    const lab_group *given = &one->given[0];
+    const lab_group *given = &product->given[0];
     const int kind = given->kind, depth = depth_of(kind), size = kind == LAB_OF_MMA_TF32 ? 4 : 2;
     for (int row = 0; row < 16 && !(given->ways & LAB_OWN); row++)
         for (int k = 0; k < depth; k++)
@@ -226,7 +226,7 @@ static void compute(const Product *one, unsigned warp) {
         for (unsigned e = 0; e < 4; e++)
             for (unsigned h = 0; h < 4u / (unsigned)size; h++) {
                 const unsigned halves = 4u / (unsigned)size;
-                a[lane / 4 + e % 2 * 8][lane % 4 * halves + h + e / 2 * 4 * halves] = value_of(kind, one->own[lane][e], h);
+                a[lane / 4 + e % 2 * 8][lane % 4 * halves + h + e / 2 * 4 * halves] = value_of(kind, product->own[lane][e], h);
             }
     for (int k = 0; k < depth; k++)
         for (int column = 0; column < given->columns; column++)
@@ -237,7 +237,7 @@ static void compute(const Product *one, unsigned warp) {
         for (int k = 0; k < depth; k++)
             for (int column = 0; column < given->columns; column++) sum[column] += a[row][k] * b[k][column];
         for (int column = 0; column < given->columns; column++) {
-            float *c = one->given[row % 8 * 4 + column % 8 / 2].c + column / 8 * 4 + row / 8 * 2 + column % 2;
+            float *c = product->given[row % 8 * 4 + column % 8 / 2].c + column / 8 * 4 + row / 8 * 2 + column % 2;
             *c = given->more ? *c + sum[column] : sum[column];
         }
     }
@@ -255,12 +255,12 @@ static void finish_group(int kind, unsigned members, unsigned first, const unsig
         int groups, kept = 0;
         memcpy(&groups, answer, sizeof groups);
         for (int k = 0; k < *many; k++) {
-            Product *one = &products[warp][k];
-            if (one->group + (unsigned)groups < groups_of[warp]) {
-                touch_tiles(one, warp, LAB_STILL);
-                compute(one, warp);
+            Product *product = &products[warp][k];
+            if (product->group + (unsigned)groups < groups_of[warp]) {
+                touch_tiles(product, warp, LAB_STILL);
+                compute(product, warp);
             } else {
-                products[warp][kept++] = *one;
+                products[warp][kept++] = *product;
             }
         }
         *many = kept;
@@ -268,17 +268,17 @@ static void finish_group(int kind, unsigned members, unsigned first, const unsig
     } else {
         if (!has_begun[warp]) escape(NOT_BEGUN);
         if (*many == MOST_PRODUCTS) escape(BAD_TILE);
-        Product *one = &products[warp][(*many)++];
+        Product *product = &products[warp][(*many)++];
         for (unsigned lane = 0; lane < 32; lane++) {
-            lab_group *mine = &one->given[lane];
+            lab_group *mine = &product->given[lane];
             memcpy(mine, answer + lane * LAB_PAYLOAD, sizeof *mine);
             const int is_own = mine->ways & LAB_OWN;
-            if (is_own) memcpy(one->own[lane], (const void *)mine->a, sizeof one->own[lane]);
-            const int same = mine->b == one->given[0].b && (is_own || mine->a == one->given[0].a);
+            if (is_own) memcpy(product->own[lane], (const void *)mine->a, sizeof product->own[lane]);
+            const int same = mine->b == product->given[0].b && (is_own || mine->a == product->given[0].a);
             const int known = mine->b >> 62 == 1 && (is_own || mine->a >> 62 == 1);
             if (!same || !known) escape(BAD_TILE);
         }
-        one->group = groups_of[warp], one->pc = table.from;
-        touch_tiles(one, warp, LAB_READ);
+        product->group = groups_of[warp], product->pc = table.from;
+        touch_tiles(product, warp, LAB_READ);
     }
 }

@@ -20,7 +20,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import tuple_text
-from luminal_lab.emulator.failing import MOST_ACCESSES, Job, Status, failure
+from luminal_lab.emulator.failing import MOST_ACCESSES, LaunchJob, Status, failure
 from luminal_lab.emulator.library import (
     KernelLibrary,
     KernelSource,
@@ -120,7 +120,7 @@ def emulate(
     library = library_of(kernels, "traced" if trace else "plain")
     written: dict[ArrayKey, Array] = {}
     traces: list[Trace] = []
-    launches = [_Launch(library, call, limit) for call in calls]
+    launches = [_CallRun(library, call, limit) for call in calls]
     with progress("emulate", sum(launch.facts.grid for launch in launches), "block") as bar:
         for launch in launches:
             bar.now(launch.call.function)
@@ -135,7 +135,7 @@ def _key(array: Array) -> ArrayKey:
     return int(array.ctypes.data), array.nbytes
 
 
-class _Launch:
+class _CallRun:
     """One call, from its arguments to its outcome."""
 
     def __init__(self, library: KernelLibrary, call: Call, limit: float) -> None:
@@ -227,7 +227,7 @@ class _Launch:
             return trace  # it would not come to its end, or not to the same one
         other = library_of(library.source, "unset as zero")
         try:
-            _Launch(other, twin, self.facts.limit).run({}, Progress())
+            _CallRun(other, twin, self.facts.limit).run({}, Progress())
         except DeviceError:
             differs = ("", np.zeros(0, np.uint8), 0)
         else:
@@ -332,12 +332,12 @@ class _Launch:
 
     # -- running -----------------------------------------------------------------------------------
 
-    def _job(self, pointers: ctypes.Array[ctypes.c_void_p]) -> Job:
+    def _job(self, pointers: ctypes.Array[ctypes.c_void_p]) -> LaunchJob:
         entry = self.library.loaded[f"lab_entry_{self.call.function}"]
         shared = self.call.shared
         dialect = self.library.source.dialect
         most_static, most_shared = MOST_SHARED[dialect]
-        return Job(
+        return LaunchJob(
             entry=ctypes.cast(entry, ctypes.c_void_p),
             arguments=ctypes.addressof(pointers),
             blocks=self.facts.blocks,
@@ -370,7 +370,7 @@ class _Launch:
             fault = f"{self.subject}: there is no memory for a trace"
             raise DeviceError(fault, hint="trace a smaller size")
 
-    def _go(self, job: Job, bar: Progress) -> None:
+    def _go(self, job: LaunchJob, bar: Progress) -> None:
         """Run in a thread of its own, which this thread can stop."""
         library = runtime()
         library.clear()
@@ -393,7 +393,7 @@ class _Launch:
             stopped = f"{self.subject}: it was stopped, and its arrays are as they were"
             raise Interrupted(stopped) from None
 
-    def _notes(self, job: Job) -> tuple[str, ...]:
+    def _notes(self, job: LaunchJob) -> tuple[str, ...]:
         if not job.early_line:
             return ()
         source = self.library.source

@@ -81,7 +81,7 @@ WAITING: Final = {
 """The states in which a thread waits for others: what is wrong if they do not come, and a hint."""
 
 
-class Job(ctypes.Structure):
+class LaunchJob(ctypes.Structure):
     """A launch as the runtime has it, in the order of runtime.cpp."""
 
     _fields_ = (
@@ -98,7 +98,7 @@ class Job(ctypes.Structure):
     )
 
 
-def failure(launch: LaunchedGrid, job: Job, blocks: Iterable[ArrayCopy]) -> DeviceError:
+def failure(launch: LaunchedGrid, job: LaunchJob, blocks: Iterable[ArrayCopy]) -> DeviceError:
     """Return the error that says why a launch has ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
@@ -110,7 +110,7 @@ def failure(launch: LaunchedGrid, job: Job, blocks: Iterable[ArrayCopy]) -> Devi
 
 
 def _at_a_thread(
-    launch: LaunchedGrid, job: Job, status: Status, blocks: list[ArrayCopy]
+    launch: LaunchedGrid, job: LaunchJob, status: Status, blocks: list[ArrayCopy]
 ) -> DeviceError:
     standing, library = ThreadPosition.now(), launch.library
     line = library.source.line(standing.line())
@@ -139,7 +139,7 @@ def _at_a_thread(
     return launch.error(f", {standing}", text, where=where, hint=hint)
 
 
-def _misaligned(job: Job, blocks: list[ArrayCopy]) -> str:
+def _misaligned(job: LaunchJob, blocks: list[ArrayCopy]) -> str:
     """Return which address lacks the alignment of its type."""
     does = "writes" if job.is_store else "reads"
     near = next((block for block in blocks if block.at <= job.fault < block.end), None)
@@ -167,7 +167,7 @@ def _touched(address: int, blocks: list[ArrayCopy]) -> str:
     return f"it touches memory {side} {near.name}, {near.type}"
 
 
-def _too_large(launch: LaunchedGrid, job: Job, status: Status) -> tuple[str, str]:
+def _too_large(launch: LaunchedGrid, job: LaunchJob, status: Status) -> tuple[str, str]:
     """Return what is too large for the emulator, and which size would do."""
     done = job.blocks_done
     match status:

@@ -99,13 +99,13 @@ static void lab_switch(lab_context *from, lab_context to) {
 }
 
 static lab_context lab_fiber(char *stack, unsigned long long bytes, void (*body)(void)) {
-    ucontext_t *made = (ucontext_t *)stack;
-    getcontext(made);
-    made->uc_stack.ss_sp = stack + sizeof(ucontext_t);
-    made->uc_stack.ss_size = bytes - sizeof(ucontext_t);
-    made->uc_link = 0;
-    makecontext(made, body, 0);
-    return made;
+    ucontext_t *fiber = (ucontext_t *)stack;
+    getcontext(fiber);
+    fiber->uc_stack.ss_sp = stack + sizeof(ucontext_t);
+    fiber->uc_stack.ss_size = bytes - sizeof(ucontext_t);
+    fiber->uc_link = 0;
+    makecontext(fiber, body, 0);
+    return fiber;
 }
 
 #endif

@@ -74,15 +74,3 @@ template <class To, class From> static inline To lab_bits(const From &from) {
     __builtin_memcpy(&to, &from, sizeof to);
     return to;
 }
-
-static inline float lab_stand_in_from_f16(unsigned short h) {
-    const unsigned sign = (h & 0x8000u) << 16, e = h >> 10 & 31, m = h & 0x3ff;
-    if (e == 31) return lab_bits<float>(sign | 0x7f800000u | m << 13);
-    if (e) return lab_bits<float>(sign | (e + 112) << 23 | m << 13);
-    const float tiny = (float)m * 0x1p-24f;
-    return sign ? -tiny : tiny;
-}
-
-static inline float lab_stand_in_from_bf16(unsigned short h) {
-    return lab_bits<float>((unsigned)h << 16);
-}

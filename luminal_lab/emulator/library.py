@@ -11,10 +11,10 @@ import ctypes
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from luminal_lab.devices.build.cache import Cache, key_of
 from luminal_lab.devices.build.toolchain import (
@@ -22,16 +22,19 @@ from luminal_lab.devices.build.toolchain import (
     Compiler,
     compile_library,
     find_cpp_compiler,
+    function_of,
     load,
     window,
 )
 from luminal_lab.emulator.reading import DYNAMIC, DialectName, KernelParameter, PreparedSource, read
 from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
 UNITS: Final = ("hopper.h", "units.h")
 """What stands in for functions of the prelude in PTX."""
+CASTS: Final = {f"lab_cast_{cast}" for cast in ("f16_f32", "f32_f16", "bf16_f32", "f32_bf16")}
 BUILTIN: Final = {
     "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
     "threadgroup_position_in_grid": "lab_place(lab_now->at_block)",
@@ -152,7 +155,12 @@ def compiler() -> Compiler:
 def headers(dialect: DialectName) -> str:
     """Return all stand-ins of a dialect, as one text."""
     more = UNITS if dialect == "cuda" else ()
-    return _texts("interface.h", "stand_in.h", f"{dialect}.h", *more)
+    return _interface() + _texts("stand_in.h", f"{dialect}.h", *more)
+
+
+def _interface() -> str:
+    """Return what both sides know of each other, and the casts of 16-bit floats that C has."""
+    return f"{_texts('interface.h')}namespace lab_c {{\n{prelude('c', CASTS)}\n}}\n"
 
 
 def _texts(*names: str) -> str:
@@ -173,33 +181,28 @@ class Runtime:
     def __init__(self, library: ctypes.CDLL) -> None:
         void, long, size = ctypes.c_void_p, ctypes.c_longlong, ctypes.c_ulonglong
         address = ctypes.POINTER
-
-        def function(name: str, returns: type | None, *takes: Any) -> Callable[..., Any]:
-            entry = library[f"lab_{name}"]
-            entry.restype, entry.argtypes = returns, list(takes)
-            return entry
-
-        self.table = function("table", void)
-        self.launch = function("launch", ctypes.c_int, void)
-        self.stop = function("stop", None)
-        self.clear = function("clear", None)
-        self.lane = function("lane", None, ctypes.c_uint, void)
-        self.standing = function("standing", None, void)
-        self.watch = function("watch", ctypes.c_int, void, ctypes.c_int, void, long, long, size)
-        self.unwatch = function("unwatch", None)
-        self.events = function("events", void, address(long))
-        self.findings = function("findings", void, address(ctypes.c_int))
-        self.element = function("element", ctypes.c_int, ctypes.c_int)
-        self.last_line = function("last_line", ctypes.c_int)
-        self.memory = function("map", void, size)
-        self.close = function("forbid", None, void, size)
-        self.release = function("unmap", None, void, size)
+        function = functools.partial(function_of, library)
+        self.table = function("lab_table", void)
+        self.launch = function("lab_launch", ctypes.c_int, void)
+        self.stop = function("lab_stop", None)
+        self.clear = function("lab_clear", None)
+        self.lane = function("lab_lane", None, ctypes.c_uint, void)
+        self.standing = function("lab_standing", None, void)
+        self.watch = function("lab_watch", ctypes.c_int, void, ctypes.c_int, void, long, long, size)
+        self.unwatch = function("lab_unwatch", None)
+        self.events = function("lab_events", void, address(long))
+        self.findings = function("lab_findings", void, address(ctypes.c_int))
+        self.element = function("lab_element", ctypes.c_int, ctypes.c_int)
+        self.last_line = function("lab_last_line", ctypes.c_int)
+        self.memory = function("lab_map", void, size)
+        self.close = function("lab_forbid", None, void, size)
+        self.release = function("lab_unmap", None, void, size)
 
 
 @functools.cache
 def runtime() -> Runtime:
     """Return the library that runs fibers."""
-    source = _texts("interface.h", "fibers.h", "runtime.cpp")
+    source = _interface() + _texts("fibers.h", "runtime.cpp")
     for name in ("watch.h", "bulk.h"):
         source = source.replace(f'#include "{name}"\n', _texts(name))
     base = compiler()
@@ -216,8 +219,7 @@ def library_of(source: KernelSource, build: Build) -> KernelLibrary:
     admit(source.whole)
     reading = source.prepared
     loaded = load(_compiled(source, build), "lab_bind")
-    loaded.lab_bind.argtypes = [ctypes.c_void_p]
-    loaded.lab_bind(runtime().table())
+    function_of(loaded, "lab_bind", None, ctypes.c_void_p)(runtime().table())
     shared = dict(reading.shared)
     for parameters in reading.kernels.values():
         shared |= {DYNAMIC + p.index: p.name for p in parameters if p.bound == "threadgroup"}

@@ -47,7 +47,13 @@ template <class T, int... I> struct lab_parts {
     LAB_PARTS(+) LAB_PARTS(-) LAB_PARTS(*) LAB_PARTS(/)
 };
 
-#define LAB_INDEXED(N)                                                                            \
+#define LAB_BARE(...) __VA_ARGS__
+#define LAB_VECTOR(N, PLACES, XYZW, RGBA)                                                         \
+    union {                                                                                       \
+        T all[PLACES];                                                                            \
+        struct { T LAB_BARE XYZW; };                                                              \
+        struct { T LAB_BARE RGBA; };                                                              \
+    };                                                                                            \
     vec() = default;                                                                              \
     T &operator[](int k) { return all[k]; }                                                       \
     const T &operator[](int k) const { return all[k]; }                                           \
@@ -61,33 +67,18 @@ template <class T, int... I> struct lab_parts {
     }
 
 template <class T> struct alignas(2 * sizeof(T)) vec<T, 2> {
-    union {
-        T all[2];
-        struct { T x, y; };
-        struct { T r, g; };
-    };
-    LAB_INDEXED(2)
+    LAB_VECTOR(2, 2, (x, y), (r, g))
     vec(T x, T y) : all{x, y} {}
 };
 
 template <class T> struct alignas(4 * sizeof(T)) vec<T, 3> {
-    union {
-        T all[4];
-        struct { T x, y, z; };
-        struct { T r, g, b; };
-    };
-    LAB_INDEXED(3)
+    LAB_VECTOR(3, 4, (x, y, z), (r, g, b))
     vec(T x, T y, T z) : all{x, y, z} {}
     vec(vec<T, 2> v, T z) : all{v[0], v[1], z} {}
 };
 
 template <class T> struct alignas(4 * sizeof(T)) vec<T, 4> {
-    union {
-        T all[4];
-        struct { T x, y, z, w; };
-        struct { T r, g, b, a; };
-    };
-    LAB_INDEXED(4)
+    LAB_VECTOR(4, 4, (x, y, z, w), (r, g, b, a))
     vec(T x, T y, T z, T w) : all{x, y, z, w} {}
     vec(vec<T, 2> a, vec<T, 2> b) : all{a[0], a[1], b[0], b[1]} {}
     vec(vec<T, 3> a, T w) : all{a[0], a[1], a[2], w} {}
@@ -287,9 +278,9 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 template <class T, int R, int C> static inline simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(lab_same<T> v) {
-    simdgroup_matrix<T, R, C> made;
-    made.own[0] = made.own[1] = v;
-    return made;
+    simdgroup_matrix<T, R, C> matrix;
+    matrix.own[0] = matrix.own[1] = v;
+    return matrix;
 }
 // Where element e of a lane's part of a matrix lies.
 template <class T, int R, int C>
@@ -374,7 +365,7 @@ template <class To, class From> static inline To as_type(const From &from) { ret
 struct lab_place {
     unsigned at[3];
     lab_place(const unsigned *three) : at{three[0], three[1], three[2]} {}
-    lab_place(unsigned one) : at{one, 0, 0} {}
+    lab_place(unsigned x) : at{x, 0, 0} {}
     operator uint() const { return at[0]; }
     operator ushort() const { return (ushort)at[0]; }
     operator uint2() const { return {at[0], at[1]}; }

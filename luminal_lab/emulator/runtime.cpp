@@ -271,9 +271,9 @@ static const unsigned char *exchange(int kind, unsigned mask, const void *mine, 
     if (!(members >> lane & 1)) escape(DIVERGED);
     Meeting *meeting = 0, *room = 0;
     for (int k = 0; k < 32; k++) {
-        Meeting *one = &meetings[warp][k];
-        if (one->live && one->mask == mask) meeting = one;
-        if (!one->live && !room) room = one;
+        Meeting *held = &meetings[warp][k];
+        if (held->live && held->mask == mask) meeting = held;
+        if (!held->live && !room) room = held;
     }
     if (!meeting) {
         meeting = room;
@@ -298,9 +298,9 @@ static void return_from_meetings() {
     returned[warp] |= 1u << number % 32;
     if (job->waits_for_all) return;
     for (int k = 0; k < 32; k++) {
-        Meeting *one = &meetings[warp][k];
-        const unsigned members = members_of(warp, one->mask);
-        if (one->live && one->here == members) meet(one, warp, members);
+        Meeting *meeting = &meetings[warp][k];
+        const unsigned members = members_of(warp, meeting->mask);
+        if (meeting->live && meeting->here == members) meet(meeting, warp, members);
     }
 }
 
@@ -308,9 +308,8 @@ static void return_from_meetings() {
 
 static float value_of(int kind, unsigned word, unsigned half) {
     if (kind == LAB_OF_MMA_TF32) return lab_bits<float>(word & 0xffffe000);
-    const unsigned bits = half ? word >> 16 : word & 0xffff;
-    return kind == LAB_OF_MMA_F16 ? lab_stand_in_from_f16((unsigned short)bits)
-                                  : lab_stand_in_from_bf16((unsigned short)bits);
+    const unsigned short bits = (unsigned short)(half ? word >> 16 : word);
+    return kind == LAB_OF_MMA_F16 ? lab_c::lab_cast_f16_f32(bits) : lab_c::lab_cast_bf16_f32(bits);
 }
 
 // mma.m16n8k16 and m16n8k8 of PTX: lane 4 g + t has, of a, rows g and g + 8, of b, column g.

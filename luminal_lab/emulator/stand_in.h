@@ -97,9 +97,9 @@ LAB_QUIET void lab_report_bounds(const lab_indexed *, __SIZE_TYPE__) LAB_CHECK(o
 void lab_report_bounds(const lab_indexed *asked, __SIZE_TYPE__) {
     unsigned depth = 0;
     for (const char *c = asked->type->name; *c; c++) depth += *c == '[';
-    for (const lab_subscript *one = lab_subscripts; one->line; one++)
-        if (one->line == asked->at.line && one->column == asked->at.column && depth >= one->depth)
-            lab_now->outside(one->is_write, (int)one->line, __builtin_return_address(0));
+    for (const lab_subscript *subscript = lab_subscripts; subscript->line; subscript++)
+        if (subscript->line == asked->at.line && subscript->column == asked->at.column && depth >= subscript->depth)
+            lab_now->outside(subscript->is_write, (int)subscript->line, __builtin_return_address(0));
 }
 }
 
@@ -133,23 +133,6 @@ template <class T, __SIZE_TYPE__ N> struct lab_element<T[N]> { using type = type
 template <class T> struct lab_element<T[]> { using type = typename lab_element<T>::type; };
 template <class T> using lab_same = T;
 
-static inline unsigned short lab_stand_in_to_f16(float x) {  // rounds to the nearest, ties to even
-    const unsigned u = lab_bits<unsigned>(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
-    if (a > 0x7f800000) return (unsigned short)(sign | 0x7e00);
-    if (a >= 0x477ff000) return (unsigned short)(sign | 0x7c00);
-    if (a < 0x38800000) {
-        const float shifted = lab_bits<float>(a) + 0.5f;  // a float's last bit is then 2^-24
-        return (unsigned short)(sign | (lab_bits<unsigned>(shifted) - 0x3f000000));
-    }
-    return (unsigned short)(sign | (((a + 0xfff + (a >> 13 & 1)) >> 13) - (112 << 10)));
-}
-
-static inline unsigned short lab_stand_in_to_bf16(float x) {
-    const unsigned u = lab_bits<unsigned>(x);
-    if ((u & 0x7fffffff) > 0x7f800000) return (unsigned short)(u >> 16 | 0x40);
-    return (unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
 // A 16-bit float that is computed with: each operation is rounded, from one in float.
 template <unsigned short (*To)(float), float (*From)(unsigned short)> struct lab_half {
     unsigned short bits;
@@ -169,8 +152,8 @@ template <unsigned short (*To)(float), float (*From)(unsigned short)> struct lab
 #define LAB_ALL(OP) LAB_OF_TWO(OP) LAB_MIXED(OP, float) LAB_WHOLE(OP, int) LAB_WHOLE(OP, unsigned)
     LAB_ALL(+) LAB_ALL(-) LAB_ALL(*) LAB_ALL(/)
 };
-using lab_half_f16 = lab_half<lab_stand_in_to_f16, lab_stand_in_from_f16>;
-using lab_half_bf16 = lab_half<lab_stand_in_to_bf16, lab_stand_in_from_bf16>;
+using lab_half_f16 = lab_half<lab_c::lab_cast_f32_f16, lab_c::lab_cast_f16_f32>;
+using lab_half_bf16 = lab_half<lab_c::lab_cast_f32_bf16, lab_c::lab_cast_bf16_f32>;
 
 // -- shared memory, barriers, lanes ---------------------------------------------------------------
 

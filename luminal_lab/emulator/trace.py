@@ -17,13 +17,15 @@ from luminal_lab.display import DISPLAYS, Alive, Shown, Theme
 from luminal_lab.emulator.failing import OWN, place_text
 from luminal_lab.emulator.library import LaunchedGrid, runtime
 from luminal_lab.emulator.reading import SHARED
-from luminal_lab.emulator.traffic import ACCESS, Records, Traffic, traffic_of, unflat
+from luminal_lab.emulator.traffic import ACCESS, Records, Space, Traffic, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
 
 Kind: TypeAlias = Literal[
     "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
 ]
+Position: TypeAlias = tuple[int, ...]
+"""The place of a block or a thread."""
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 """What can be wrong, in the order of watch.h; `unset` locals are found by a second run."""
 EVENT: Final = np.dtype(
@@ -81,7 +83,7 @@ class Finding:
     kind: Kind
     kernel: str
     array: str
-    space: Literal["shared", "global"]
+    space: Space
     line: int
     text: str
     """The line of the source."""
@@ -142,7 +144,7 @@ class TracedArray(NamedTuple):
     """An array that a traced launch has used."""
 
     name: str
-    space: Literal["shared", "global"]
+    space: Space
     element: int
     """The bytes of an element."""
     shape: tuple[int, ...] = ()
@@ -379,29 +381,24 @@ def _finding(
     elif region >= 0:
         name, array = arrays[region]
         element = array.dtype.itemsize
-    line, other_line = raw["line"], raw["other_line"]
-    return Finding(
-        kind,
-        launch.kernel,
-        name,
-        "shared" if is_shared else "global",
-        line,
-        launch.library.source.text(line),
-        unflat(raw["block"], launch.blocks),
-        unflat(raw["thread"], launch.threads),
-        raw["offset"],
-        raw["length"],
-        bool(raw["is_write"]),
-        count,
-        other_line if is_race else None,
-        launch.library.source.text(other_line) if is_race else "",
-        unflat(raw["other_block"], launch.blocks) if is_race else (),
-        unflat(raw["other_thread"], launch.threads) if is_race or kind == "no lane" else (),
-        bool(raw["is_other_write"]),
-        element,
-        raw["bytes"] if kind == "misaligned" else 1,
-        raw["is_other_write"] == 2,
-    )
+    other: tuple[int | None, str, Position, Position] = _side(raw, launch, "other_")
+    if not is_race:
+        other = None, "", (), other[3] if kind == "no lane" else ()
+    space: Space = "shared" if is_shared else "global"
+    does = raw["offset"], raw["length"], bool(raw["is_write"]), count
+    alignment = raw["bytes"] if kind == "misaligned" else 1
+    more = bool(raw["is_other_write"]), element, alignment, raw["is_other_write"] == 2
+    named = kind, launch.kernel, name, space
+    return Finding(*named, *_side(raw, launch), *does, *other, *more)
+
+
+def _side(
+    raw: Mapping[str, Any], launch: LaunchedGrid, which: Literal["", "other_"] = ""
+) -> tuple[int, str, Position, Position]:
+    """Return the line of one of two accesses with its text, its block and its thread."""
+    line, block, thread = (raw[which + name] for name in ("line", "block", "thread"))
+    text = launch.library.source.text(line)
+    return line, text, unflat(block, launch.blocks), unflat(thread, launch.threads)
 
 
 def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Records: TypeAlias = npt.NDArray[np.void]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Space: TypeAlias = Literal["shared", "global"]
 SECTOR, LINE, BANKS, WORD = 32, 128, 32, 4
 ACCESS: Final[tuple[Literal["read", "write", "atomic"], ...]] = ("read", "write", "atomic")
 
@@ -41,7 +42,7 @@ class Traffic:
     line: int
     text: str
     array: str
-    space: Literal["shared", "global"]
+    space: Space
     access: Literal["read", "write", "atomic"]
     count: int
     """Accesses of single threads."""

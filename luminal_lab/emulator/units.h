@@ -4,9 +4,9 @@ namespace lab_units {
 
 typedef unsigned lab_word;
 
-static inline float lab_cast_f16_f32(unsigned short h) { return lab_stand_in_from_f16(h); }
-static inline unsigned short lab_cast_f32_f16(float x) { return lab_stand_in_to_f16(x); }
-static inline unsigned short lab_cast_f32_bf16(float x) { return lab_stand_in_to_bf16(x); }
+static inline float lab_cast_f16_f32(unsigned short h) { return lab_c::lab_cast_f16_f32(h); }
+static inline unsigned short lab_cast_f32_f16(float x) { return lab_c::lab_cast_f32_f16(x); }
+static inline unsigned short lab_cast_f32_bf16(float x) { return lab_c::lab_cast_f32_bf16(x); }
 
 // cvt.rna.tf32.f32: ten bits of fraction, ties away from zero.
 static inline lab_word lab_cast_f32_tf32(float x) {
@@ -62,21 +62,21 @@ static inline LAB_QUIET lab_copies *lab_own_copies() {
     return own;
 }
 static inline LAB_QUIET void lab_arrive(lab_copies *own) {
-    lab_copy *one = &own->all[own->first++ % 64];
+    lab_copy *copy = &own->all[own->first++ % 64];
 #if defined(LAB_TRACED)
-    lab_now->touch(one->to, 16, LAB_WRITE, one->from);
+    lab_now->touch(copy->to, 16, LAB_WRITE, copy->from);
 #endif
-    __builtin_memcpy(one->to, one->data, 16);
+    __builtin_memcpy(copy->to, copy->data, 16);
 }
 static inline LAB_QUIET void lab_copy_async_16(void *to, const void *from, int bytes) {
     lab_copies *own = lab_own_copies();
     if (own->last - own->first == 64) lab_arrive(own);
-    lab_copy *one = &own->all[own->last++ % 64];
-    one->to = (char *)to, one->group = own->group;
-    __builtin_memset(one->data, 0, 16);
-    __builtin_memcpy(one->data, from, (size_t)(bytes < 16 ? bytes : 16));
+    lab_copy *copy = &own->all[own->last++ % 64];
+    copy->to = (char *)to, copy->group = own->group;
+    __builtin_memset(copy->data, 0, 16);
+    __builtin_memcpy(copy->data, from, (size_t)(bytes < 16 ? bytes : 16));
 #if defined(LAB_TRACED)
-    one->from = LAB_FROM;
+    copy->from = LAB_FROM;
     if (bytes > 0) lab_now->touch(from, (unsigned)bytes, LAB_READ, LAB_FROM);
     lab_now->touch(to, 16, LAB_BEGUN, LAB_FROM);
 #endif

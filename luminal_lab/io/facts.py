@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.plain import Json, plain, read
@@ -27,14 +28,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class ScheduleStep:
-    """A step of a schedule, and the nest after it."""
-
-    text: str
-    nest: str
-
-
-@dataclass(frozen=True)
 class SourceFacts:
     """The source of a kernel in one dialect."""
 
@@ -49,10 +42,9 @@ class SourceFacts:
 
 
 @dataclass(frozen=True)
-class KernelFacts:
+class KernelFacts(DerivationFacts):
     """A kernel: its meaning, its form, and the reason for both."""
 
-    name: str
     definition: str = ""
     nest: str = ""
     schedule: str = ""
@@ -61,9 +53,6 @@ class KernelFacts:
     bytes: int | None = None
     reason: str = ""
     """The reason for its fusion."""
-    first: str = ""
-    """The nest before the first step."""
-    steps: tuple[ScheduleStep, ...] = ()
     sources: tuple[SourceFacts, ...] = ()
 
 

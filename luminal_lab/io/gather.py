@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
+from luminal_lab.io.derivation_facts import with_derivation
 from luminal_lab.io.facts import Dialect, Facts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
@@ -64,10 +65,11 @@ def facts_of(
 
 def subject_of(compilation: Compilation, facts: Facts | None = None, title: str = "") -> Subject:
     """Return a compile as pictures, pages and files hold it."""
+    facts = facts_of(compilation) if facts is None else facts
     return Subject(
         title or compilation.written.name,
-        compilation.snapshots,
-        facts_of(compilation) if facts is None else facts,
+        with_derivation(compilation.snapshots, facts.kernels),
+        facts,
         str(compilation.pipeline),
     )
 

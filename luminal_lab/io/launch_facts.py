@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
@@ -12,7 +13,8 @@ from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import gpu_maker
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
-from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, ScheduleStep, SourceFacts
+from luminal_lab.io.derivation_facts import DerivationFacts, derivation_facts, steps_of
+from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, SourceFacts
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
@@ -22,6 +24,9 @@ from luminal_lab.timing.launches import Covering
 
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""
+
+if TYPE_CHECKING:
+    from luminal_lab.search.derived import KernelDerivation
 
 
 @dataclass
@@ -100,6 +105,19 @@ class LaunchedCompile:
         }
 
     @cached_property
+    def derivations(self) -> Mapping[str, KernelDerivation]:
+        """How the kernels of a search came of what was written, by name; none without a search."""
+        devices = self.compilation.pipeline.devices()
+        if not any(
+            getattr(one, "programs", ()) or getattr(one, "schedules", ()) for one in devices
+        ):
+            return {}
+        from luminal_lab.search.derived import derivation_of_launches  # noqa: PLC0415  # loaded when used
+
+        parts = derivation_of_launches(self.compilation.ir, self.launches).parts
+        return {part.kernel.name: part for part in parts}
+
+    @cached_property
     def uses(self) -> Mapping[str, tuple[int, ...]]:
         """The nodes that each kernel computes, by the kernel's name."""
         nodes: dict[str, list[int]] = {}
@@ -162,29 +180,21 @@ def kernel_facts(
 def _kernel(
     launched: LaunchedCompile, kernel: Kernel, sources: tuple[SourceFacts, ...]
 ) -> KernelFacts:
-    first, steps = _steps(kernel)
+    derivation = launched.derivations.get(kernel.name)
+    if derivation is None:
+        first, steps = steps_of(kernel)
+        found = DerivationFacts(kernel.name, first=first, steps=steps)
+    else:
+        found = derivation_facts(derivation)
     return KernelFacts(
-        kernel.name,
-        "" if kernel.definition is None else str(kernel.definition),
-        "" if kernel.nest is None else str(kernel.nest),
-        "" if kernel.schedule is None else str(kernel.schedule),
-        _known(kernel.flops, launched.dims),
-        _known(kernel.bytes, launched.dims),
-        launched.reasons.get(launched.uses[kernel.name][0], ""),
-        first,
-        steps,
-        sources,
-    )
-
-
-@lru_cache(256)
-def _steps(kernel: Kernel) -> tuple[str, tuple[ScheduleStep, ...]]:
-    """Return the nest before the first step of a kernel's schedule, and after each."""
-    if kernel.definition is None or kernel.schedule is None:
-        return "", ()
-    steps = kernel.steps
-    return str(steps.start), tuple(
-        ScheduleStep(str(applied.step), str(applied.after)) for applied in steps
+        **vars(found),
+        definition="" if kernel.definition is None else str(kernel.definition),
+        nest="" if kernel.nest is None else str(kernel.nest),
+        schedule="" if kernel.schedule is None else str(kernel.schedule),
+        flops=_known(kernel.flops, launched.dims),
+        bytes=_known(kernel.bytes, launched.dims),
+        reason=launched.reasons.get(launched.uses[kernel.name][0], ""),
+        sources=sources,
     )
 
 

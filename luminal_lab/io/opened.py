@@ -156,12 +156,13 @@ class Opened(DrawnGraph, Examined):
         """The search that was saved; a GraphError says so if there is none."""
         from luminal_lab.io.recorded_search import RecordedSearch  # noqa: PLC0415  # loaded when used
 
-        if self.facts.search is None:
-            raise GraphError(
-                f"recording {self.name}: there is no search in it",
-                hint='search.save("s.lab") writes one that has it',
-            )
-        return RecordedSearch(self.name, self.facts.search, self.ir)
+        for subject in self.subjects:
+            if subject.facts.search is not None:
+                return RecordedSearch(self.name, subject.facts.search, subject.snapshots[-1].ir)
+        raise GraphError(
+            f"recording {self.name}: there is no search in it",
+            hint="search.save(…) writes one, and so does cx.save(…) after cx.search(…)",
+        )
 
     @cached_property
     def compilation(self) -> Compilation:

@@ -11,16 +11,15 @@ applied. A compiler that the file names is a program, which starts only if someb
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from typing_extensions import override
 
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Table
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.display import Displayed, Explored, Recorded
-from luminal_lab.errors import RecordingError
+from luminal_lab.errors import ArgumentError, LabError, RecordingError, TrustError
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import save_recording
 from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
@@ -29,13 +28,22 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.reading import shown
 from luminal_lab.search.candidates import Candidate, Candidates, as_modelled, seconds_text
+from luminal_lab.search.derived import JoinedDerivation, derivation_of
+from luminal_lab.search.draws import Draft, Plan
+from luminal_lab.search.driver import Outcome, State, Trial
 from luminal_lab.search.forms import BETWEEN
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
-from luminal_lab.search.loops import KernelSearch, begun, replayed
+from luminal_lab.search.loops import KernelSearch, begun
 from luminal_lab.search.regions import Region
 from luminal_lab.search.target import Target, target_of
 
+WITHOUT_TIME: Mapping[str, State] = {
+    "stopped": "stopped",
+    "refused": "refused",
+    "failed": "failed",
+}
 AGAIN = 'save it again where it was made: search.save("s.lab")'
 
 
@@ -69,7 +77,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
                 f"{len(form.stages)} kernels",
                 hint=AGAIN,
             )
-        return as_modelled(candidate) if target.model else candidate
+        return as_modelled(candidate) if self.facts.kernels[facts.kernel].model else candidate
 
     @property
     def best(self) -> ProgramCandidate:
@@ -82,43 +90,80 @@ class RecordedSearch(Displayed, Explored, Recorded):
         return self._program([0] * len(self.facts.kernels))
 
     @property
+    def derivation(self) -> JoinedDerivation:
+        """How the kernels of the best came of what was written, by the rules of this version."""
+        regions = zip(self.best.regions.values(), self._definitions, strict=True)
+        parts = (derivation_of(candidate, written).parts for candidate, written in regions)
+        return JoinedDerivation(tuple(part for own in parts for part in own))
+
+    @property
     def device(self) -> DeviceCompiler:
         """The compiler that it searched for."""
-        match parse_pipeline(self.facts.device):
+        try:
+            passes = parse_pipeline(self.facts.device)
+        except TrustError:
+            raise
+        except LabError as error:
+            raise RecordingError(f"{self._no_device}: {error.message}", hint=AGAIN) from error
+        match passes:
             case DeviceCompiler() as device:
                 return device
             case Pipeline(passes=(DeviceCompiler() as device,)):
                 return device
-            case passes:
-                raise RecordingError(
-                    f"recording {self.name}: its search is for {str(passes)!r}, which is no device",
-                    hint=AGAIN,
-                )
+            case _:
+                raise RecordingError(self._no_device, hint=AGAIN)
 
-    def replay(self) -> Mapping[str, KernelSearch]:
-        """Make the search of each kernel again from its answers, without measuring anything.
+    @property
+    def _no_device(self) -> str:
+        return f"recording {self.name}: its search is for {shown(self.facts.device)}, no device"
 
-        Each comes to the same candidates, and goes on from there on this machine by `resume`.
+    def replay(self, plan: Plan | None = None) -> ProgramSearch:
+        """Return the search made again from its answers, without measuring anything.
+
+        It comes to the same candidates, and goes on from there on this machine by `resume`. What
+        was found before it was saved has no answers, and is taken as it was found. A search by a
+        plan of its own is made again by that plan.
         """
-        searches: dict[str, KernelSearch] = {}
-        for at, kernel in enumerate(self.facts.kernels):
-            region = Region(self._definitions[at], kernel.forms)
-            search = begun(region, self.device, seed=kernel.seed, dims=kernel.dims)
-            search.answers, search.ended = [*kernel.answers], kernel.ended
-            with suppress(AssertionError):  # other questions than those that were answered
-                searches[kernel.name] = replayed(search)
-            again = searches.get(kernel.name)
-            if again is None or len(again.candidates) != len(self.facts.by_kernel[at]):
+        device, kernels = self.device, dict[str, KernelSearch]()
+        for at, facts in enumerate(self.facts.kernels):
+            region = Region(self._definitions[at], facts.forms)
+            search = begun(region, device, seed=facts.seed, dims=facts.dims, plan=plan)
+            kernels[facts.name] = search
+            search.ended, search.seconds = facts.ended, facts.seconds
+            try:
+                if search.target.model != facts.model:
+                    here = _kind(search.target.model)
+                    raise ArgumentError(f"its times are {_kind(facts.model)}, and here {here}")
+                if facts.answers:
+                    search.replay(facts.answers)
+                else:
+                    search.driver.adopt(*self._told(at))
+            except (ArgumentError, AssertionError) as error:
+                why = str(error).partition("\n")[0].removeprefix("search: ")
                 raise RecordingError(
-                    f"recording {self.name}: the search for {kernel.name} cannot be made again",
-                    hint="it was found before it was saved, or asked for other schedules, as on "
-                    "another machine; search.candidates has what came of it there",
-                )
-        return searches
+                    f"recording {self.name}: the search for {facts.name} cannot be made again: "
+                    f"{why or 'its answers are to other questions'}",
+                    hint="it was by another plan or version, or on another machine; "
+                    "search.candidates has what came of it there",
+                ) from error
+        return ProgramSearch(device, kernels, self._counts, self.ir, dict(self.facts.skipped))
+
+    def _told(self, at: int) -> tuple[list[Trial], list[float], float]:
+        """Return what the search for a kernel was told, as far as its candidates say it."""
+        default, *others = self.facts.by_kernel[at]
+        known = [] if default.seconds is None else [default.seconds]
+        kernel = self.facts.kernels[at]
+        trials = [_trial(one, kernel.model) for one in others if one.state != "pruned"]
+        return trials, known, kernel.noise
 
     @cached_property
     def _definitions(self) -> list[Definition]:
-        return [parse_definition(kernel.definition) for kernel in self.facts.kernels]
+        try:
+            return [parse_definition(kernel.definition) for kernel in self.facts.kernels]
+        except LabError as error:
+            raise RecordingError(
+                f"recording {self.name}: a definition in it is damaged: {error.message}", hint=AGAIN
+            ) from error
 
     def _program(self, numbers: list[int]) -> ProgramCandidate:
         """Return the kernels by the candidates of these numbers."""
@@ -126,8 +171,11 @@ class RecordedSearch(Displayed, Explored, Recorded):
         by_place = {(facts.kernel, facts.number): candidate for facts, candidate in pairs}
         names = [kernel.name for kernel in self.facts.kernels]
         regions = {name: by_place[at, numbers[at]] for at, name in enumerate(names)}
-        counts = {kernel.name: kernel.launches for kernel in self.facts.kernels}
-        return ProgramCandidate(self.device, regions, counts, self.ir)
+        return ProgramCandidate(self.device, regions, self._counts, self.ir, self)
+
+    @property
+    def _counts(self) -> Mapping[str, int]:
+        return {kernel.name: kernel.launches for kernel in self.facts.kernels}
 
     @override
     def __str__(self) -> str:
@@ -152,16 +200,44 @@ class RecordedSearch(Displayed, Explored, Recorded):
         return f"<RecordedSearch of {title}: {count} candidates; print(…) shows it>"
 
 
-def save_search(search: ProgramSearch | RecordedSearch, path: str | Path) -> None:
-    """Write a search, with the graph that it is for, to a file that `ll.open` reads."""
-    facts = (
-        search.facts
-        if isinstance(search, RecordedSearch)
-        else search_facts(search, with_source=True)
+def _kind(model: str) -> str:
+    return f"those of a model of {model}" if model else "measured"
+
+
+def _trial(facts: CandidateFacts, model: str) -> Trial:
+    """Return what became of a candidate, as it was told to the search."""
+    draft = Draft(facts.schedule, tuple(facts.choices.items()), facts.origin, facts.form)
+    state = WITHOUT_TIME.get(facts.state, "modelled" if model else "measured")
+    samples = () if model or facts.seconds is None else (facts.seconds,)
+    told = Outcome(
+        state, samples, facts.why, facts.step, facts.seconds if model else None, facts.resources
     )
-    written = Snapshot(search.ir, search.ir, Record("written", ()))
-    save_recording(path, [Subject(search.ir.name, (written,), Facts(search=facts))])
+    return Trial(draft, told, facts.ratio, facts.ratio if facts.is_final else None)
 
 
-FORMATTERS = {"ProgramSearch.save": save_search, "RecordedSearch.save": save_search}
+def subject_of_search(search: Recorded) -> Subject:
+    """Return a search as recordings hold it: its facts, and the graph that it is for."""
+    match search:
+        case RecordedSearch(facts=facts, ir=ir):
+            pass
+        case ProgramSearch(ir=ir):
+            facts = search_facts(search, whole=True)
+        case _:
+            assert isinstance(search, KernelSearch), "there are no other searches"
+            facts = search_facts(search, whole=True)
+            ir = IR(Table(), (), (), name=search.definition.name)
+    written = Snapshot(ir, ir, Record("written", ()))
+    return Subject(f"search of {ir.name}", (written,), Facts(search=facts))
+
+
+def save_search(search: Recorded, path: str | Path) -> None:
+    """Write a search, with the graph that it is for, to a file that `ll.open` reads."""
+    save_recording(path, [subject_of_search(search)])
+
+
+FORMATTERS = {
+    "KernelSearch.save": save_search,
+    "ProgramSearch.save": save_search,
+    "RecordedSearch.save": save_search,
+}
 """The function that saves each class, by the names of the class and of the method."""

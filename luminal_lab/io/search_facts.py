@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.reading import shown
 from luminal_lab.search.driver import Answer, Batch
 from luminal_lab.search.forms import Form
 
-STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed")
+STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed", "pruned")
 """What may have become of a candidate, the best first."""
 
 LEAST, MOST = 1e-12, 1e9
@@ -40,6 +41,8 @@ class CandidateFacts:
     """Its time, measured or by a model."""
     ratio: float | None = None
     """Its time as a share of the default's."""
+    is_final: bool = False
+    """Whether it was among the best, which are measured again for longer."""
     form: int = 0
     """Which of the forms of what is computed it is."""
     resources: str = ""
@@ -54,8 +57,16 @@ class CandidateFacts:
 
     @property
     def is_error(self) -> bool:
-        """Whether it was refused, or has failed."""
-        return self.state in ("refused", "failed")
+        """Whether it was refused, has failed, or was pruned: whether it has no time."""
+        return self.state in ("refused", "failed", "pruned")
+
+
+@dataclass(frozen=True)
+class RefusedFacts:
+    """A program by rules that is less exact than what is written."""
+
+    definition: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,8 @@ class KernelSearchFacts:
     """The least seconds that the machine's rates allow; None where they are not known."""
     bound: str = ""
     """The rate that sets this limit."""
+    is_doubtful: bool = False
+    """Whether something else must have been running while the rates were measured."""
     refusals: Mapping[str, int] = field(default_factory=dict[str, int])
     """How often a step refused a schedule before it was a candidate, by reason."""
     forms: tuple[Form, ...] = ()
@@ -84,7 +97,18 @@ class KernelSearchFacts:
     model: str = ""
     """What its times are a model of, where nothing was measured."""
     answers: tuple[tuple[Batch, Answer], ...] = ()
-    """What was asked for and what came of it, in order."""
+    """What was asked for and what came of it, in order; nothing where it was found before."""
+    noise: float = 0.0
+    """By how much the default's own times differ, as a share."""
+    refused: tuple[RefusedFacts, ...] = ()
+    """What rules have made of it that is less exact than what is written."""
+    derivation: tuple[DerivationFacts, ...] = ()
+    """How the kernels of the best came of what was written; a file and a page have it."""
+
+    @property
+    def bounded_by(self) -> str:
+        """The rate that sets its limit, with a word where that is in doubt."""
+        return f"{self.bound}, in doubt" if self.is_doubtful else self.bound
 
 
 @dataclass(frozen=True)
@@ -177,6 +201,11 @@ class SearchFacts:
             if candidate.is_error:
                 reasons.setdefault((candidate.state, candidate.why), []).append(candidate)
         return dict(sorted(reasons.items(), key=lambda item: -len(item[1])))
+
+    @property
+    def derivations(self) -> tuple[DerivationFacts, ...]:
+        """How the kernels of the best came of what was written."""
+        return tuple(one for kernel in self.kernels for one in kernel.derivation)
 
     @property
     def refusals(self) -> Counter[str]:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.facts.probe import known_rates
-from luminal_lab.io.search_facts import CandidateFacts, KernelSearchFacts, SearchFacts
+from luminal_lab.io.derivation_facts import derivation_facts
+from luminal_lab.io.search_facts import (
+    CandidateFacts,
+    KernelSearchFacts,
+    RefusedFacts,
+    SearchFacts,
+)
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.search.candidates import Candidate
 from luminal_lab.search.graph import ProgramSearch
@@ -13,10 +19,10 @@ from luminal_lab.timing.measure import limit_of
 from luminal_lab.timing.work import work_of_definition
 
 
-def search_facts(search: ProgramSearch | KernelSearch, *, with_source: bool = False) -> SearchFacts:
+def search_facts(search: ProgramSearch | KernelSearch, *, whole: bool = False) -> SearchFacts:
     """Return what is known of a search now.
 
-    Without `with_source`, nests and sources are left out, which have to be made anew.
+    Without `whole`, what has to be made anew is left out: nests, sources and derivations.
     """
     is_program = isinstance(search, ProgramSearch)
     title = search.ir.name if is_program else search.definition.name
@@ -25,9 +31,11 @@ def search_facts(search: ProgramSearch | KernelSearch, *, with_source: bool = Fa
     rates = None
     if isinstance(search.device, CPUCompiler):
         rates = known_rates(search.device.threads)
-    kernels = [_kernel(one, name, counts[name], rates) for name, one in searches.items()]
+    kernels = [
+        _kernel(one, name, counts[name], rates, whole=whole) for name, one in searches.items()
+    ]
     rows = [
-        _candidate(candidate, at, one, with_source=with_source)
+        _candidate(candidate, at, one, whole=whole)
         for at, one in enumerate(searches.values())
         for candidate in one.candidates
     ]
@@ -36,9 +44,10 @@ def search_facts(search: ProgramSearch | KernelSearch, *, with_source: bool = Fa
 
 
 def _candidate(
-    candidate: Candidate, kernel: int, search: KernelSearch, *, with_source: bool
+    candidate: Candidate, kernel: int, search: KernelSearch, *, whole: bool
 ) -> CandidateFacts:
-    is_shown = with_source and (candidate.number == 0 or candidate.is_best)
+    is_shown = whole and (candidate.number == 0 or candidate.is_best)
+    trials = search.driver.trials
     nest, source = texts_of(candidate) if is_shown else ("", "")
     return CandidateFacts(
         kernel=kernel,
@@ -48,6 +57,8 @@ def _candidate(
         step=candidate.step,
         seconds=candidate.seconds or candidate.modelled,
         ratio=candidate.ratio,
+        is_final=0 < candidate.number <= len(trials)
+        and trials[candidate.number - 1].final is not None,
         form=search.forms.index(candidate.form),
         resources=candidate.resources,
         origin=candidate.origin,
@@ -65,7 +76,7 @@ def texts_of(candidate: Candidate) -> tuple[str, str]:
 
 
 def _kernel(
-    search: KernelSearch, name: str, launches: int, rates: PeakRates | None
+    search: KernelSearch, name: str, launches: int, rates: PeakRates | None, *, whole: bool
 ) -> KernelSearchFacts:
     work = work_of_definition(search.definition, search.dims)
     limit = None if rates is None else limit_of(work, rates, rates.threads)
@@ -80,9 +91,13 @@ def _kernel(
         ended=search.ended,
         limit=None if limit is None else limit.seconds or None,
         bound="" if limit is None else limit.bound,
+        is_doubtful=rates is not None and rates.is_doubtful,
         refusals=dict(search.refusals),
         forms=search.forms,
         unfused=search.unfused.number if has_fused else None,
         model=search.target.model,
         answers=tuple(search.answers),
+        noise=search.driver.noise,
+        refused=tuple(RefusedFacts(str(p.definition), p.verdict.refusal) for p in search.refused),
+        derivation=tuple(map(derivation_facts, search.derivation.parts)) if whole else (),
     )

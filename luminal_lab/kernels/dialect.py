@@ -80,18 +80,18 @@ class Dialect:
     """Whether it has copies into shared memory that go on while threads work."""
 
     def buffer(
-        self, name: str, type: str, place: int, const: str = "", *, is_alone: bool = True
+        self, name: str, type: str, number: int, const: str = "", *, is_alone: bool = True
     ) -> str:
         """Return how a function is given a buffer; nothing else points to one that is alone."""
         restrict = self.restrict if is_alone else ""
         return self.pointer.format(
-            const=const, type=type, restrict=restrict, name=name, place=place
+            const=const, type=type, restrict=restrict, name=name, number=number
         )
 
-    def numbers(self, place: int, given: Sequence[tuple[str, str]]) -> list[str]:
-        """Return how a function is given numbers, as types and names, from a place on."""
+    def numbers(self, number: int, given: Sequence[tuple[str, str]]) -> list[str]:
+        """Return how a function is given numbers, as types and names, numbered from one on."""
         return [
-            self.dim.format(type=type, name=name, place=place + more)
+            self.dim.format(type=type, name=name, number=number + more)
             for more, (type, name) in enumerate(given)
         ]
 
@@ -109,8 +109,8 @@ C = Dialect(
     name="c",
     version="1",
     head="static void {name}(LAB_GIVEN)",
-    pointer="{const}{type} *{restrict}{name} = lab_buffers[{place}];",
-    dim="const {type} {name} = lab_dims[{place}];",
+    pointer="{const}{type} *{restrict}{name} = lab_buffers[{number}];",
+    dim="const {type} {name} = lab_dims[{number}];",
     block="lab_task",
     arrays={"own": "{type} {name}[{size}];", "aligned": "{type} {name}[{size}] LAB_ALIGNED;"},
     pragmas={"unroll": "{indent}LAB_UNROLL({0})", "simd": "#pragma omp simd{0}"},
@@ -144,8 +144,8 @@ METAL = Dialect(
     name="metal",
     version="1",
     head="kernel void {name}",
-    pointer="device {const}{type} *{name} [[buffer({place})]]",
-    dim="constant {type} &{name} [[buffer({place})]]",
+    pointer="device {const}{type} *{name} [[buffer({number})]]",
+    dim="constant {type} &{name} [[buffer({number})]]",
     arrays={
         "own": "{type} {name}[{size}];",
         "shared": "threadgroup __attribute__((aligned(16))) {type} {name}[{size}];",

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.kernel import Kernel, comment, function_name
 from luminal_lab.kernels.nest.lowering import lower
@@ -38,7 +38,7 @@ def make_kernel(
 
     Where other kernels compare its results, 16-bit floats are rounded after each op.
     """
-    definition = online_softmax(definition)
+    definition = one_pass(definition)
     plan = partial(cpu_schedule, lower(definition), machine)
     make = partial(make_kernel, definition, name, machine)
     return with_compared(_planned(definition, name, plan, schedule, choices, make)[0], compared)

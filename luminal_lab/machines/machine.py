@@ -18,6 +18,16 @@ class Machine:
     l3: int = 8 << 20
     """The last cache, which cores share."""
 
+    @property
+    def told(self) -> str:
+        """What sets it apart, in words.
+
+        >>> Machine(vector_bytes=64, cores=2, l2=1 << 20).told
+        '64-byte vectors, 2 cores, 1 MB of second cache'
+        """
+        cores = "1 core" if self.cores == 1 else f"{self.cores} cores"
+        return f"{self.vector_bytes}-byte vectors, {cores}, {self.l2 / 2**20:g} MB of second cache"
+
     def lanes(self, itemsize: int) -> int:
         """Return how many elements of a size a vector holds."""
         return max(1, self.vector_bytes // itemsize)

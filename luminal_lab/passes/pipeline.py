@@ -217,7 +217,10 @@ def as_pass(like: object) -> Pass | Pipeline:
             f"pipeline: {like.__name__} is the class of a pass", hint=f"write {like.__name__}()"
         )
     if isinstance(like, Iterable) and not isinstance(like, Mapping):
-        return Pipeline(cast("Iterable[PassLike]", like))
+        parts = list(cast("Iterable[PassLike]", like))
+        is_plain = isinstance(like, (list, tuple))
+        if is_plain or not any(type(part) is type(like) for part in parts):  # as a recording's are
+            return Pipeline(parts)
     raise PassError(
         f"pipeline: {like!r} is not a pass",
         hint="give passes, rules, lists of them, or text such as 'simplify, cse, dce'",

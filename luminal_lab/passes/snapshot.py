@@ -35,8 +35,12 @@ class Firing(NamedTuple):
     def __str__(self) -> str:
         old, new = (", ".join(map(str, nodes)) for nodes in (self.before, self.after))
         what = f"{old} → {new}" if old and new else f"made {new}" if new else f"erased {old}"
-        text = f"{self.rule}: {what if old or new else 'another order'}"
-        return text + (f", because {self.because}" if self.because else "")
+        before, after = self.changes[0].signatures[0], self.changes[-1].signatures[1]
+        if not old and not new:
+            if before == after:  # of no graph: it says what it did elsewhere
+                return f"{self.rule}: {self.because}"
+            what = "another order"
+        return f"{self.rule}: {what}" + (f", because {self.because}" if self.because else "")
 
     _repr_mimebundle_ = as_text
 

@@ -5,9 +5,9 @@ space = ll.search.space_of(cx.ir)
 print(best.derivation)
 """
 
+from luminal_lab.algebra.rules import RULES
 from luminal_lab.search.program import Program, judged_programs
-from luminal_lab.search.proof import counterexample, rule
-from luminal_lab.search.rules import RULES
+from luminal_lab.search.proof import refutation, rule
 from luminal_lab.search.space import Space, space_of
 
-__all__ = ["RULES", "Program", "Space", "counterexample", "judged_programs", "rule", "space_of"]
+__all__ = ["RULES", "Program", "Space", "judged_programs", "refutation", "rule", "space_of"]

@@ -53,10 +53,10 @@ class Candidate(Displayed):
     text: str
     """Its schedule, one step a line; of several kernels those of each."""
     state: str
-    """fastest, default, slower, stopped, refused or failed; the first three with "modelled" before
-    where nothing was measured."""
+    """fastest, default, slower, stopped, refused, failed or pruned; the first three with "modelled"
+    before where nothing was measured."""
     why: str = ""
-    """Why it was refused, or has failed."""
+    """Why it was refused, has failed, or was never tried because it cannot win."""
     step: str = ""
     """The first step after which its values are wrong, where that was found."""
     seconds: float | None = None
@@ -111,14 +111,15 @@ class Candidate(Displayed):
     @property
     def told(self) -> str:
         """Its state in words."""
-        if self.error is not None:
+        if self.why:
             return f"{self.state}: {self.why}"
         if self.modelled is not None:
             return (
                 f"{self.state} for {self.target.model}, ~{seconds_text(self.modelled)}, nothing "
                 f"was measured; {self.resources or 'what it takes is not known'}"
             )
-        return self.state if self.seconds is None else f"{self.state}, {seconds_text(self.seconds)}"
+        time = "not measured" if self.seconds is None else seconds_text(self.seconds)
+        return f"{self.state}, {time}"
 
     @property
     def is_best(self) -> bool:
@@ -187,7 +188,7 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
             "" if c.modelled is None else f"~{seconds_text(c.modelled)}",
             "" if c.ratio is None else f"{c.ratio:.3f}",
             c.origin,
-            f"{c.state}: {c.why}" if c.error else ": ".join(filter(None, (c.state, c.resources))),
+            f"{c.state}: {c.why}" if c.why else ": ".join(filter(None, (c.state, c.resources))),
         )
         for c in candidates
     ]
@@ -237,7 +238,22 @@ def candidates_of(
         )
         for number, trial in enumerate(driver.trials, 1)
     ]
-    candidates = [first, *rest]
+    pruned = [
+        replace(
+            first,
+            number=1 + len(rest) + at,
+            definition=_whole(definition, forms[form]),
+            form=forms[form],
+            text=driver.draws.defaults[form].schedule,
+            state="pruned",
+            why=f"it takes {seconds_text(seconds)} at least, by the rates of this machine",
+            seconds=None,
+            ratio=None,
+            choices=dict(driver.draws.defaults[form].choices),
+        )
+        for at, (form, seconds) in enumerate(driver.pruned.items())
+    ]
+    candidates = [first, *rest, *pruned]
     return Candidates([as_modelled(one) for one in candidates] if target.model else candidates)
 
 

@@ -7,23 +7,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from typing_extensions import override
 
+from luminal_lab.algebra.defining import defined
+from luminal_lab.algebra.egraph import EGraph, Equal, Reason
+from luminal_lab.algebra.language import Node, Ratio, Rise, Shift
+from luminal_lab.algebra.pick import CircleError, Pick
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed, Examined
-from luminal_lab.errors import PassError
+from luminal_lab.errors import PassError, position
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.search.defining import defined
-from luminal_lab.search.egraph import EGraph, Equal, Reason
 from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
 from luminal_lab.search.judge import drawn
-from luminal_lab.search.language import Node, Ratio, Rise, Shift
 from luminal_lab.search.named import entered_text
-from luminal_lab.search.pick import CircleError, Pick
 from luminal_lab.search.space import Space
 
+S = TypeVar("S")
 CLOSE = 1e-5
 """By how much sides may differ, against the largest value: numbers are rounded to float32."""
 
@@ -100,34 +102,42 @@ class Firing:
         return f"<Firing {self}>"
 
 
-class Firings(Displayed, Examined):
-    """Firings in order, which lead from what was written to programs."""
+class Steps(Displayed, Examined, Generic[S]):
+    """Steps in order, each with `before`, `after`, its `rule` and `check()`."""
 
     @cached_property
-    def firings(self) -> tuple[Firing, ...]:
-        """The firings."""
+    def steps(self) -> tuple[S, ...]:
+        """The steps."""
         raise NotImplementedError
 
     def __len__(self) -> int:
-        return len(self.firings)
+        return len(self.steps)
 
-    def __getitem__(self, index: int) -> Firing:
-        return self.firings[index]
+    @overload
+    def __getitem__(self, index: int) -> S: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[S, ...]: ...
+    def __getitem__(self, index: int | slice) -> S | tuple[S, ...]:
+        if isinstance(index, slice):
+            return self.steps[index]
+        hint = "they count from 0; print(…) shows them"
+        return self.steps[position(index, len(self), "derivation: there is no step", hint)]
 
-    def __iter__(self) -> Iterator[Firing]:
-        return iter(self.firings)
+    def __iter__(self) -> Iterator[S]:
+        return iter(self.steps)
 
     @override
     def __str__(self) -> str:
-        return "\n".join(map(str, self.firings)) or "nothing fired: this is what was written"
+        return "\n".join(map(str, self.steps)) or "nothing fired: this is what was written"
 
     @override
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {len(self)} firings; print(…) shows them>"
+        count = f"{len(self)} step{'s' * (len(self) != 1)}"
+        return f"<{type(self).__name__}: {count}; print(…) shows them>"
 
 
 @dataclass(frozen=True, repr=False)
-class Derivation(Firings):
+class Derivation(Steps[Firing]):
     """The firings that lead from what was written to a program, in order."""
 
     space: Space
@@ -135,7 +145,7 @@ class Derivation(Firings):
 
     @cached_property
     @override
-    def firings(self) -> tuple[Firing, ...]:
+    def steps(self) -> tuple[Firing, ...]:
         """The firings, each with the program before and after it."""
         proof = _Proof(self.space.egraph)
         for name, number in self.space.outputs.items():
@@ -161,19 +171,6 @@ class Derivation(Firings):
         except CircleError:
             return self._stage(proof, limit - 1)
         return stage
-
-
-@dataclass(frozen=True, repr=False)
-class JoinedDerivation(Firings):
-    """The derivations of several programs, one after the other."""
-
-    parts: tuple[Derivation, ...]
-
-    @cached_property
-    @override
-    def firings(self) -> tuple[Firing, ...]:
-        """The firings of all programs."""
-        return tuple(firing for part in self.parts for firing in part)
 
 
 class _Stage(Pick):

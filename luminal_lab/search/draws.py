@@ -198,24 +198,22 @@ class Draws:
         """Let schedules that nobody tried be given again."""
         self._known.difference_update((draft.form, draft.schedule) for draft in drafts)
 
-    def first(self, count: int) -> list[Draft]:
-        """Return the defaults of forms that have not been tried, so many at most."""
-        new = [draft for draft in self.defaults if (draft.form, draft.schedule) not in self._known]
+    def first(self, count: int, forms: Iterable[int]) -> list[Draft]:
+        """Return the defaults of some forms that have not been tried, so many at most."""
+        wanted = [self.defaults[form] for form in forms]
+        new = [draft for draft in wanted if (draft.form, draft.schedule) not in self._known]
         self.know(new[:count])
         return new[:count]
 
-    def draw(self, random: Random, forms: Sequence[int] = (0,)) -> Draft | None:
-        """Return a schedule of some form by numbers drawn at random; None if none is new."""
+    def draw(self, random: Random, form: int = 0) -> Draft | None:
+        """Return a schedule of a form by numbers drawn at random; None if none is new."""
+        kernels = self.forms[form]
+        if not any(loops.open for loops in kernels):
+            return None
         for _ in range(TRIES):
-            number = pick(random, [*forms]) if len(forms) > 1 else forms[0]
-            kernels = self.forms[number]
-            if not any(loops.open for loops in kernels):
-                continue
             parts = [self._drawn(random, loops, alone=len(kernels) == 1) for loops in kernels]
             known = [part for part in parts if part is not None]
-            if len(known) == len(parts) and (
-                draft := self._new(self._joined(number, known, "draw"))
-            ):
+            if len(known) == len(parts) and (draft := self._new(self._joined(form, known, "draw"))):
                 return draft
         return None
 

@@ -5,22 +5,28 @@
         driver.tell(batch, answer)
 
 It starts no process and reads no clock: the same seed and the same answers give the same batches,
-so that a search can be replayed from what was recorded of it. Batches may be asked for ahead; they
-are told in the order in which they were asked for.
+so that a search can be replayed from what was recorded of it. Each batch has a seed of its own, and
+is drawn from all answers but that to the batch before it, which may be open still: so the same is
+asked of whoever measures, here or by an executor that compiles ahead. The first two batches, for
+which nothing is known, are half as large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import median
 from typing import Literal, TypeAlias
 
+from luminal_lab.search.allocation import Claim, next_turn
 from luminal_lab.search.draws import Draft, Draws, pick
 from luminal_lab.search.ranker import LEAST, ranked
 
 BATCH = 16
+AHEAD = 2
+"""The batches that may be open at once: one is drawn without the answer to the one before it."""
 DRAWN = 4
 """The schedules of a batch that are drawn, once there are some to edit."""
 PARENTS = 8
@@ -33,8 +39,12 @@ GAIN = 0.02
 """The share of its time by which a winner must beat the default, or the default stays."""
 WRONG = "it computes wrong values: "
 """How the reason begins why a wrong schedule has failed."""
-RandomState: TypeAlias = "tuple[object, ...]"
-State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed"]
+MARGIN = 0.8
+"""The share of a limit that is believed: rates may have been measured too low."""
+HEAVY = 4.0
+"""A form of so many times the work of another one waits until there is a time to compare with."""
+State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed", "skipped"]
+"""What became of a schedule; what was skipped, because the budget was spent, was never tried."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +89,18 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Limit:
+    """What is known of a form before it is measured."""
+
+    work: float = 0.0
+    """Its operations, and what its bytes take as operations."""
+    seconds: float | None = None
+    """The least seconds that the rates of a machine allow; None where that is in doubt."""
+    machine: str = ""
+    """The signature of that machine."""
+
+
+@dataclass(frozen=True)
 class Batch:
     """Schedules that are measured together, beside the reference."""
 
@@ -92,6 +114,8 @@ class Batch:
     """How many answers were known when it was asked for."""
     most: int = 0
     """How many schedules it was to have at most."""
+    limits: tuple[Limit, ...] = ()
+    """What was known of the forms beforehand; in the first batch alone."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +136,89 @@ class Trial:
         return float("inf") if known is None else known
 
 
+@dataclass(frozen=True)
+class Known:
+    """What some answers say: schedules, and the reference's seconds in each batch."""
+
+    trials: Sequence[Trial]
+    reference: Sequence[float]
+    before: int = 0
+    """How many of the trials are older than the last batch."""
+
+    @property
+    def best(self) -> list[Trial]:
+        """The measured schedules by their batches' times, the fastest first."""
+        timed = [(trial.ratio, trial) for trial in self.trials if trial.ratio is not None]
+        return [trial for _, trial in sorted(timed, key=lambda pair: pair[0])]
+
+    @property
+    def least_ratio(self) -> float:
+        """The least share of the reference's time; 0 where none is known."""
+        return min((trial.ratio for trial in self.best if trial.ratio is not None), default=0.0)
+
+    @property
+    def least(self) -> float:
+        """The same, or 1 where nothing is faster than the reference."""
+        return min(1.0, self.least_ratio or 1.0)
+
+    @property
+    def seconds(self) -> float | None:
+        """The least seconds, the reference's among them; None where nothing was measured."""
+        return min(self.reference) * self.least if self.reference else None
+
+    def claims(self, forms: Sequence[int]) -> dict[int, Claim]:
+        """Return what some forms claim of the draws; those much slower than the best claim none."""
+        now, before = self._by_form(self.trials), self._by_form(self.trials[: self.before])
+        turns = Counter(trial.draft.form for trial in self.trials)
+        limit = PROMISING * min(now.values())
+        return {
+            form: Claim(1 / now[form], 1 - now[form] / before[form], turns[form])
+            if form in before
+            else Claim(1.0, 1.0, turns[form])
+            for form in forms
+            if now.get(form, 0.0) <= limit
+        }
+
+    @staticmethod
+    def _by_form(trials: Sequence[Trial]) -> dict[int, float]:
+        """Return the least share of the reference's time by form; the first has the reference."""
+        least = {0: 1.0}
+        for trial in trials:
+            if trial.ratio is not None:
+                form = trial.draft.form
+                least[form] = min(trial.ratio, least.get(form, trial.ratio))
+        return least
+
+    def pruned(self, limits: Sequence[Limit], machine: str) -> Mapping[int, float]:
+        """Return the forms that were not tried and cannot win, with the least seconds of each.
+
+        Limits of another machine say nothing, and one that a candidate has beaten shows that its
+        rates are wrong: then nothing is pruned.
+        """
+        own = [limit.seconds if limit.machine == machine else None for limit in limits]
+        times = [(0, min(self.reference, default=None))]
+        times += [(trial.draft.form, trial.outcome.seconds) for trial in self.best]
+        beaten = any(
+            seconds is not None and seconds < (own[form] or 0.0) for form, seconds in times if own
+        )
+        if self.seconds is None or beaten:
+            return {}
+        tried = {form for form, _ in times} | {trial.draft.form for trial in self.trials}
+        return {
+            form: seconds
+            for form, seconds in enumerate(own)
+            if seconds and form not in tried and MARGIN * seconds > self.seconds
+        }
+
+
 @dataclass
 class Driver:
     """The search for one kernel's schedule."""
 
     draws: Draws
     seed: int = 0
+    limits: tuple[Limit, ...] = ()
+    """What is known of each form beforehand; nothing where there are none."""
     size: int = BATCH
     trials: list[Trial] = field(default_factory=list[Trial])
     """All schedules that were told of, in order; the default is not among them."""
@@ -128,23 +229,35 @@ class Driver:
     """What the reference takes of a GPU, in words."""
     noise: float = 0.0
     """By how much the reference's own times differ in the last batch, as a share."""
+    gain: float = 1.0
+    """The share that the last batch took off the least time; all of it where none is known."""
     asked: int = 0
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
         self._open: list[Batch] = []
-        self._states: list[RandomState] = []
-        """What the draws of each open batch began with."""
         self._told = 0
+        self.drawn = 0
+        """How many batches were asked for, but for last ones."""
+        self._ends: list[tuple[int, int]] = []
+        """How many trials and times of the reference were known after each of them."""
 
     # -- asking and telling ------------------------------------------------------------------------
 
     def ask(self, most: int | None = None) -> Batch | None:
         """Return the next schedules to measure, at most so many; None if there are no new ones."""
-        size = self.size if most is None else min(self.size, most)
-        state = self._random.getstate()
-        drafts = self._drafts(size)
-        return self._asked(drafts, state, most=size) if drafts else None
+        size = self.size if self.drawn >= AHEAD else self.size // AHEAD
+        size = size if most is None else min(size, most)
+        assert len(self._open) < AHEAD, "no more batches are open at once"
+        self._random = Random(f"{self.seed} {self.drawn}")
+        known = self._known_then
+        drafts = self._drafts(known, size, self._forms(known))
+        if not drafts:  # perhaps but for those that wait
+            drafts = self._drafts(known, size, range(len(self.draws.forms)))
+        if not drafts:
+            return None
+        self.drawn += 1
+        return self._asked(drafts, known.least_ratio, most=size)
 
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
@@ -154,25 +267,24 @@ class Driver:
         best = [trial for trial in self.best if trial.rank < 1.0][:FINALISTS]
         if not best and self.reference:
             return None
-        return self._asked([trial.draft for trial in best], self._random.getstate())
+        return self._asked([trial.draft for trial in best], self._known.least_ratio)
 
     def drop(self) -> None:
         """Take back the batches that will have no answer: they are asked for again."""
         if self._open:
-            self._random.setstate(self._states[0])
             self.asked = self._open[0].number
-            own = [draft for batch in self._open if not batch.is_last for draft in batch.drafts]
-            self.draws.forget(own)
+            drawn = [batch for batch in self._open if not batch.is_last]
+            self.draws.forget(draft for batch in drawn for draft in batch.drafts)
+            self.drawn -= len(drawn)
             self._open.clear()
-            self._states.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
         """Take in what came of the batch that was asked for first."""
         assert self._open[:1] == [batch], "batches are told in the order of asking"
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
-        self._states.pop(0)
         self._told += 1
+        least = self._known.least
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
         if is_same and answer.reference.compared is not None:
@@ -181,6 +293,9 @@ class Driver:
         if batch.is_last:
             self.noise = noise_of(answer.reference.samples)
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
+            if outcome.state == "skipped":
+                self.draws.forget([] if batch.is_last else [draft])
+                continue
             ratio = _ratio(answer.reference, outcome, paired=batch.is_last)
             if not is_same and outcome.compared is not None:
                 why = f"it was measured on another machine ({answer.machine})"
@@ -189,17 +304,30 @@ class Driver:
                 self._finish(draft, outcome, ratio)
             else:
                 self.trials.append(Trial(draft, outcome, ratio))
+        if not batch.is_last:
+            self._ends.append((len(self.trials), len(self.reference)))
+            self.gain = 1 - self._known.least / least
 
-    def restore(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
-        """Begin with what another search has been told; none of it is tried again."""
+    def restore(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
+        """Begin with what another search was told: this one goes on as that one would have."""
+        self.limits = limits_asked(answers)
+        for batch, answer in answers:
+            self._open = [batch]
+            if not batch.is_last:
+                self.draws.know(batch.drafts)
+                self.drawn += 1
+            self.tell(batch, answer)
+            self.asked = batch.number + 1
+
+    def adopt(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
+        """Begin with what came of schedules, where nobody knows which were asked for together."""
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft for trial in trials)
 
-    def _asked(self, drafts: Sequence[Draft], state: RandomState, most: int = 0) -> Batch:
-        best = min(self._ratios(), default=0.0)
-        batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most)
+    def _asked(self, drafts: Sequence[Draft], best: float, most: int = 0) -> Batch:
+        limits = () if self.asked else self.limits
+        batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most, limits)
         self._open.append(batch)
-        self._states.append(state)
         self.asked += 1
         return batch
 
@@ -227,41 +355,71 @@ class Driver:
         gain = max(GAIN, self.noise)
         return next((trial for trial in finals if trial.rank <= 1 - gain), None)
 
-    def _ratios(self) -> Sequence[float]:
-        return [trial.ratio for trial in self.trials if trial.ratio is not None]
+    @property
+    def seconds(self) -> float | None:
+        """The least time so far, the default's among them; None where nothing was measured."""
+        return self._known.seconds
+
+    @property
+    def pruned(self) -> Mapping[int, float]:
+        """The forms that cannot win, with the least seconds that each takes."""
+        return self._known.pruned(self.limits, self.machine)
+
+    @property
+    def _known(self) -> Known:
+        """What all answers say."""
+        return Known(self.trials, self.reference)
+
+    @property
+    def _known_then(self) -> Known:
+        """What the next batch is drawn from."""
+        behind = self.drawn - AHEAD
+        if behind < 0:
+            return Known((), ())
+        trials, reference = self._ends[behind]
+        before = self._ends[behind - 1][0] if behind else 0
+        return Known(self.trials[:trials], self.reference[:reference], before)
 
     # -- what is next ------------------------------------------------------------------------------
 
-    def _drafts(self, size: int) -> list[Draft]:
-        parents = [trial.draft for trial in self.best[:PARENTS]]
+    def _drafts(self, known: Known, size: int, forms: Sequence[int]) -> list[Draft]:
+        pruned = known.pruned(self.limits, self.machine)
+        forms = [form for form in forms if form not in pruned]
+        parents = [trial.draft for trial in known.best[:PARENTS]]
         # Beside the best schedules there is the default, which is as good until it is beaten.
         parents = [*parents, self.draws.default][:PARENTS]
-        drafts = self.draws.first(size)
-        if self.asked:
+        drafts = self.draws.first(size, forms)
+        if known.trials:
             count = max(0, size - len(drafts) - min(DRAWN, size))
-            drafts += self._children(parents, count)
-        drafts += self._draws(size - len(drafts))
+            drafts += self._children(known, parents, count)
+        drafts += self._draws(known.claims(forms), size - len(drafts))
         # Where all draws are known there may still be edits.
         return drafts + self._edits(parents, size - len(drafts))
 
-    def _draws(self, count: int) -> list[Draft]:
-        forms = self._promising()
-        drawn = (self.draws.draw(self._random, forms) for _ in range(count))
-        return [draft for draft in drawn if draft is not None]
+    def _forms(self, known: Known) -> Sequence[int]:
+        """Return the forms that may be tried: the heavy ones wait for a time to compare with."""
+        forms = range(len(self.draws.forms))
+        if known.reference or not self.limits:
+            return forms
+        most = HEAVY * min(limit.work for limit in self.limits)
+        return [form for form in forms if not form or self.limits[form].work <= most]
 
-    def _promising(self) -> list[int]:
-        """Return the forms that are not known to be much slower than the best."""
-        best = {0: 1.0}
-        for trial in self.trials:
-            ratio = best.get(trial.draft.form, float("inf"))
-            best[trial.draft.form] = min(ratio, trial.rank)
-        limit = PROMISING * min(best.values())
-        return [n for n in range(len(self.draws.forms)) if best.get(n, 0.0) <= limit]
+    def _draws(self, claims: dict[int, Claim], count: int) -> list[Draft]:
+        drafts: list[Draft] = []
+        while claims and len(drafts) < count:
+            form = next_turn(claims)
+            draft = self.draws.draw(self._random, form)
+            if draft is None:
+                del claims[form]
+            else:
+                drafts.append(draft)
+                claims[form] = replace(claims[form], turns=claims[form].turns + 1)
+        return drafts
 
-    def _children(self, parents: Sequence[Draft], count: int) -> list[Draft]:
-        known = [(t.draft, t.ratio) for t in self.trials if t.ratio is not None]
-        edits = self._edits(parents, CHILDREN if len(known) >= LEAST else count)
-        chosen = ranked(known, edits)[:count]
+    def _children(self, known: Known, parents: Sequence[Draft], count: int) -> list[Draft]:
+        timed = [(t.draft, t.ratio) for t in known.trials if t.ratio is not None]
+        edits = self._edits(parents, CHILDREN if len(timed) >= LEAST else count)
+        chosen = ranked(timed, edits)[:count]
         self.draws.forget(draft for draft in edits if draft not in chosen)
         return chosen
 
@@ -272,6 +430,11 @@ class Driver:
             draft = self.draws.edit(self._random, parent, mate)
             edits += [] if draft is None else [draft]
         return edits
+
+
+def limits_asked(answers: Sequence[tuple[Batch, Answer]]) -> tuple[Limit, ...]:
+    """Return what was known of forms beforehand when some batches were asked for."""
+    return answers[0][0].limits if answers else ()
 
 
 def noise_of(samples: Sequence[float]) -> float:

@@ -13,11 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
-from luminal_lab.core.random import uniform
-from luminal_lab.kernels.definition.online import LOWEST
-from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
-from luminal_lab.search.language import (
+from luminal_lab.algebra.language import (
     Applied,
     First,
     Folded,
@@ -33,6 +29,10 @@ from luminal_lab.search.language import (
     Shift,
     Sum,
 )
+from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
+from luminal_lab.core.random import uniform
+from luminal_lab.kernels.definition.running import LOWEST
+from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
 
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]

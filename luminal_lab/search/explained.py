@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from luminal_lab.algebra.egraph import EGraph, Reason
+from luminal_lab.algebra.language import Applied, Folded, Node, Ratio, Shift
+from luminal_lab.algebra.rules.rule import Rule
+from luminal_lab.algebra.rules.side import Side
 from luminal_lab.errors import GraphError, nearest
-from luminal_lab.search.egraph import EGraph, Reason
 from luminal_lab.search.growth import Growth
-from luminal_lab.search.language import Applied, Folded, Node, Ratio, Shift
 from luminal_lab.search.named import class_name, node_text, parts_of
-from luminal_lab.search.rules.rule import Rule
-from luminal_lab.search.rules.side import Side
 
 
 def class_of(egraph: EGraph, outputs: Mapping[str, int], term: str) -> int:

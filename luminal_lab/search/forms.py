@@ -31,6 +31,11 @@ class Stage:
     arrays: tuple[int, ...]
     """The numbers of what it reads and makes: the region's inputs, its outputs, then inner ones."""
 
+    @property
+    def name(self) -> str:
+        """The name of its kernel."""
+        return self.text.removeprefix("kernel ").partition("(")[0]
+
     @cached_property
     def definition(self) -> Definition:
         """What it computes."""

@@ -11,13 +11,13 @@ over, the others get.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from math import inf
 from time import monotonic
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, NoReturn
 
 from typing_extensions import override
 
@@ -29,34 +29,46 @@ from luminal_lab.devices.cpu.program import CPUSource
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.display import Displayed, Explored, Recorded, shown_meanwhile
-from luminal_lab.errors import DimError, GraphError, expect, nearest
-from luminal_lab.kernels.definition.cost import bytes_moved, flops
+from luminal_lab.errors import DeviceError, DimError, GraphError, expect, nearest
+from luminal_lab.interrupts import held, opened
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.fuse.chains import FuseChains
+from luminal_lab.kernels.fuse.chains import Chain, FuseChains
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
+from luminal_lab.progress import progress
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
-from luminal_lab.search.derivation import JoinedDerivation
+from luminal_lab.search.derived import JoinedDerivation
 from luminal_lab.search.draws import replay
+from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form
-from luminal_lab.search.loops import Budget, KernelSearch, begun, budget_of, sizes_of
+from luminal_lab.search.limits import rates_of, work_of
+from luminal_lab.search.loops import (
+    Budget,
+    KernelSearch,
+    Sizes,
+    begun,
+    budget_of,
+    each_size,
+    go_on,
+    question_of,
+)
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region, Regions, reads_back
 from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
-from luminal_lab.search.winners import Question, Winners
+from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
 
-FLOPS_OF_BYTE = 8
-"""How many operations take about as long as to move a byte."""
-LEAST_SECONDS = 0.1
-"""What is left of a budget, at least, once rules have found what there is to measure."""
+LATE, INTERRUPTED = "the budget was spent before its turn", "Ctrl-C"
+BEGINNING = 0.5
+"""The share of a budget in which rules may find what there is to measure; the rest is for that."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,6 +82,8 @@ class ProgramCandidate(Displayed):
     """How often each region is in the graph."""
     ir: IR
     """The graph, whose kernels are all apart."""
+    searched: Recorded | None = field(default=None, compare=False)
+    """The search that it is of."""
 
     def __iter__(self) -> Iterator[DeviceCompiler]:
         """Yield the device: so a pipeline takes the candidate as a list of passes."""
@@ -155,18 +169,31 @@ class ProgramCandidate(Displayed):
         return f"<Program of {count}: {self.told}; print(…) shows their schedules>"
 
 
+class Waiting(NamedTuple):
+    """A region that nobody has searched yet."""
+
+    work: float
+    """Its operations, and what its bytes take as operations."""
+    begin: Callable[[], KernelSearch]
+    """Finds its forms."""
+
+
 @dataclass
 class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all regions of a graph."""
 
     device: DeviceCompiler
-    kernels: Mapping[str, KernelSearch]
+    kernels: dict[str, KernelSearch]
     """The search for each region, by the name of its kernel."""
     counts: Mapping[str, int]
     ir: IR
     """The graph, whose kernels are all apart."""
-    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
     """Kernels that are not searched, with the reason."""
+    waiting: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
+    """The regions whose turn has not come."""
+    clock: Clock = field(default=monotonic, repr=False, compare=False)
+    """What budgets are measured by."""
 
     @property
     def best(self) -> ProgramCandidate:
@@ -185,7 +212,7 @@ class ProgramSearch(Displayed, Explored, Recorded):
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """The firings of rules that lead to what the best computes, region by region."""
+        """How the kernels of the best came of what was written: rules, then steps."""
         regions = self.kernels.values()
         return JoinedDerivation(tuple(part for one in regions for part in one.derivation.parts))
 
@@ -199,44 +226,77 @@ class ProgramSearch(Displayed, Explored, Recorded):
         """Why the search for each kernel ended, in words."""
         return {name: search.ended for name, search in self.kernels.items()}
 
-    @shown_meanwhile
     def resume(
         self,
         budget: float | Budget = 60,
         executor: Executor | None = None,
         winners: Winners | None = None,
     ) -> ProgramSearch:
-        """Go on with the searches for all kernels, and return them."""
-        budget = budget_of(budget, executor)
-        # Those that need the least go first, and leave to the others what they do not spend.
-        order = sorted(self.kernels, key=self._weight)
-        end, left = monotonic() + budget.seconds, budget.candidates
-        for at, name in enumerate(order):
-            search = self.kernels[name]
-            weights = [self._weight(other) for other in order[at:]]
-            share = weights[0] / sum(weights)
-            seconds, before = (
-                max(LEAST_SECONDS, (end - monotonic()) * share),
-                len(search.candidates),
-            )
-            most = max(1, left * share)
-            search.resume(Budget(seconds, most), executor)
-            left -= len(search.candidates) - before
-            if search.ended == "Ctrl-C":
-                for other in order[at + 1 :]:
-                    self.kernels[other].ended = "Ctrl-C"
-                break
-            if winners is not None and search.is_whole:
-                winners.keep(search.question, search.forms, search.driver)
+        """Go on with the searches for all regions, and return them."""
+        return self.go_on(budget_of(budget, executor), executor, winners, self.kernels)
+
+    def go_on(
+        self,
+        budget: Budget,
+        executor: Executor | None,
+        winners: Winners | None,
+        known: Collection[str] = (),
+    ) -> ProgramSearch:
+        """Begin with the regions that wait, and go on with them and with some that have begun."""
+        begin, regions = self.clock(), {*known}
+        why = self._begin(begin + budget.seconds * BEGINNING)
+        self.kernels = {name: self.kernels[name] for name in self.counts if name in self.kernels}
+        self.skipped |= dict.fromkeys(self.waiting, why)
+        budget = replace(budget, seconds=budget.seconds - (self.clock() - begin))
+        asked = {
+            name: search
+            for name, search in self.kernels.items()
+            if name in regions or not search.answers
+        }
+        if why == INTERRUPTED:
+            for search in asked.values():
+                search.ended = why
+        elif asked:
+            self._measure(asked, budget, executor, winners)
         return self
 
-    def _weight(self, name: str) -> float:
-        search = self.kernels[name]
-        moved = bytes_moved(search.definition, search.dims) * FLOPS_OF_BYTE
-        return self.counts[name] * max(1, flops(search.definition, search.dims), moved)
+    def _begin(self, end: float) -> str:
+        """Begin with regions, the largest first and one at least; return why others must wait."""
+        with progress("search", len(self.waiting), "region") as bar, held():
+            order = sorted(
+                self.waiting, key=lambda name: -self.counts[name] * self.waiting[name].work
+            )
+            for name in order:
+                if self.kernels and self.clock() >= end:
+                    return LATE
+                bar.now(name)
+                try:
+                    self.kernels[name] = opened(self.waiting[name].begin)
+                except KeyboardInterrupt:
+                    if not self.kernels:
+                        raise
+                    return INTERRUPTED
+                del self.waiting[name]
+                self.skipped.pop(name, None)
+                bar.step()
+        return ""
+
+    @shown_meanwhile
+    def _measure(
+        self,
+        searches: Mapping[str, KernelSearch],
+        budget: Budget,
+        executor: Executor | None,
+        winners: Winners | None,
+    ) -> None:
+        def keep(name: str) -> None:
+            if winners is not None:
+                searches[name].keep(winners)
+
+        go_on(searches, self.counts, budget, executor, self.clock, keep)
 
     def _candidate(self, regions: Mapping[str, Candidate]) -> ProgramCandidate:
-        return ProgramCandidate(self.device, regions, self.counts, self.ir)
+        return ProgramCandidate(self.device, regions, self.counts, self.ir, self)
 
     @override
     def __str__(self) -> str:
@@ -267,12 +327,14 @@ def search_program(
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Sizes | None = None,
     winners: Winners | None = None,
     worker: Worker | None = None,
+    clock: Clock = monotonic,
 ) -> ProgramSearch:
     """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
-    begin, budget = monotonic(), budget_of(budget, executor, seed)
+    begin, budget = clock(), budget_of(budget, executor, seed)
+    seconds = budget.seconds
     target = target_of(device)
     machine = target.signature()
     sizes = _sizes(ir, dims or {})
@@ -281,16 +343,32 @@ def search_program(
     definitions = [kernel.definition for kernel in kernels if kernel.name in given]
     kept = {nameless(definition) for definition in definitions if definition is not None}
     unplanned = [kernel.name for kernel in kernels if kernel.definition is None]
-    searches: dict[str, KernelSearch] = {}
     named: dict[str, str] = {}
     skipped = dict.fromkeys(unplanned, "no schedule makes it")
-    counts, left = Counter[str](), list[str]()
+    counts = Counter[str]()
+    waiting: dict[str, Waiting] = {}
     regions = regions_of(ir, device, kept)
+
+    @cache
+    def rates() -> PeakRates | None:
+        return rates_of(device, seconds) if worker is None and target.forms else None
+
+    def begin_region(chain: Chain, definition: Definition, own: Sizes) -> KernelSearch:
+        question = question_of(definition, own, machine)
+        winner = winners.find(question) if winners else None
+        region = Region(definition, winner.forms) if winner else regions.region(chain)
+        known = None if winner else rates()
+        search = begun(region, device, seed=seed, dims=own, worker=worker, rates=known)
+        search.clock = clock
+        if winner:
+            search.take(winner)
+        return search
+
     for chain, definition in regions:
         text = nameless(definition)
         name = named.setdefault(text, unique(definition.name, counts))
         counts[name] += 1
-        if name in searches or name in skipped:
+        if name in waiting or name in skipped:
             continue
         if nameless(target.defined(definition)) in kept:
             skipped[name] = "a schedule is given for it"
@@ -298,26 +376,24 @@ def search_program(
             skipped[name] = "its text cannot be read back, and workers are sent texts"
         else:
             own = {dim: size for dim, size in sizes.items() if dim in definition.dims}
-            question = Question(definition, sizes_of(definition, own), machine)
-            winner = winners and winners.find(question)
-            region = Region(definition, winner.forms) if winner else regions.region(chain)
-            search = begun(region, device, seed=seed, dims=own, worker=worker)
-            if winner is None or not search.take(winner):
-                left.append(name)
-            searches[name] = search
-    if not searches:
+            work = work_of(definition, each_size(definition, own)[-1])
+            waiting[name] = Waiting(work, partial(begin_region, chain, definition, own))
+    if not waiting:
         told = "".join(f"\n  {name}: {why}" for name, why in skipped.items())
         raise GraphError(
             f"search: {ir.name} has no kernel whose schedule could be another{told}",
             hint="kernels come of what is computed element by element, summed or multiplied",
         )
-    search = ProgramSearch(device, searches, counts, ir, skipped)
-    if left:
-        asked = {name: searches[name] for name in left}
-        seconds = max(LEAST_SECONDS, budget.seconds - (monotonic() - begin))
-        budget = replace(budget, seconds=seconds)
-        replace(search, kernels=asked).resume(budget, executor, winners)
-    return search
+    search = ProgramSearch(device, {}, counts, ir, skipped, waiting, clock)
+    budget = replace(budget, seconds=seconds - (clock() - begin))
+    return search.go_on(budget, executor, winners)
+
+
+def measures_nothing(job: str) -> NoReturn:
+    """Refuse a job: all of it should have been found before."""
+    raise DeviceError(
+        "what was found before is there no more", hint="search again: cx.search(…), or compile"
+    )
 
 
 def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Regions:
@@ -328,7 +404,7 @@ def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Re
     return Regions(ir, kept, target.defined, singly=not target.forms)
 
 
-def _sizes(ir: IR, dims: Mapping[str, int]) -> Mapping[str, int]:
+def _sizes(ir: IR, dims: Sizes) -> Sizes:
     for name in dims:
         if name not in ir.symbols:
             known = ", ".join(sorted(ir.symbols))
@@ -423,6 +499,8 @@ class Findings:
 
     programs: dict[str, Definition | None] = field(default_factory=dict[str, "Definition | None"])
     schedules: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
+    search: Callable[[], ProgramSearch] | None = None
+    """Returns the last search; what was found before is made one where it is asked for."""
 
     def take(self, candidates: Iterable[Candidate]) -> None:
         """Take in the best of a search."""
@@ -447,8 +525,13 @@ class Search(Pipeline):
     budget: Budget = field(default_factory=lambda: Budget(60))
     seed: int = 0
     executor: Executor | None = None
-    dims: tuple[tuple[str, int], ...] = ()
+    dims: tuple[tuple[str, int | Sequence[int]], ...] = ()
     findings: Findings = field(default_factory=Findings, compare=False)
+
+    @property
+    def schedules(self) -> Mapping[str, Schedule]:
+        """The schedules that were found, by what kernels compute."""
+        return self.findings.schedules
 
     def __init__(
         self,
@@ -457,7 +540,7 @@ class Search(Pipeline):
         budget: float | Budget = 60,
         seed: int = 0,
         executor: Executor | None = None,
-        dims: Mapping[str, int] | None = None,
+        dims: Sizes | None = None,
     ) -> None:
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
@@ -467,7 +550,8 @@ class Search(Pipeline):
         object.__setattr__(self, "budget", Budget.of(budget))
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "executor", executor)
-        object.__setattr__(self, "dims", tuple((dims or {}).items()))
+        sizes = {n: d if isinstance(d, int) else tuple(d) for n, d in (dims or {}).items()}
+        object.__setattr__(self, "dims", tuple(sizes.items()))
         object.__setattr__(self, "findings", Findings())
 
     def found(self, ir: IR) -> Findings:
@@ -475,24 +559,36 @@ class Search(Pipeline):
         winners, dims = Winners(), dict(self.dims)
         regions = [definition for _, definition in regions_of(ir, self.device)]
         machine = target_of(self.device).signature() if regions else ""
+
+        def made(executor: Executor | None = None, worker: Worker | None = None) -> ProgramSearch:
+            return search_program(
+                ir,
+                self.device,
+                budget=self.budget,
+                seed=self.seed,
+                executor=executor,
+                dims={name: dims[name] for name in dims if name in ir.symbols},
+                winners=winners,
+                worker=worker,
+            )
+
         if all(self._recalled(one, machine, winners) for one in regions if reads_back(one)):
+            self.findings.search = partial(made, worker=measures_nothing)
             return self.findings
-        search = search_program(
-            ir,
-            self.device,
-            budget=self.budget,
-            seed=self.seed,
-            executor=self.executor,
-            dims={name: dims[name] for name in dims if name in ir.symbols},
-            winners=winners,
-        )
+        search = made(self.executor)
+        self.findings.search = lambda: search
         self.findings.take(search.best.regions.values())
         return self.findings
+
+    @property
+    def searched(self) -> ProgramSearch | None:
+        """The last search, or what was found before as one; None before the first compile."""
+        return None if self.findings.search is None else self.findings.search()
 
     def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
         own = {name: size for name, size in self.dims if name in definition.dims}
-        winner = winners.find(Question(definition, sizes_of(definition, own), machine))
+        winner = winners.find(question_of(definition, own, machine))
         if winner is None:
             return False
         definitions = winner.form.definitions

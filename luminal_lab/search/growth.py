@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from luminal_lab.algebra.egraph import EGraph, Reason
+from luminal_lab.algebra.language import Node
+from luminal_lab.algebra.reading import read_definition
+from luminal_lab.algebra.rules.rule import Fire, Rule
+from luminal_lab.algebra.saturate import saturate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.search.egraph import EGraph, Reason
-from luminal_lab.search.language import Node
-from luminal_lab.search.reading import read_definition
-from luminal_lab.search.rules.rule import Fire, Rule
-from luminal_lab.search.saturate import saturate
 
 
 class ClassThen(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from luminal_lab.algebra.pick import Pick
 from luminal_lab.core.dims import Dim, Symbol, evaluate
 from luminal_lab.kernels.definition.definition import Buffer, Definition
 from luminal_lab.kernels.definition.terms import (
@@ -27,7 +28,6 @@ from luminal_lab.kernels.definition.terms import (
     walk,
 )
 from luminal_lab.search.evaluate import Evaluation
-from luminal_lab.search.pick import Pick
 from luminal_lab.search.space import NO_SIZES, Space, Way
 
 MORE = 4
@@ -81,7 +81,7 @@ def shorter(definition: Definition) -> Mapping[int, int]:
         return NO_SIZES
     longest = max([LONGEST, *(2 * abs(int(value)) + 1 for value in offsets if counts)])
     sizes = {size for line in definition.lines for size in line.type.shape}
-    sizes |= {part.size for part in parts if isinstance(part, Fold)}
+    sizes |= {part.size for part in parts if isinstance(part, (Fold, Lookup))}
     return {size: longest for size in sizes if isinstance(size, int) and size > longest}
 
 

@@ -10,12 +10,14 @@ worker that is lost, ends a search early; what was found so far is kept.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from math import inf
+from functools import partial
+from itertools import product
+from math import inf, prod
 from time import monotonic
+from typing import TypeAlias, cast
 
 from typing_extensions import override
 
@@ -23,41 +25,39 @@ from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.display import Displayed, Explored
+from luminal_lab.display import Displayed, Explored, Recorded
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
     DimError,
-    LabError,
     expect,
     nearest,
     whole_number,
 )
-from luminal_lab.interrupts import held, look
+from luminal_lab.interrupts import held
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.progress import progress
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
-from luminal_lab.search.derivation import JoinedDerivation
+from luminal_lab.search.derived import JoinedDerivation, derivation_of
 from luminal_lab.search.draws import Draws, Loops, Plan
-from luminal_lab.search.driver import Answer, Batch, Driver
+from luminal_lab.search.driver import Answer, Batch, Driver, limits_asked
+from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form, alone
+from luminal_lab.search.limits import limits_of, work_of
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region
+from luminal_lab.search.run import Run
 from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
-from luminal_lab.search.worker import Job, Worker, answer_of
+from luminal_lab.search.worker import Job, Worker
 
-AHEAD = 2
-"""The batches that an executor has at once: while one is measured, the next is compiled."""
-SILENT = 300.0
-"""The seconds after which an executor that has not answered is given up."""
-SENT = 2
-"""How often a batch is sent whose worker dies."""
-POLL = 0.1
+MOST_SIZES = 8
+"""The sizes that a search measures at, at most."""
+Sizes: TypeAlias = Mapping[str, int | Sequence[int]]
+"""A size of each dim to measure at, or several."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,13 @@ class Budget:
 
 
 @dataclass
-class KernelSearch(Displayed, Explored):
+class KernelSearch(Displayed, Explored, Recorded):
     """The search for one kernel's schedule: what was tried, and what was found."""
 
     definition: Definition
     device: DeviceCompiler
     dims: Mapping[str, int]
+    """The sizes that it is measured at."""
     driver: Driver
     forms: tuple[Form, ...]
     """The ways to compute it; the first has the default schedule."""
@@ -107,6 +108,10 @@ class KernelSearch(Displayed, Explored):
     """Why it ended, in words."""
     is_whole: bool = False
     """Whether it came to its end, with the best measured again."""
+    others: tuple[Mapping[str, int], ...] = ()
+    """The other sizes that it is measured at, if there are several."""
+    clock: Clock = field(default=monotonic, repr=False, compare=False)
+    """What its budgets are measured by."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
     """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
     watchers: list[Callable[[], object]] = field(
@@ -119,7 +124,7 @@ class KernelSearch(Displayed, Explored):
     @property
     def best(self) -> Candidate:
         """The fastest candidate; the default one if none is faster by two hundredths."""
-        return next(one for one in self.candidates if one.is_best)
+        return next(candidate for candidate in self.candidates if candidate.is_best)
 
     @property
     def default(self) -> Candidate:
@@ -139,62 +144,46 @@ class KernelSearch(Displayed, Explored):
     @property
     def question(self) -> Question:
         """What is searched for, as winners are kept by."""
-        return Question(self.definition, self.dims, self.target.signature())
+        return Question(self.definition, self.dims, self.target.signature(), self.others)
 
     @property
     def unfused(self) -> Candidate:
         """The fastest of those that keep the kernels apart."""
         apart = max(self.forms, key=lambda form: len(form.stages))
-        tried = [one for one in self.candidates if one.form is apart and one.ratio is not None]
-        return min(tried, key=lambda one: one.ratio or inf, default=self.default)
+        tried = [c for c in self.candidates if c.form is apart and c.ratio is not None]
+        return min(tried, key=lambda candidate: candidate.ratio or inf, default=self.default)
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """The firings of rules that lead to what the best computes; none if it is as written."""
-        programs = [self.programs.get(nameless(one)) for one in self.best.form.definitions]
-        return JoinedDerivation(tuple(program.derivation for program in programs if program))
+        """How the kernels of the best came of what was written: rules, then steps."""
+        return derivation_of(self.best, self.definition)
 
     def take(self, winner: Winner) -> bool:
         """Begin with what was found before; return whether it can be read."""
         try:
-            self.driver.restore(winner.trials, winner.reference, winner.noise)
+            answers = winner.answers
+            self.driver.restore(answers)
         except ValueError as error:
             warn(f"search: what was found before is refused, and searched again: {error}")
             return False
+        self.answers = answers
         self.ended = f"found before ({winner.created}); nothing was measured"
         return True
+
+    def keep(self, winners: Winners) -> None:
+        """Keep what was found for later searches."""
+        winners.keep(self.question, self.forms, self.driver, self.answers)
 
     # -- going on ----------------------------------------------------------------------------------
 
     def resume(self, budget: float | Budget = 60, executor: Executor | None = None) -> KernelSearch:
         """Go on with the search, and return it."""
-        budget = budget_of(budget, executor)
-        try:
-            with held():
-                self._run(budget, executor)
-        except KeyboardInterrupt:
-            self.ended = "Ctrl-C"
+        name = self.definition.name
+        go_on({name: self}, {name: 1}, budget_of(budget, executor), executor, self.clock)
         return self
 
-    def _run(self, budget: Budget, executor: Executor | None) -> None:
-        begin, self.is_whole = monotonic(), False
-        try:
-            if executor is None:
-                _Inline(self, budget, begin).run()
-            else:
-                _Spread(self, budget, begin, executor).run()
-            self.is_whole = True
-        except DeviceError as error:
-            if not self.answers:
-                raise
-            self.ended = error.message
-            warn(f"search: it ended early, and what was found is kept: {error.message}")
-        finally:
-            self.driver.drop()
-            self.seconds += monotonic() - begin
-
-    def job(self, batch: Batch) -> str:
-        """Return the text of the job that measures a batch."""
+    def job(self, batch: Batch, seconds: float | None = None) -> str:
+        """Return the text of the job that measures a batch, and may take so many seconds."""
         drafts = tuple(draft.schedule for draft in batch.drafts)
         return str(
             Job(
@@ -209,6 +198,8 @@ class KernelSearch(Displayed, Explored):
                 batch.best,
                 batch.is_last,
                 self.target.device,
+                seconds,
+                self.others,
             )
         )
 
@@ -218,6 +209,38 @@ class KernelSearch(Displayed, Explored):
         self.answers.append((batch, answer))
         for watcher in [*self.watchers]:
             watcher()
+
+    def replay(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
+        """Take in what another search was told, if this one asks for the same."""
+        told, self.driver.limits = 0, limits_asked(answers)
+        for at, (batch, _) in enumerate(answers):
+            assert batch.after <= at, "nobody asks for what is answered before"
+            while told < batch.after:
+                self.tell(*answers[told])
+                told += 1
+            asked = self.driver.last() if batch.is_last else self.driver.ask(batch.most)
+            if asked != batch:
+                others = set(() if asked is None else asked.drafts) - set(batch.drafts)
+                raise ArgumentError(
+                    f"search: batch {batch.number} asks for {len(others) or 'other'} schedules "
+                    "that nobody has measured",
+                    hint="the same plan, seed and version ask for the same schedules",
+                )
+        for answer in answers[told:]:
+            self.tell(*answer)
+
+    @property
+    def work(self) -> float:
+        """The work of what is computed, in operations."""
+        return work_of(self.definition, self.dims)
+
+    @property
+    def exhausted(self) -> str:
+        """Why there is nothing new to measure, in words."""
+        if self.driver.trials or not self.refusals:
+            return "there are no other schedules"
+        why = max(self.refusals, key=lambda reason: self.refusals[reason])
+        return f"the plan refuses all {sum(self.refusals.values())} draws: {why}"
 
     @property
     def standing(self) -> str:
@@ -240,10 +263,10 @@ class KernelSearch(Displayed, Explored):
             lines.append(f"the best takes {best.ratio:.3f} of the default's time")
         elif best.ratio is not None:
             lines.append("none is faster than the default")
-        errors = sum(one.error is not None for one in candidates)
+        errors = sum(candidate.error is not None for candidate in candidates)
         refused = sum(self.refusals.values())
         lines.append(f"{errors} failed or were refused; steps refused {refused} more")
-        ordered = sorted(candidates, key=lambda one: inf if one.ratio is None else one.ratio)
+        ordered = sorted(candidates, key=lambda c: inf if c.ratio is None else c.ratio)
         return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
 
     @override
@@ -251,132 +274,37 @@ class KernelSearch(Displayed, Explored):
         return f"<KernelSearch {self.definition.name}: {self.best.told}; print(…) shows it>"
 
 
-@dataclass
-class _Run:
-    """A search that goes on until its budget is spent."""
+def go_on(
+    searches: Mapping[str, KernelSearch],
+    counts: Mapping[str, int],
+    budget: Budget,
+    executor: Executor | None,
+    clock: Clock,
+    kept: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Go on with some searches within one budget, and call `kept` for each that ends as a whole.
 
-    search: KernelSearch
-    budget: Budget
-    begin: float
-
-    def __post_init__(self) -> None:
-        self.left = self.budget.candidates
-
-    @property
-    def is_spent(self) -> bool:
-        return self.left < 1 or monotonic() - self.begin >= self.budget.seconds
-
-    def asked(self) -> Batch | None:
-        """Return the next batch; None if the budget is spent, or nothing is new."""
-        if self.is_spent:
-            self.search.ended = "the budget is spent"
-            return None
-        batch = self.search.driver.ask(None if self.left == inf else int(self.left))
-        if batch is None:
-            self.search.ended = self._exhausted()
-        else:
-            self.left -= len(batch.drafts)
-        return batch
-
-    def _exhausted(self) -> str:
-        refusals = self.search.refusals
-        if self.search.driver.trials or not refusals:
-            return "there are no other schedules"
-        why = max(refusals, key=lambda reason: refusals[reason])
-        return f"the plan refuses all {sum(refusals.values())} draws: {why}"
-
-
-class _Inline(_Run):
-    """A search in this process, whose kernels run in children."""
-
-    def run(self) -> None:
-        """Measure batch after batch, and at the end the best again."""
-        search = self.search
-        with progress(f"search {search.definition.name}", None, "candidate") as bar:
-            while (batch := self.asked()) is not None:
-                self._measured(batch)
-                bar.step(len(batch.drafts))
-                bar.now(search.standing)
-                look()
-            self._measured(search.driver.last())
-
-    def _measured(self, batch: Batch | None) -> None:
-        if batch is not None:
-            self.search.tell(batch, answer_of(self.search.worker(self.search.job(batch))))
-
-
-@dataclass
-class _Spread(_Run):
-    """A search by an executor: some compile while another measures."""
-
-    executor: Executor
-
-    def run(self) -> None:
-        """Have batches measured, AHEAD at once, and at the end the best again."""
-        search, self.pending = self.search, deque[tuple[Batch, Future[str]]]()
-        try:
-            with progress(f"search {search.definition.name}", None, "candidate") as bar:
-                while True:
-                    while len(self.pending) < AHEAD and (batch := self.asked()) is not None:
-                        self.pending.append((batch, self._sent(batch)))
-                    if not self.pending:
-                        break
-                    bar.step(len(self._told().drafts))
-                    bar.now(search.standing)
-                if (last := search.driver.last()) is not None:
-                    self.pending.append((last, self._sent(last)))
-                    self._told()
-        finally:
-            for _, future in self.pending:
-                future.cancel()
-
-    def _told(self) -> Batch:
-        """Wait for the batch that was sent first, tell the search of it, and return it."""
-        batch, _ = self.pending[0]
-        self.search.tell(batch, self._answer(batch))
-        self.pending.popleft()
-        return batch
-
-    def _answer(self, batch: Batch, times: int = 1) -> Answer:
-        """Return the answer to the batch that was sent first, so many times by now."""
-        try:
-            return answer_of(_awaited(self.pending[0][1]))
-        except LabError:
-            raise
-        except Exception as error:  # each library has its own for a worker that dies
-            if times == SENT:
-                raise _unmeasured(error) from error
-        self.pending[0] = batch, self._sent(batch)
-        return self._answer(batch, times + 1)
-
-    def _sent(self, batch: Batch) -> Future[str]:
-        job = self.search.job(batch)
-        try:
-            return self.executor.submit(self.search.worker, job)
-        except Exception as error:  # it has been shut down, or its workers have died
-            raise _unmeasured(error) from error
-
-
-def _awaited(future: Future[str]) -> str:
-    """Return the answer to a job; Ctrl-C may come meanwhile."""
-    end = monotonic() + SILENT
-    while not future.done():
-        look()
-        wait([future], timeout=POLL)
-        if monotonic() > end:
-            raise DeviceError(
-                f"the executor has not answered for {SILENT:g} s",
-                hint="look whether it has workers",
-            )
-    return future.result()
-
-
-def _unmeasured(error: Exception) -> DeviceError:
-    said = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
-    return DeviceError(
-        f"the executor could not measure a batch: {said}",
-        hint="search.resume(executor=…) goes on with another one, or without",
-    )
+    Of what ends them early nothing is lost; where nothing was measured at all, it is raised.
+    """
+    for search in searches.values():
+        search.is_whole = False
+    weights = {name: counts[name] * search.work for name, search in searches.items()}
+    limits = budget.seconds, budget.candidates
+    run = Run(searches, weights, counts, *limits, executor, clock, kept)
+    try:
+        with held():
+            run.run()
+    except KeyboardInterrupt:
+        for name in searches.keys() - run.errors.keys():
+            searches[name].ended = "Ctrl-C"
+    except DeviceError as error:
+        run.errors |= dict.fromkeys(searches.keys() - run.errors.keys(), error)
+    if run.errors and not any(search.answers for search in searches.values()):
+        raise next(iter(run.errors.values()))
+    for name, error in run.errors.items():
+        searches[name].ended = error.message
+    for message in dict.fromkeys(error.message for error in run.errors.values()):
+        warn(f"search: it ended early, and what was found is kept: {message}")
 
 
 def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
@@ -394,26 +322,29 @@ def search_kernel(
     budget: float | Budget = 60,
     seed: int = 0,
     executor: Executor | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Sizes | None = None,
     winners: Winners | None = None,
     plan: Plan | None = None,
     worker: Worker | None = None,
+    clock: Clock = monotonic,
 ) -> KernelSearch:
     """Search for the fastest schedule of what a definition says, for sizes of its dims.
 
     What `winners` has found before is not measured again; what is found is kept there. `plan` says
-    which schedules there are; `worker` answers jobs, both as text.
+    which schedules there are; `worker` answers jobs, both as text; a budget is measured by `clock`.
     """
     budget = budget_of(budget, executor, seed)
-    search = begun(definition, device, seed=seed, dims=dims, plan=plan, worker=worker)
+    begin = partial(begun, device=device, seed=seed, dims=dims, plan=plan, worker=worker)
+    search = begin(definition)
+    search.clock = clock
     if winners is not None and (winner := winners.find(search.question)):
-        known = Region(search.definition, winner.forms)
-        search = begun(known, device, seed=seed, dims=dims, plan=plan, worker=worker)
-        if search.take(winner):
-            return search
+        known = begin(Region(search.definition, winner.forms))
+        if known.take(winner):
+            known.clock = clock
+            return known
     search.resume(budget, executor)
     if winners is not None and search.is_whole:
-        winners.keep(search.question, search.forms, search.driver)
+        search.keep(winners)
     return search
 
 
@@ -422,19 +353,29 @@ def begun(
     device: DeviceCompiler | None = None,
     *,
     seed: int = 0,
-    dims: Mapping[str, int] | None = None,
+    dims: Sizes | None = None,
     plan: Plan | None = None,
     worker: Worker | None = None,
+    rates: PeakRates | None = None,
 ) -> KernelSearch:
-    """Return a search that has measured nothing yet."""
+    """Return a search that has measured nothing yet; the machine's rates say what cannot win."""
     device = CPUCompiler() if device is None else device
     expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
     target = target_of(device)
     region = definition if isinstance(definition, Region) else _region(definition, target)
-    driver = Driver(Draws(loops_of(region.forms, target, plan)), seed)
-    sizes = sizes_of(region.definition, dims or {})
+    *others, sizes = each_size(region.definition, dims or {})
+    if others and target.device:
+        raise ArgumentError(
+            "search: a GPU's kernels are measured at one size of each dim",
+            hint="search for each by itself; a CPU's are measured at several",
+        )
+    machine = target.signature() if rates is not None else ""
+    limits = limits_of(region.forms, sizes, None if others else rates, machine)
+    driver = Driver(Draws(loops_of(region.forms, target, plan)), seed, limits)
     known = driver, region.forms, region.programs, region.refused, target
-    return KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
+    search = KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
+    search.others = tuple(others)
+    return search
 
 
 def _region(definition: object, target: Target) -> Region:
@@ -459,18 +400,35 @@ def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) ->
 def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
     region = Region(search.definition, search.forms, search.programs, search.refused)
-    again = begun(region, search.device, seed=search.driver.seed, plan=plan)
-    again.dims, again.ended = search.dims, search.ended
-    told = 0
-    for batch in [batch for batch, _ in search.answers]:
-        while told < batch.after:
-            again.tell(*search.answers[told])
-            told += 1
-        asked = again.driver.last() if batch.is_last else again.driver.ask(batch.most)
-        assert asked == batch, "the same answers give the same questions"
-    for answer in search.answers[told:]:
-        again.tell(*answer)
+    again = begun(region, search.device, seed=search.driver.seed, dims=search.dims, plan=plan)
+    again.others = search.others
+    again.replay(search.answers)
+    again.ended = search.ended
     return again
+
+
+def each_size(definition: Definition, dims: Sizes) -> list[dict[str, int]]:
+    """Return all sizes to measure at: of each dim one, or several in a list."""
+    lists: dict[str, Sequence[int]] = {}
+    for name, given in dims.items():
+        is_list = isinstance(given, (list, tuple)) and given
+        lists[name] = cast("Sequence[int]", given if is_list else (given,))
+    count = prod(map(len, lists.values()))
+    if count > MOST_SIZES:
+        raise DimError(
+            f"search: dims say {count} sizes, and {MOST_SIZES} are measured at most",
+            hint="each candidate is measured at each: give a small one and a large one",
+        )
+    return [
+        sizes_of(definition, dict(zip(lists, sizes, strict=True)))
+        for sizes in product(*lists.values())
+    ]
+
+
+def question_of(definition: Definition, dims: Sizes, machine: str) -> Question:
+    """Return what is searched for, as winners are kept by."""
+    *others, sizes = each_size(definition, dims)
+    return Question(definition, sizes, machine, tuple(others))
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:

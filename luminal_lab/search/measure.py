@@ -26,6 +26,7 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.specialise import specialised
 from luminal_lab.kernels.render.c.program import most_phases
 from luminal_lab.machines.here import usable_cores
+from luminal_lab.search.deadline import Deadline, OutOfTime
 from luminal_lab.search.driver import WRONG, Outcome
 from luminal_lab.search.forms import Built
 from luminal_lab.search.validate import difference, drawn, wrong_by_definition
@@ -35,6 +36,8 @@ FIRST, RUNNING, SLOWEST = 20.0, 1.0, 10.0
 multiple of the best."""
 LIFE = 600.0
 """The seconds of computing that a child may take in all."""
+MOMENT = 0.1
+"""The seconds that a run may take, at least, at the end of a budget."""
 FEWEST, ROUNDS, LAST_ROUNDS = 3, 30, 40
 TURN, MEASURING = 0.001, 0.015
 """The seconds that one kernel runs for in a round, and in all rounds, at least."""
@@ -74,42 +77,45 @@ class _Areas:
         }
         for name, _ in definition.inputs:
             self._area(name, sizes[name], item[name], is_input=True)
-        given = len(self.areas)
+        inputs = len(self.areas)
         outputs = [
             (self._area(o.name, sizes[o.name], item[o.name]), 0, sizes[o.name])
             for o in definition.outputs
         ]
         self.values: list[tuple[int, int] | None] = [(area, 0) for area in range(len(self.areas))]
-        own = {at: [data.size(size) for size in one.own] for at, one in candidates.items()}
+        own = {
+            number: [data.size(size) for size in candidate.own]
+            for number, candidate in candidates.items()
+        }
         most = max(map(len, own.values()))
         largest = [max((s[n] for s in own.values() if n < len(s)), default=0) for n in range(most)]
         shared = [self._area(f"inner array {n}", size) for n, size in enumerate(largest)]
-        for at, local_sizes in own.items():
-            places = list(outputs)
+        for number, local_sizes in own.items():
+            locations = list(outputs)
             for area, size in zip(shared, local_sizes, strict=False):
                 # Each ends where the area does, so that what reaches behind it is found.
                 offset = self.areas[area].bytes - _aligned(size)
-                places.append((area, offset, size))
-            self.own[at] = places
-            locals_ = [place[:2] for place in places[len(outputs) :]]
+                locations.append((area, offset, size))
+            self.own[number] = locations
+            locals_ = [location[:2] for location in locations[len(outputs) :]]
             self.values += [*locals_, *(None,) * (most - len(locals_))]
-        kernels = [kernel for one in candidates.values() for kernel in one.kernels]
+        kernels = [kernel for candidate in candidates.values() for kernel in candidate.kernels]
         self.scratch_bytes = _aligned(max(data.size(kernel.scratch) for kernel in kernels))
         size = self.scratch_bytes * threads
         self.scratch = self._area("the memory of its thread", size) if size else None
-        self.writable = range(given, len(self.areas))
+        self.writable = range(inputs, len(self.areas))
 
     def _area(self, name: str, size: int, item: int = 1, *, is_input: bool = False) -> int:
         self.areas.append(Area(_aligned(size), not is_input))
         self.names[len(self.areas) - 1] = ArrayName(name, item, is_input)
         return len(self.areas) - 1
 
-    def beyond(self, trial: TrialProcess, at: int, fill: int) -> str:
+    def beyond(self, trial: TrialProcess, number: int, fill: int) -> str:
         """Return what a kernel has written outside of its arrays, in words; empty if nothing."""
         before = trial.overwritten(fill)
         if before is not None:
             return f"it writes before {self.names[before].name}"
-        for area, offset, size in self.own[at]:
+        for area, offset, size in self.own[number]:
             raw = trial.raw(area)
             if (raw[offset + size :] != fill).any():
                 return f"it writes behind {self.names[area].name}"
@@ -128,24 +134,24 @@ class Session:
         build: Builds,
         library: Path,
         candidates: Mapping[int, Built],
-        *,
-        is_last: bool,
+        deadline: Deadline,
     ) -> None:
         self.data, self.best, self.build, self.library = data, best, build, library
-        self.candidates, self.is_last = candidates, is_last
-        ends = [0, *accumulate(len(one.kernels) for one in candidates.values())]
+        self.candidates, self.deadline, self.is_last = candidates, deadline, False
+        ends = [0, *accumulate(len(candidate.kernels) for candidate in candidates.values())]
         self.launches = dict(zip(candidates, pairwise(ends), strict=True))
         """The number of each candidate's first launch, and of the one behind its last."""
         self.known: dict[int, Outcome] = {}
-        self.samples: dict[int, list[float]] = {at: [] for at in candidates}
+        self.samples: dict[int, list[float]] = {number: [] for number in candidates}
         self.spent = dict.fromkeys(candidates, 0.0)
         self.checked: set[int] = set()
         self.stopped: set[int] = set()
         self.running = 0
         """The kernel that runs, or ran last."""
 
-    def outcomes(self, threads: int | None) -> dict[int, Outcome]:
-        """Check and time all kernels; 0 is the reference."""
+    def outcomes(self, threads: int | None, *, is_last: bool) -> dict[int, Outcome]:
+        """Check and time all kernels, the best ones for longer; 0 is the reference."""
+        self.is_last = is_last
         threads = usable_cores() if threads is None else threads
         self.areas = _Areas(self.data, self.candidates, threads)
         count = max(end for _, end in self.launches.values())
@@ -174,17 +180,31 @@ class Session:
                     if self.is_last:  # what is wrong at times, as a race is, shows after many runs
                         self.checked.clear()
                         self._check(self._left())
+                except OutOfTime:
+                    break
                 except Died as died:
+                    if self.deadline.is_over:  # it was not given the time that others get
+                        break
                     self._fail(self.running, words(self.trial, died.death, self.areas.names).event)
                 else:
-                    for at in self._left():
-                        state = "stopped" if at in self.stopped else "measured"
-                        self.known[at] = Outcome(state, tuple(self.samples[at]))
+                    self._note(self._left())
+        # What the budget has ended has the rounds that all kernels have had.
+        timed = [
+            number for number in self._left() if number in self.checked and self.samples[number]
+        ]
+        if 0 in timed:
+            self._note(timed, min(len(self.samples[number]) for number in timed))
         return self.known
+
+    def _note(self, kernels: Sequence[int], rounds: int | None = None) -> None:
+        """Note the times of kernels, of so many rounds."""
+        for number in kernels:
+            state = "stopped" if number in self.stopped else "measured"
+            self.known[number] = Outcome(state, tuple(self.samples[number][:rounds]))
 
     def _tasks(self) -> list[int]:
         """Return how many tasks each phase has; below 0 where one thread does them all."""
-        kernels = [kernel for one in self.candidates.values() for kernel in one.kernels]
+        kernels = [kernel for candidate in self.candidates.values() for kernel in candidate.kernels]
         stride, tasks, dims = most_phases(kernels), list[int](), self.data.dims
         for kernel in kernels:
             counts = [self.data.size(phase.tasks) for phase in kernel.phases]
@@ -197,79 +217,91 @@ class Session:
         return tasks
 
     def _left(self) -> list[int]:
-        return [at for at in self.candidates if at not in self.known]
+        return [number for number in self.candidates if number not in self.known]
 
-    def _fail(self, at: int, why: str) -> None:
-        self.known[at] = Outcome("failed", why=why)
+    def _fail(self, number: int, why: str) -> None:
+        self.known[number] = Outcome("failed", why=why)
 
     @property
     def _fastest(self) -> float:
         """The least seconds of any kernel so far; 0 where none was measured."""
-        fastest = [min(some) for some in self.samples.values() if some]
+        fastest = [min(times) for times in self.samples.values() if times]
         if self.best and self.samples[0]:
             fastest.append(self.best * min(self.samples[0]))
         return min(fastest, default=0.0)
 
-    def _patience(self, at: int) -> float:
+    def _patience(self, number: int) -> float:
         """Return the seconds that one run of a kernel may take."""
-        if at == 0 and not self.samples[0]:
-            return FIRST
-        return max(RUNNING, SLOWEST * self._fastest)
+        if number == 0 and not self.samples[0]:
+            return min(FIRST, self._longest)
+        return min(max(RUNNING, SLOWEST * self._fastest), self._longest)
+
+    @property
+    def _longest(self) -> float:
+        """The seconds that any run may take: what is left, and a moment to end in."""
+        return max(0.0, self.deadline.left) + MOMENT
 
     # -- whether it is right -----------------------------------------------------------------------
 
     def _check(self, left: Sequence[int]) -> None:
         """Hold what each kernel makes to what is right, on each draw."""
-        todo = [at for at in left if at not in self.checked]
-        for number in reversed(range(len(FILLS))):
-            self._prepare(number)
+        todo = [number for number in left if number not in self.checked]
+        for draw in reversed(range(len(FILLS))):
+            self._prepare(draw)
             expected: dict[str, Array] = {}
-            for at in dict.fromkeys((0, *todo)) if todo else ():
-                if at in self.known:
+            for number in dict.fromkeys((0, *todo)) if todo else ():
+                if number in self.known:
                     continue
-                made = self._made(at)
-                if made is None:
-                    self._fail(at, "an index is out of range")
+                self.deadline.check()
+                results = self._results(number)
+                if results is None:
+                    self._fail(number, "an index is out of range")
                     continue
-                if at == 0:
-                    expected = {name: array.copy() for name, array in made.items()}
-                wrong = difference(expected, made) if at else self._undefined(number, made, todo)
-                wrong = self.areas.beyond(self.trial, at, FILLS[number]) or (
+                if number == 0:
+                    expected = {name: array.copy() for name, array in results.items()}
+                wrong = (
+                    difference(expected, results)
+                    if number
+                    else self._undefined(draw, results, todo)
+                )
+                wrong = self.areas.beyond(self.trial, number, FILLS[draw]) or (
                     wrong and WRONG + wrong
                 )
                 if wrong:
-                    self._fail(at, wrong)
-                    if at == 0:
+                    self._fail(number, wrong)
+                    if number == 0:
                         return
-                    self._prepare(number)
+                    self._prepare(draw)
                 for area in self.areas.writable:
-                    self.trial.raw(area)[:] = FILLS[number]
+                    self.trial.raw(area)[:] = FILLS[draw]
                 look()
         self.checked.update(todo)
 
-    def _undefined(self, number: int, made: Mapping[str, Array], todo: Sequence[int]) -> str | None:
+    def _undefined(
+        self, draw: int, results: Mapping[str, Array], todo: Sequence[int]
+    ) -> str | None:
         """Return what is wrong with the reference's outputs; a second child need not ask."""
         if 0 not in todo:
             return None
         data = self.data
-        return wrong_by_definition(data.bound, data.draws[number], made, data.seed)
+        return wrong_by_definition(data.bound, data.draws[draw], results, data.seed)
 
-    def _prepare(self, number: int) -> None:
+    def _prepare(self, draw: int) -> None:
         """Fill memory, and put the inputs of a draw where they belong."""
-        self.trial.fill(FILLS[number])
-        for area, array in enumerate(self.data.draws[number].values()):
+        self.trial.fill(FILLS[draw])
+        for area, array in enumerate(self.data.draws[draw].values()):
             self.trial.raw(area)[: array.nbytes] = array.reshape(-1).view(np.uint8)
 
-    def _made(self, at: int) -> dict[str, Array] | None:
+    def _results(self, number: int) -> dict[str, Array] | None:
         """Return what a kernel makes, in the child's memory; None if an index is out of range."""
-        self.running = at
-        first, behind = self.launches[at]
-        if self.trial.run(first, behind, within=self._patience(at)) < behind - first:
+        self.running = number
+        first, behind = self.launches[number]
+        if self.trial.run(first, behind, within=self._patience(number)) < behind - first:
             return None
-        places = zip(self.data.bound.outputs, self.areas.own[at], strict=False)
+        locations = zip(self.data.bound.outputs, self.areas.own[number], strict=False)
         return {
             output.name: self.trial.array(area, ints(output.type.shape), output.type.dtype.numpy)
-            for output, (area, _, _) in places
+            for output, (area, _, _) in locations
         }
 
     # -- how long it takes -------------------------------------------------------------------------
@@ -277,22 +309,25 @@ class Session:
     def _time(self) -> None:
         """Time kernels in rounds, until each has been measured enough or is known to be slow."""
         for turn in range(LAST_ROUNDS if self.is_last else ROUNDS):
-            for at in self._left():
-                if at in self.stopped or (turn >= FEWEST and self._is_done(at)):
+            for number in self._left():
+                if number in self.stopped or (turn >= FEWEST and self._is_done(number)):
                     continue
-                known = self.samples[at]
+                self.deadline.check()
+                known = self.samples[number]
                 runs = min(MOST_RUNS, max(1, int(TURN / max(min(known), 1e-9)))) if known else 1
-                self.running = at
-                patience = runs * self._patience(at)
-                seconds = self.trial.seconds(runs, *self.launches[at], within=patience)
+                self.running = number
+                patience = runs * self._patience(number)
+                seconds = self.trial.seconds(runs, *self.launches[number], within=patience)
                 known.append(min(seconds))
-                self.spent[at] += sum(seconds)
+                self.spent[number] += sum(seconds)
             if turn == 1 and not self.is_last:
                 slow = SLOW * self._fastest
-                self.stopped |= {at for at in self._left() if at and min(self.samples[at]) > slow}
+                self.stopped |= {
+                    number for number in self._left() if number and min(self.samples[number]) > slow
+                }
 
-    def _is_done(self, at: int) -> bool:
-        return not self.is_last and at != 0 and self.spent[at] > MEASURING
+    def _is_done(self, number: int) -> bool:
+        return not self.is_last and number != 0 and self.spent[number] > MEASURING
 
 
 def _aligned(size: int) -> int:

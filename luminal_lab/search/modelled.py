@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 from typing import Literal
 
 from luminal_lab.core.dtypes import Array
@@ -47,6 +49,7 @@ from luminal_lab.machines.resources import CARDS, Resources, card_of
 from luminal_lab.passes.pipeline import parse_pipeline
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
+from luminal_lab.search.deadline import SKIPPED, Deadline, OutOfTime
 from luminal_lab.search.draws import said
 from luminal_lab.search.driver import WRONG, Answer, Outcome
 from luminal_lab.search.gpu_model import Estimate, estimate
@@ -146,8 +149,9 @@ def work(job: str) -> str:
     return json.dumps(plain(answered(read(Job, read_json(job, exact=True)))))
 
 
-def answered(job: Job, make: Make | None = None) -> Answer:
+def answered(job: Job, make: Make | None = None, clock: Callable[[], float] = monotonic) -> Answer:
     """Make, compile, check and model the kernels of a job."""
+    deadline = Deadline(job.seconds, clock)
     (device,) = parse_pipeline(job.device)
     if not isinstance(device, GPUCompiler):
         raise ArgumentError(f"search: {job.device} is no GPU's compiler")
@@ -155,8 +159,9 @@ def answered(job: Job, make: Make | None = None) -> Answer:
     with held():
         place = Place.of(device)
         with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
-            reference, *outcomes = _Batch(job, place, make or place.make, Path(folder)).outcomes
-    if reference.modelled is None:
+            batch = _Batch(job, place, make or place.make, Path(folder), deadline)
+            reference, *outcomes = batch.outcomes
+    if reference.modelled is None and reference.state != "skipped":
         raise DeviceError(
             f"search: the default kernel fails, with which others are compared: {reference.why}",
             hint='cx.compile(…, check="values") shows where',
@@ -167,21 +172,27 @@ def answered(job: Job, make: Make | None = None) -> Answer:
 class _Batch:
     """A job at work: the reference is number 0."""
 
-    def __init__(self, job: Job, place: Place, make: Make, folder: Path) -> None:
+    def __init__(
+        self, job: Job, place: Place, make: Make, folder: Path, deadline: Deadline
+    ) -> None:
         self.job, self.place, self.make, self.folder = job, place, make, folder
+        self.deadline = deadline
         self.definition = parse_definition(job.definition)
         self.schedules = job.reference, *job.schedules
         self.known: dict[int, Outcome] = {}
+        self.checked: set[int] = set()
 
     @property
     def outcomes(self) -> list[Outcome]:
         """What came of each schedule, in order."""
-        kernels = dict(self._made())
-        taken = self._resources(kernels)
-        self._check([at for at in kernels if at not in self.known])
-        for at in [at for at in kernels if at not in self.known]:
-            self.known[at] = self._modelled(kernels[at], taken.get(at))
-        return [self.known[at] for at in range(len(self.schedules))]
+        with suppress(OutOfTime):
+            kernels = dict(self._made())
+            taken = self._resources(kernels)
+            with suppress(OutOfTime):
+                self._check([at for at in kernels if at not in self.known])
+            for at in [at for at in self.checked if at not in self.known]:
+                self.known[at] = self._modelled(kernels[at], taken.get(at))
+        return [self.known.get(at, SKIPPED) for at in range(len(self.schedules))]
 
     def _kernel(self, at: int, definition: Definition) -> Kernel:
         name = f"candidate_{at}" if at else "reference"
@@ -191,6 +202,7 @@ class _Batch:
         """Yield the kernels that can be made, by number."""
         for at in range(len(self.schedules)):
             look()
+            self.deadline.check()
             try:
                 kernel = self._kernel(at, self.definition)
             except Exception as error:
@@ -215,6 +227,7 @@ class _Batch:
             return taken
         for at, kernel in kernels.items():
             look()
+            self.deadline.check()
             try:
                 compiled = compile_kernel(kernel, arch, self.folder)
             except DeviceError as error:
@@ -251,6 +264,8 @@ class _Batch:
             for sister in _sisters(self.definition, self.job.seed, trace=trace):
                 kernels = dict(self._sister_kernels(sister.definition, left))
                 for at, why in _wrong(kernels, self.place, sister, trace=trace):
+                    self.deadline.check()
+                    self.checked.add(at)
                     if why:
                         self.known[at] = Outcome("failed", why=why)
                 left = [at for at in left if at not in kernels]

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
+from luminal_lab.algebra.defining import Around, Terms
+from luminal_lab.algebra.egraph import EGraph
+from luminal_lab.algebra.language import First, Leaf, Node, Online, Ratio, Rise, Shift
+from luminal_lab.algebra.pick import Pick
 from luminal_lab.kernels.definition.terms import FoldState, Term, walk, write
-from luminal_lab.search.defining import Around, Terms
-from luminal_lab.search.egraph import EGraph
-from luminal_lab.search.language import First, Leaf, Node, Online, Ratio, Rise, Shift
-from luminal_lab.search.pick import Pick
 
 
 def class_name(number: int) -> str:

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from typing_extensions import override
 
+from luminal_lab.algebra.defining import defined
+from luminal_lab.algebra.pick import Pick
 from luminal_lab.display import Displayed
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.search.defining import defined
 from luminal_lab.search.derivation import Derivation
 from luminal_lab.search.judge import Verdict, judged
-from luminal_lab.search.pick import Pick
 from luminal_lab.search.space import Space, Way
 
 TRIED = 24

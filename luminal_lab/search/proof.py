@@ -21,6 +21,13 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from luminal_lab.algebra.egraph import EGraph
+from luminal_lab.algebra.extract import cheapest, priced, solved
+from luminal_lab.algebra.language import Applied, Folded, Leaf, Ratio, Shift
+from luminal_lab.algebra.rules.change import CHANGE
+from luminal_lab.algebra.rules.rule import Fire, Rule, equation
+from luminal_lab.algebra.rules.side import enter
+from luminal_lab.algebra.saturate import saturate
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Exp2
@@ -28,14 +35,7 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.errors import LabError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.passes.corners import SIMPLE
-from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import FINISHED, Evaluation, Stand
-from luminal_lab.search.extract import cheapest, priced, solved
-from luminal_lab.search.language import Applied, Folded, Leaf, Ratio, Shift
-from luminal_lab.search.rules.change import CHANGE
-from luminal_lab.search.rules.rule import Fire, Rule, equation
-from luminal_lab.search.rules.side import enter
-from luminal_lab.search.saturate import saturate
 
 SIZES = (1, 2, 3, 5)
 SMALL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0)
@@ -54,7 +54,7 @@ StandIn: TypeAlias = Callable[[EGraph, str, tuple[Symbol, ...]], int]
 
 
 @dataclass(frozen=True, repr=False)
-class Counterexample:
+class Refutation:
     """What shows that a rule is wrong."""
 
     rule: Rule
@@ -81,7 +81,7 @@ class Counterexample:
 
     @override
     def __repr__(self) -> str:
-        return f"<Counterexample {self}>"
+        return f"<Refutation {self}>"
 
 
 # -- what variables stand for ----------------------------------------------------------------------
@@ -178,11 +178,11 @@ def _fired(
 # -- both sides ------------------------------------------------------------------------------------
 
 
-def counterexample(rule: Rule) -> Counterexample | None:
+def refutation(rule: Rule) -> Refutation | None:
     """Return what shows that a rule is wrong or not safe, or None if nothing does.
 
     >>> from luminal_lab.search import RULES
-    >>> counterexample(RULES["sum-factor"])
+    >>> refutation(RULES["sum-factor"])
     """
     is_tried = False
     for instance in _instances(rule):
@@ -226,7 +226,7 @@ def rule(
 def proved(rule: Rule) -> Rule:
     """Return a rule that no small case refutes, or raise the error that shows one."""
     try:
-        wrong = counterexample(rule)
+        wrong = refutation(rule)
     except LabError:
         raise
     except Exception as error:
@@ -238,7 +238,7 @@ def proved(rule: Rule) -> Rule:
     return replace(rule, is_proved=True)
 
 
-def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Counterexample | None:
+def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Refutation | None:
     """Return where the sides differ; in float32, where the right one alone is not finite."""
     egraph, sizes = instance.egraph, instance.sizes
     axes = {"lane": np.arange(len(_lanes())), **{a: np.arange(n) for a, n in sizes.items()}}
@@ -264,9 +264,7 @@ def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Counterexampl
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])
             ends = float(left[at]), float(right[at])
-            return Counterexample(
-                rule, instance.variables, sizes, stand, *ends, is_unsafe=not is_wide
-            )
+            return Refutation(rule, instance.variables, sizes, stand, *ends, is_unsafe=not is_wide)
     return None
 
 

@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.ir import IR
+from luminal_lab.core.op import Reduce
+from luminal_lab.core.ops import SumReduce
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import LabError, ParseError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.terms import Fold, Read, free, walk
 from luminal_lab.kernels.definition.text import parse_definition
@@ -30,6 +33,8 @@ from luminal_lab.search.space import space_of
 
 MOST_FORMS = 6
 """So many forms of a region are tried, the first ones."""
+FAR = 0.5
+"""Sums are one region for the sake of their order if another order costs so much less."""
 MOST_FOLDS = 6
 """What has more folds is not given to the rules: they would take too long."""
 
@@ -55,6 +60,11 @@ class Found:
     refused: tuple[Program, ...] = ()
     """Cheaper programs that are less exact than what is written."""
 
+    @property
+    def cost(self) -> float:
+        """What the program costs by the model."""
+        return inf if self.program is None else self.program.cost
+
 
 @dataclass(frozen=True)
 class _Kernel:
@@ -77,7 +87,7 @@ class Regions:
         self,
         ir: IR,
         kept: Collection[str] = (),
-        computed: Callable[[Definition], Definition] = online_softmax,
+        computed: Callable[[Definition], Definition] = one_pass,
         *,
         singly: bool = False,
     ) -> None:
@@ -105,7 +115,7 @@ class Regions:
         calls = [node for node in self.ir.nodes if node.id in self.live and node.op.body_of()]
         taken: set[int] = set()
         regions: list[Chain] = []
-        wanted = (is_cascade, self._is_row_by_row, _is_single)
+        wanted = (is_cascade, self._is_row_by_row, self._is_regrouped, _is_single)
         for is_wanted in wanted[-1:] if self.singly else wanted:
             for last in reversed(calls):
                 for chain in (*chains(self.ir, last, self.live), (last,)):
@@ -146,6 +156,14 @@ class Regions:
                             return False
         return len(chain) > 1
 
+    def _is_regrouped(self, chain: Chain) -> bool:
+        """Return whether two sums, one of the other, cost far less in another order."""
+        if len(chain) != 2 or not all(_is_sum(body_of(call)) for call in chain):
+            return False
+        kernel = self._kernel(chain)
+        written = space_of(kernel.written, ()).programs(1) if kernel.program else ()
+        return bool(written) and kernel.found.cost < FAR * written[0].cost
+
     # -- forms -------------------------------------------------------------------------------------
 
     def region(self, chain: Chain) -> Region:
@@ -154,7 +172,7 @@ class Regions:
         if self.singly:
             return Region(whole, (alone(self.computed(whole)),))
         tilings = [*self._tilings(chain)]
-        is_one = is_cascade(chain) and online_softmax(whole) is not whole
+        is_one = is_cascade(chain) and one_pass(whole) is not whole
         tilings.sort(key=lambda tiling: (len(tiling) == 1) != is_one)
         kernels = {calls: self._kernel(calls) for tiling in tilings for calls in tiling}
         apart = {
@@ -225,6 +243,11 @@ def _is_single(chain: Chain) -> bool:
     return len(chain) == 1
 
 
+def _is_sum(body: IR) -> bool:
+    """Return whether a kernel has one sum, and no other reduction."""
+    return [type(node.op) for node in body if isinstance(node.op, Reduce)] == [SumReduce]
+
+
 def found_by_rules(written: Definition) -> Found:
     """Return what rules make of a definition; nothing where that is what is written, or too much.
 
@@ -235,7 +258,7 @@ def found_by_rules(written: Definition) -> Found:
         return Found()
     try:
         *refused, program = judged_programs(space_of(written))
-        known = {nameless(written), nameless(online_softmax(written))}
+        known = {nameless(written), nameless(one_pass(written))}
         is_new = nameless(program.definition) not in known
     except (LabError, ValueError):
         return Found()

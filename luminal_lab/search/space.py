@@ -11,6 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from luminal_lab.algebra.egraph import EGraph
+from luminal_lab.algebra.extract import cheapest, priced, programs, solved
+from luminal_lab.algebra.language import Node, Ratio, Shift
+from luminal_lab.algebra.pick import Pick
+from luminal_lab.algebra.reading import axes_of, read_definition
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import FINITE, Rule, Rules
+from luminal_lab.algebra.saturate import Saturation, saturate
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import IR
 from luminal_lab.display import DrawnGraph, Examined
@@ -20,18 +28,10 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.rule import FACTS
-from luminal_lab.search.egraph import EGraph
 from luminal_lab.search.evaluate import Array, Evaluation, Positions
 from luminal_lab.search.explained import class_of, why, why_not
-from luminal_lab.search.extract import cheapest, priced, programs, solved
 from luminal_lab.search.growth import Growth
-from luminal_lab.search.language import Folded, Node, Online, Ratio, Shift
-from luminal_lab.search.pick import Pick
 from luminal_lab.search.proof import proved
-from luminal_lab.search.reading import read_definition
-from luminal_lab.search.rules import RULES
-from luminal_lab.search.rules.rule import FINITE, Rule, Rules
-from luminal_lab.search.saturate import Saturation, saturate
 
 Way: TypeAlias = tuple[int, Node]
 """A class, and one of its nodes."""
@@ -84,14 +84,7 @@ class Space(DrawnGraph, Examined):
     @cached_property
     def axes(self) -> dict[str, Dim]:
         """All axes with their sizes: those of outputs, then those of folds."""
-        axes: dict[str, Dim] = {}
-        for line in self.definition.outputs:
-            names = (axis.name for axis in line.axes)
-            axes |= zip(names, line.type.shape, strict=True)
-        for _, node in self.egraph.each():
-            if isinstance(node.operator, (Folded, Online)):
-                axes.setdefault(node.operator.axis.name, node.operator.size)
-        return axes
+        return axes_of(self.egraph, self.definition)
 
     def values(
         self,

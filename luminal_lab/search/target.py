@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -18,7 +19,6 @@ from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.worklist import KernelMaker, Recall, c_maker
 from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import Programs, nameless
 from luminal_lab.kernels.gpu import GPU, gpu_of
 from luminal_lab.kernels.plans.cpu import cpu_schedule
@@ -71,7 +71,7 @@ def target_of(device: DeviceCompiler) -> Target:
                 c_maker(here),
                 work,
                 partial(_cpu_signature, device),
-                online_softmax,
+                one_pass,
                 job=(device.compiler, device.threads),
             )
         case CUDACompiler() if (here := _present(device)) is not None:

@@ -7,7 +7,7 @@ long the default kernel stands for it, once blocks of its outputs have been held
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -86,14 +86,14 @@ def _points(term: Term, around: int) -> int:
 
 
 def wrong_by_definition(
-    definition: Definition, inputs: Mapping[str, Array], made: Mapping[str, Array], seed: int
+    definition: Definition, inputs: Mapping[str, Array], results: Mapping[str, Array], seed: int
 ) -> str | None:
     """Return what is wrong with a kernel's outputs; `definition` has no symbolic dims.
 
     Of large outputs some blocks are evaluated; where one element would take too long, nothing is.
     """
     if points_of(definition) <= MOST_POINTS:
-        return difference(evaluate(definition, inputs), made)
+        return difference(evaluate(definition, inputs), results)
     rng = np.random.default_rng(seed)
     for output in definition.outputs:
         for number in range(BLOCKS):
@@ -102,7 +102,7 @@ def wrong_by_definition(
                 continue
             sizes = ints(block.outputs[0].type.shape)
             at = tuple(slice(b, b + n) for b, n in zip(starts, sizes, strict=True))
-            wrong = difference(evaluate(block, inputs), {output.name: made[output.name][at]})
+            wrong = difference(evaluate(block, inputs), {output.name: results[output.name][at]})
             if wrong is not None:
                 return f"{wrong} (counted from {list(starts)})"
     return None
@@ -127,14 +127,14 @@ def _block(
     return replace(definition, outputs=(block,)), tuple(starts)
 
 
-def difference(expected: Mapping[str, Array], made: Mapping[str, Array]) -> str | None:
+def difference(expected: Mapping[str, Array], results: Mapping[str, Array]) -> str | None:
     """Return the first wrong element of some outputs in words; None if all are right."""
     for name, right in expected.items():
-        wrong = np.argwhere(differences(right, made[name], scaled=True))
+        wrong = np.argwhere(differences(right, results[name], scaled=True))
         if len(wrong):
             at = tuple(int(index) for index in wrong[0])
             return (
-                f"{name}{list(at)} is {made[name][at]}, and should be {right[at]}; "
+                f"{name}{list(at)} is {results[name][at]}, and should be {right[at]}; "
                 f"{len(wrong):,} of {right.size:,} are wrong"
             )
     return None
@@ -143,12 +143,20 @@ def difference(expected: Mapping[str, Array], made: Mapping[str, Array]) -> str 
 # -- which step is wrong ---------------------------------------------------------------------------
 
 
-def wrong_step(definition: Definition, schedule: str, seed: int = 0) -> str:
+def wrong_step(
+    definition: Definition,
+    schedule: str,
+    seed: int = 0,
+    *,
+    most: int = SLOW_POINTS,
+    sizes: Sequence[int] = SMALL,
+) -> str:
     """Return the first step after which a nest computes something else, at small sizes.
 
-    The text is empty if the values are right after every step that applies there.
+    The text is empty if the values are right after every step that applies there. A definition of
+    more than `most` points is tried at other sizes.
     """
-    for small in _sisters(definition):
+    for small in _sisters(definition, most, sizes):
         scheduling = replay(parse_schedule(schedule), lower(small)).scheduling
         inputs = drawn(small, NO_DIMS, seed)
         expected = evaluate(small, inputs)
@@ -170,23 +178,23 @@ def wrong_step(definition: Definition, schedule: str, seed: int = 0) -> str:
     return ""
 
 
-def _sisters(definition: Definition) -> Iterator[Definition]:
+def _sisters(definition: Definition, most: int, small: Sequence[int]) -> Iterator[Definition]:
     """Yield the definition at sizes small enough for a nest to be evaluated, if it has such."""
-    dims = {name: SMALL[n % len(SMALL)] for n, name in enumerate(definition.dims)}
+    dims = {name: small[n % len(small)] for n, name in enumerate(definition.dims)}
     try:
         bound = specialised(definition, dims)
     except LabError:
         return
-    if points_of(bound) <= SLOW_POINTS:
+    if points_of(bound) <= most:
         yield bound
         return
-    sizes = sorted({int(size) for size in SIZE.findall(str(bound)) if int(size) > max(SMALL)})
-    smaller = {size: SMALL[n % len(SMALL)] for n, size in enumerate(sizes)}
+    sizes = sorted({int(size) for size in SIZE.findall(str(bound)) if int(size) > max(small)})
+    smaller = {size: small[n % len(small)] for n, size in enumerate(sizes)}
     text = SIZE.sub(lambda size: str(smaller.get(int(size[1]), int(size[1]))), str(bound))
     try:
         sister = parse_definition(text)
         evaluate(sister, drawn(sister, NO_DIMS, 0))
     except LabError:
         return  # sizes that depend on each other
-    if points_of(sister) <= SLOW_POINTS * 4:
+    if points_of(sister) <= most * 4:
         yield sister

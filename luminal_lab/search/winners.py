@@ -4,7 +4,7 @@
         definition.txt      what is computed
         schedule.txt        the fastest schedule, which may be the default one
         forms.jsonl         the ways to compute it that were tried, a line each
-        candidates.jsonl    all that was tried, a line each
+        answers.jsonl       what was asked for and what came of it, a line each
         entry.json          seconds, sizes, machine, versions, seed, and the digest of the others
 
 The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
@@ -21,25 +21,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.build import cache
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
-from luminal_lab.search.driver import Driver, Trial
+from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import BETWEEN, Form
 
-VERSION = 2
+VERSION = 3
 """What a search does, and how an entry says it; one more whenever that changes."""
-DEFINITION, SCHEDULE, CANDIDATES = "definition.txt", "schedule.txt", "candidates.jsonl"
-FORMS = "forms.jsonl"
-MOST_CANDIDATES = 100_000
+DEFINITION, SCHEDULE = "definition.txt", "schedule.txt"
+FORMS, ANSWERS = "forms.jsonl", "answers.jsonl"
+FILES = DEFINITION, SCHEDULE, FORMS, ANSWERS
+MOST_ANSWERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Question:
     dims: Mapping[str, int]
     machine: str
     """The signature of the machine, its compiler and threads."""
+    others: tuple[Mapping[str, int], ...] = ()
+    """The other sizes, where there are several."""
 
     @property
     def text(self) -> str:
@@ -59,8 +62,11 @@ class Question:
     @property
     def key(self) -> str:
         """The name of its entry."""
-        sizes = [f"{name}:{size.bit_length()}" for name, size in sorted(self.dims.items())]
-        return cache.key_of(str(VERSION), self.text, ",".join(sizes), "c", self.machine)
+        sizes = [
+            ",".join(f"{name}:{size.bit_length()}" for name, size in sorted(dims.items()))
+            for dims in (*self.others, self.dims)
+        ]
+        return cache.key_of(str(VERSION), self.text, ";".join(sizes), "c", self.machine)
 
 
 @dataclass(frozen=True)
@@ -74,17 +80,25 @@ class Winner:
     schedules: tuple[Schedule, ...]
     """The schedules of its kernels."""
     seed: int
-    reference: tuple[float, ...]
-    """The default's seconds, of each batch."""
-    noise: float
     created: str
-    candidates: bytes
+    told: bytes
 
     @property
-    def trials(self) -> list[Trial]:
-        """All that was tried; a ValueError says what cannot be read."""
-        lines = self.candidates.decode("utf-8").splitlines()[:MOST_CANDIDATES]
-        return [read(Trial, read_json(line, exact=True)) for line in lines]
+    def answers(self) -> list[tuple[Batch, Answer]]:
+        """What was asked for and what came of it; a ValueError says what cannot be read."""
+        lines = self.told.decode("utf-8").splitlines()[:MOST_ANSWERS]
+        asked = [read(Asked, read_json(line, exact=True)) for line in lines]
+        if any(len(line.answer.outcomes) != len(line.batch.drafts) for line in asked):
+            raise ValueError("an answer has other schedules than were asked for")
+        return [(line.batch, line.answer) for line in asked]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A batch and its answer: a line of answers.jsonl."""
+
+    batch: Batch
+    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -97,8 +111,6 @@ class Facts:
     machine: str
     dims: Mapping[str, int]
     seed: int
-    reference: tuple[float, ...]
-    noise: float
     seconds: float | None
     created: str
 
@@ -126,7 +138,13 @@ class Winners:
             warn(f"search: {path} is refused, and searched for again: {why or error}")
             return None
 
-    def keep(self, question: Question, forms: Sequence[Form], driver: Driver) -> Path | None:
+    def keep(
+        self,
+        question: Question,
+        forms: Sequence[Form],
+        driver: Driver,
+        answers: Sequence[tuple[Batch, Answer]],
+    ) -> Path | None:
         """Keep what a search has found, and return where; None, with a warning, if it cannot be."""
         winner = driver.winner
         default = min(driver.reference, default=None)
@@ -137,16 +155,14 @@ class Winners:
             question.machine,
             dict(question.dims),
             driver.seed,
-            tuple(driver.reference),
-            driver.noise,
             None if default is None else default * share,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
         schedule = driver.draws.default.schedule if winner is None else winner.draft.schedule
-        lines = [json.dumps(plain(trial)) for trial in driver.trials]
-        texts = {DEFINITION: question.text, SCHEDULE: schedule, CANDIDATES: "\n".join(lines)}
-        texts[FORMS] = "\n".join(json.dumps(plain(form)) for form in forms)
-        files = {name: text.encode() for name, text in texts.items()}
+        asked = [Asked(batch, answer) for batch, answer in answers]
+        lines = ["\n".join(json.dumps(plain(item)) for item in items) for items in (forms, asked)]
+        texts = zip(FILES, (question.text, schedule, *lines), strict=True)
+        files = {name: text.encode() for name, text in texts}
         path = self.path(question)
         try:
             cache.write_files(path, files, _mapping(plain(facts)))
@@ -159,7 +175,7 @@ class Winners:
 
 def _checked(path: Path, question: Question) -> Winner:
     """Return an entry, or raise what is wrong with it."""
-    files, noted = cache.read_files(path, (DEFINITION, SCHEDULE, CANDIDATES, FORMS))
+    files, noted = cache.read_files(path, FILES)
     facts = read(Facts, noted)
     if facts.version != VERSION or facts.machine != question.machine:
         raise ValueError("it is of another version or machine")
@@ -172,9 +188,8 @@ def _checked(path: Path, question: Question) -> Winner:
         raise ValueError("it has no form of that number")
     form, schedules = forms[facts.form], tuple(map(parse_schedule, text.split(BETWEEN)))
     for definition, schedule in zip(form.definitions, schedules, strict=True):
-        applied(schedule, lower(online_softmax(definition)), definition.name)
-    known = facts.seed, facts.reference, facts.noise, facts.created, files[CANDIDATES]
-    return Winner(text, forms, form, schedules, *known)
+        applied(schedule, lower(one_pass(definition)), definition.name)
+    return Winner(text, forms, form, schedules, facts.seed, facts.created, files[ANSWERS])
 
 
 def _mapping(value: object) -> Mapping[str, object]:

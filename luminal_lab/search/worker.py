@@ -12,8 +12,8 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,8 +40,9 @@ from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.machines.here import this_machine, usable_cores
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
+from luminal_lab.search.deadline import SKIPPED, Deadline, OutOfTime
 from luminal_lab.search.draws import said
-from luminal_lab.search.driver import Answer, Outcome
+from luminal_lab.search.driver import WRONG, Answer, Outcome
 from luminal_lab.search.forms import BETWEEN, Built, Form, alone
 from luminal_lab.search.measure import Data, Session
 from luminal_lab.search.validate import wrong_step
@@ -76,6 +77,10 @@ class Job:
     is_last: bool = False
     device: str = ""
     """The compiler as text, where it is a GPU's."""
+    seconds: float | None = None
+    """How long the worker may take; what it has not measured by then is skipped."""
+    others: tuple[Mapping[str, int], ...] = ()
+    """Other sizes to measure at, too: then times are geometric means."""
 
     @override
     def __str__(self) -> str:
@@ -124,19 +129,23 @@ def signature(compiler: Compiler, threads: int | None) -> str:
     return sha256("\n".join((*parts, *compiler.flags)).encode()).hexdigest()[:16]
 
 
-def answered(job: Job, make: Make = scheduled) -> Answer:
+def answered(job: Job, make: Make = scheduled, clock: Callable[[], float] = monotonic) -> Answer:
     """Make, compile, check and time the kernels of a job."""
+    deadline = Deadline(job.seconds, clock)
     compiler = find_compiler(job.compiler)
     build = builds(compiler)
     if build is None:
         raise DeviceError(
             "search: kernels that nobody has tried run in a child process, and there is none here",
-            hint="search on Linux or macOS; the schedule that wins there runs anywhere",
+            hint="search on Linux or macOS; the schedule that wins there runs anywhere"
+            if sys.platform == "win32"
+            else f"it could not be built: look whether {tempfile.gettempdir()} has room",
         )
     with held():
         try:
             with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
-                outcomes = _Workplace(job, make, compiler, build, Path(folder)).outcomes
+                workplace = _Workplace(job, make, compiler, build, Path(folder), deadline)
+                outcomes = workplace.outcomes
         except OSError as error:
             if not is_passing(error):
                 raise
@@ -145,7 +154,7 @@ def answered(job: Job, make: Make = scheduled) -> Answer:
                 hint=f"make room in {tempfile.gettempdir()}, and search again",
             ) from error
     reference, *others = (outcomes[at] for at in range(1 + len(job.schedules)))
-    if not reference.samples:
+    if not reference.samples and reference.state != "skipped":
         raise DeviceError(
             f"search: the default kernel fails, with which others are compared: {reference.why}",
             hint='cx.compile(…, check="values") shows where',
@@ -157,23 +166,25 @@ class _Workplace:
     """A job at work, in a folder of its own."""
 
     def __init__(
-        self, job: Job, make: Make, compiler: Compiler, build: Builds, folder: Path
+        self,
+        job: Job,
+        make: Make,
+        compiler: Compiler,
+        build: Builds,
+        folder: Path,
+        deadline: Deadline,
     ) -> None:
         self.job, self.compiler, self.build, self.folder = job, compiler, build, folder
+        self.deadline = deadline
         self.definition = parse_definition(job.definition)
         self.forms = job.forms or (alone(self.definition),)
         self.form_of = (0, *(job.form_of or (0,) * len(job.schedules)))
         self.outcomes: dict[int, Outcome] = {}
         """What came of each candidate, by its number; the reference is 0."""
-        candidates = dict(self._built(make))
-        if 0 not in candidates:
-            return
-        data = Data(self.definition, dict(job.dims), job.seed)
-        for library, some in self._libraries(candidates):
-            with measuring():
-                session = Session(data, job.best, build, library, some, is_last=job.is_last)
-                self.outcomes |= session.outcomes(job.threads)
-            look()
+        with suppress(OutOfTime):
+            self._measure(make)
+        for at in range(1 + len(job.schedules)):
+            self.outcomes.setdefault(at, SKIPPED)
         for at, outcome in self.outcomes.items():
             definitions = self.forms[self.form_of[at]].definitions
             if at and outcome.is_wrong:
@@ -181,10 +192,30 @@ class _Workplace:
                 step = wrong_step(definitions[0], job.schedules[at - 1]) if is_one else ""
                 self.outcomes[at] = Outcome("failed", (), outcome.why, step)
 
+    def _measure(self, make: Make) -> None:
+        job, candidates = self.job, dict(self._built(make))
+        if 0 not in candidates:
+            return
+        self.deadline.check()
+        sizes = [dict(dims) for dims in (*job.others, job.dims)]
+        for library, kernels in self._libraries(candidates):
+            for dims in sizes:
+                data = Data(self.definition, dims, job.seed)
+                with measuring():
+                    session = Session(data, job.best, self.build, library, kernels, self.deadline)
+                    outcomes = session.outcomes(job.threads, is_last=job.is_last)
+                for at in kernels:
+                    outcome = outcomes.get(at, SKIPPED)
+                    if job.others:
+                        outcome = joined(self.outcomes.get(at), outcome, dims, len(sizes))
+                    self.outcomes[at] = outcome
+                look()
+
     def _built(self, make: Make) -> Iterator[tuple[int, Built]]:
         """Yield the candidates that can be built, by number."""
         for at, schedule in enumerate((self.job.reference, *self.job.schedules)):
             look()
+            self.deadline.check()
             form, name = self.forms[self.form_of[at]], f"candidate_{at}" if at else "reference"
             try:
                 parts = zip(form.definitions, schedule.split(BETWEEN), strict=True)
@@ -243,7 +274,13 @@ class _Workplace:
     def _compiled(self, built: Mapping[int, Built], patience: float) -> Path:
         kernels = [kernel for candidate in built.values() for kernel in candidate.kernels]
         source = program_source(kernels, self._uses(built))
-        return compile_library(source, self.compiler, folder=self.folder, timeout=patience)
+        self.deadline.check()
+        patience = min(patience, self.deadline.left)
+        try:
+            return compile_library(source, self.compiler, folder=self.folder, timeout=patience)
+        except DeviceError:
+            self.deadline.check()
+            raise
 
     def _uses(self, built: Mapping[int, Built]) -> list[Use]:
         """Return the launches: all candidates read the same inputs, and write the same outputs."""
@@ -263,6 +300,27 @@ class _Workplace:
                 uses.append(Use(kernel, values, dims, len(arrays) - inputs))
                 local += len(own)
         return uses
+
+
+def joined(
+    before: Outcome | None, outcome: Outcome, dims: Mapping[str, int], sizes: int
+) -> Outcome:
+    """Return what came of a candidate at some sizes, with what came of it at one more.
+
+    Its time in a round is the geometric mean of its times at all of them; each is told in turn.
+    """
+    if before is not None and before.state in ("failed", "skipped"):
+        return before
+    if outcome.state == "failed":
+        at = ", ".join(f"{name} = {size}" for name, size in dims.items())
+        kind = WRONG if outcome.is_wrong else ""
+        return replace(outcome, why=f"{kind}at {at}: {outcome.why.removeprefix(WRONG)}")
+    shares = tuple(seconds ** (1 / sizes) for seconds in outcome.samples)
+    if before is None or not shares:
+        return replace(outcome, samples=shares)
+    state = "stopped" if "stopped" in (before.state, outcome.state) else outcome.state
+    both = zip(before.samples, shares, strict=False)
+    return replace(outcome, state=state, samples=tuple(a * b for a, b in both))
 
 
 @contextmanager

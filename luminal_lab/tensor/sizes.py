@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 from luminal_lab.core.binding import contradicts, solve_shape
@@ -33,6 +33,19 @@ def named_sizes(what: str, like: object) -> dict[str, int]:
                 hint=f'give one whole number, as in {{"{name}": 128}}',
             )
         sizes[name] = number
+    return sizes
+
+
+def size_lists(what: str, like: object) -> dict[str, int | Sequence[int]]:
+    """Return sizes of dims given by name, of each dim one or several."""
+    if not isinstance(like, Mapping):
+        return {**named_sizes(what, like)}
+    sizes: dict[str, int | Sequence[int]] = {}
+    for dim, size in cast("Mapping[object, object]", like).items():
+        name, is_list = str(dim), isinstance(size, (list, tuple))
+        listed = cast("Sequence[object]", size if is_list and size else (size,))
+        numbers = [named_sizes(what, {name: number})[name] for number in listed]
+        sizes[name] = numbers if is_list else numbers[0]
     return sizes
 
 

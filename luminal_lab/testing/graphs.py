@@ -124,7 +124,7 @@ def written() -> Iterator[Case]:
 # -- drawn -----------------------------------------------------------------------------------------
 
 
-class Drawn(CaseWriter):
+class DrawnGraph(CaseWriter):
     """A graph that grows at random."""
 
     def __init__(self, seed: int, dims: Mapping[str, int]) -> None:
@@ -215,7 +215,7 @@ class Drawn(CaseWriter):
 def chains() -> Iterator[Case]:
     """Yield views of views of views, and a sum that reads them."""
     for seed in range(CHAINS):
-        writer = Drawn(seed, {})
+        writer = DrawnGraph(seed, {})
         node = start = last = writer.input(F32, [writer.rng.randint(1, 4) for _ in range(3)])
         while writer.table.size < 5:
             mark = writer.table.size
@@ -234,7 +234,7 @@ def chains() -> Iterator[Case]:
 def graphs() -> Iterator[Case]:
     """Yield random graphs, every second one with symbolic dims."""
     for seed in range(GRAPHS):
-        writer = Drawn(1000 + seed, SIZES[0] if seed % 2 else {})
+        writer = DrawnGraph(1000 + seed, SIZES[0] if seed % 2 else {})
         dtypes = [F32, writer.rng.choice([F32, DType.float64, DType.int32, DType.bfloat16])]
         for dtype in dtypes:
             writer.input(dtype, [writer.size() for _ in range(writer.rng.randint(1, 3))])

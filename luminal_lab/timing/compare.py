@@ -236,8 +236,8 @@ def compare(
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
     >>> y = (cx.tensor((1000, 1000), name="x") * 2).retrieve()
-    >>> found = ll.compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
-    >>> [f"{1e6 * found[0].seconds(k):.1f} µs" for k in range(2)]
+    >>> times = ll.compare(cx, [ll.devices.specification("t4"), ll.devices.specification("h200")])
+    >>> [f"{1e6 * times[0].seconds(k):.1f} µs" for k in range(2)]
     ['25.0 µs', '2.0 µs']
     """
     given: object = devices
@@ -403,14 +403,12 @@ def count_text(count: float) -> str:
 def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
     """Return the rows of a comparison, in the order in which they run."""
     owned = [_owned(ir, column) for column in columns]
-    groups = _joined(columns, owned)
-    rows: dict[object, list[list[int]]] = {}
-    for column_number, covers in enumerate(owned):
-        for number in range(len(covers)):
-            row = rows.setdefault(groups.of((column_number, number)), [[] for _ in columns])
-            row[column_number].append(number)
+    rows = [
+        [sorted(number for k, number in group if k == column) for column in range(len(columns))]
+        for group in _joined(columns, owned)
+    ]
     ordered: list[tuple[int, Segment]] = []
-    for row in rows.values():
+    for row in rows:
         parts = tuple(
             tuple(column.parts[number] for number in numbers)
             for column, numbers in zip(columns, row, strict=True)
@@ -430,19 +428,26 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
     return tuple(segment for _, segment in sorted(ordered, key=lambda pair: pair[0]))
 
 
-def _joined(columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]) -> _Groups:
-    """Return the launches of all devices in groups, each named by its device and its place."""
-    groups = _Groups()
+def _joined(
+    columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]
+) -> list[set[tuple[int, int]]]:
+    """Return the launches of all devices in groups, each as its device and its place.
+
+    The written nodes that tie them together are among them, as those of no device.
+    """
+    groups: dict[tuple[int, int], set[tuple[int, int]]] = {}
     users = [_users(column) for column in columns]
     launches = [(k, n, nodes) for k, covers in enumerate(owned) for n, nodes in enumerate(covers)]
     for device, number, nodes in launches:
-        groups.join((device, number), *(("node", id) for id in nodes))
-        for other, id in product(range(len(columns)), nodes):
+        tied = {(device, number), *((-1, node) for node in nodes)}
+        for other, node in product(range(len(columns)), nodes):
             # What one launches and another folds away (a view, copied) is no row of its own.
-            folded = users[other].get(id, ()) if other != device else ()
+            folded = users[other].get(node, ()) if other != device else ()
             if len(folded) == 1:
-                groups.join((device, number), (other, folded[0]))
-    return groups
+                tied.add((other, folded[0]))
+        group = tied.union(*(groups.get(member, ()) for member in tied))
+        groups |= dict.fromkeys(group, group)
+    return [*{id(group): group for group in groups.values()}.values()]
 
 
 def _owned(ir: IR, column: Column) -> list[frozenset[int]]:
@@ -485,26 +490,6 @@ def _end(ir: IR, parts: Sequence[Sequence[LaunchTime]]) -> int | None:
         if id in ir.output_ids or any(user.id not in inside for user in ir.users(id))
     ]
     return max(read or known, default=None)
-
-
-class _Groups:
-    """Sets that are joined by what they share (union-find)."""
-
-    def __init__(self) -> None:
-        self.parent: dict[object, object] = {}
-
-    def of(self, member: object) -> object:
-        """Return what stands for the group of something."""
-        while (parent := self.parent.setdefault(member, member)) != member:
-            self.parent[member] = self.parent[parent]  # the next one who asks has half the way
-            member = parent
-        return member
-
-    def join(self, first: object, *others: object) -> None:
-        """Put things into one group."""
-        for other in others:
-            self.parent[self.of(other)] = self.of(first)
-        self.of(first)
 
 
 def _sum(numbers: Iterable[Number | None]) -> Number | None:

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -287,13 +288,10 @@ def _bare(rates: PeakRates) -> dict[str, Any]:
 
 def _differing(then: str, now: str) -> str:
     """Return the first step that two schedules do not share."""
-    old, new = then.splitlines(), now.splitlines()
-    step = next(
-        (k for k, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]),
-        min(len(old), len(new)),
-    )
-    first, second = (repr(steps[step]) if step < len(steps) else "nothing" for steps in (old, new))
-    return f"step {step + 1} was {first}, and is {second}"
+    pairs = enumerate(zip_longest(then.split("\n"), now.split("\n")), 1)
+    step, texts = next((step, texts) for step, texts in pairs if texts[0] != texts[1])
+    first, second = ("nothing" if text is None else repr(text) for text in texts)
+    return f"step {step} was {first}, and is {second}"
 
 
 def _sizes(dims: Sequence[tuple[str, int]]) -> str:

@@ -89,8 +89,8 @@ def modelled(
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> text = '''kernel twice(x: f32[n]) -> (y: f32[n])
     ...   y[i < n] = x[i] + x[i]'''
-    >>> found = modelled(parse_definition(text), specification("h200"), {"n": 600_000_000})
-    >>> found.seconds, found.bound
+    >>> least = modelled(parse_definition(text), specification("h200"), {"n": 600_000_000})
+    >>> least.seconds, least.bound
     (0.001, 'memory')
     """
     kernel = subject.kernel if isinstance(subject, Launch) else subject

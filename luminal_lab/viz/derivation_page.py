@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher, unified_diff
 
+from luminal_lab.algebra.rules.rule import Rule
 from luminal_lab.display import Theme
+from luminal_lab.io.derivation_facts import DerivationFacts, derivation_facts
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.search.derivation import Derivation, Firing, JoinedDerivation
+from luminal_lab.search.derivation import Derivation, Firing
+from luminal_lab.search.derived import JoinedDerivation
 from luminal_lab.search.named import node_text, parts_of
-from luminal_lab.search.rules.rule import Rule
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.picture import Page
 
@@ -19,6 +21,11 @@ MONO = "font:12px/1.5 Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pr
 # Half transparent, so that text is read on them in light and in dark notebooks.
 GONE, NEW = "background:rgba(248,81,73,.28)", "background:rgba(46,160,67,.30)"
 FAINT = "opacity:.7"
+ROW = "margin:2px 0 2px 1em;overflow-wrap:anywhere"
+CUT = (
+    f"{MONO};display:inline-block;max-width:60%;overflow:hidden;text-overflow:ellipsis;"
+    "white-space:nowrap;vertical-align:bottom"
+)
 ALIKE = 0.6
 """Of programs that have less in common, no parts are marked."""
 RESTS = f' <span style="{FAINT}">(a later step rests on it)</span>'
@@ -31,13 +38,57 @@ def derivation_page(derivation: Derivation, *, theme: Theme = "auto") -> Page:
 
 
 def joined_page(joined: JoinedDerivation, *, theme: Theme = "auto") -> Page:
-    """Return the firings of several programs, each below its name."""
+    """Return how several kernels were found, each below its name."""
     del theme
-    parts = (
-        f"<div><b>{plain(part.space.definition.name)}</b>{_section(part)}</div>"
-        for part in joined.parts
+    return Page(found_page(derivation_facts(part) for part in joined.parts), str(joined))
+
+
+def found_page(derivations: Iterable[DerivationFacts]) -> str:
+    """Return how kernels came of what was written: each rule and step, with what it changed.
+
+    Steps are numbered through all kernels, as `search.derivation[3]` counts.
+    """
+    parts, number = list[str](), 0
+    for facts in derivations:
+        rows = list[str]()
+        for (name, told), (old, new) in zip(facts.told, facts.changes, strict=True):
+            is_rule = len(rows) < len(facts.rules)
+            rest = RESTS if old == new else ""
+            words = f'<span style="{CUT}">{plain(told)}</span>'
+            head = f"<summary><b>{number} · {plain(name)}</b> {words}{rest}</summary>"
+            body = f'<div style="{MONO};{FAINT};margin-left:1em">{plain(told)}</div>' * is_rule
+            if old != new:
+                body += _definitions(old, new) if is_rule else _nests(old, new)
+            rows.append(f'<details style="{ROW}">{head}{body}</details>')
+            number += 1
+        count = f"{_counted(len(facts.rules), 'rule')}, then {_counted(len(facts.steps), 'step')}"
+        head = f'<b>{plain(facts.name)}</b> <span style="{FAINT}">{count}</span>'
+        written = f'<div style="{MONO};{FAINT}">{plain(_lines(facts.written))}</div>'
+        parts.append(f'<div style="margin:6px 0">{head}{written}{"".join(rows)}</div>')
+    return "".join(parts) or "there is no kernel"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _definitions(old: str, new: str) -> str:
+    """Return two definitions, with what differs marked."""
+    pair = zip("−+", _marked(_lines(old), _lines(new)), strict=True)
+    return "".join(
+        f'<div style="{MONO};margin-left:1em">{sign} {line}</div>' for sign, line in pair
     )
-    return Page("".join(parts), str(joined))
+
+
+def _nests(old: str, new: str) -> str:
+    """Return the lines that differ between two nests, and some around them."""
+    lines = [*unified_diff(old.splitlines(), new.splitlines(), n=2, lineterm="")][2:]
+    looks = {"-": GONE, "+": NEW, "@": FAINT}
+    rows = (
+        f'<div style="{looks.get(line[0], "")}">{plain("⋯" if line[0] == "@" else line)}</div>'
+        for line in lines
+    )
+    return f'<div style="{MONO};margin-left:1em;overflow-x:auto">{"".join(rows)}</div>'
 
 
 def _section(derivation: Derivation) -> str:
@@ -79,7 +130,11 @@ def _meaning(firing: Firing, name: str) -> str:
 
 def _body(definition: Definition) -> str:
     """Return a program's lines, without its header."""
-    return "\n".join(line.strip() for line in str(definition).splitlines()[1:])
+    return _lines(str(definition))
+
+
+def _lines(definition: str) -> str:
+    return "\n".join(line.strip() for line in definition.splitlines()[1:])
 
 
 def _marked(old: str, new: str) -> tuple[str, str]:

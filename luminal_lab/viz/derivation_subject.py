@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from luminal_lab.algebra.language import Leaf
+from luminal_lab.algebra.pick import Pick
 from luminal_lab.core.edit import LogEntry
 from luminal_lab.core.ir import Meta, Node
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.kernels.definition.terms import FoldState, Term
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.search.derivation import Derivation, Firing
-from luminal_lab.search.language import Leaf
 from luminal_lab.search.named import node_text
-from luminal_lab.search.pick import Pick
 from luminal_lab.viz.egraph_elements import (
     Drawn,
     Graphs,

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import override
 
+from luminal_lab.algebra.language import Folded, Leaf, Node as EqualNode, Online
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Kind, LogEntry
@@ -18,7 +19,6 @@ from luminal_lab.core.ir import IR, Derivation, Node, Table
 from luminal_lab.core.op import Op, TensorType
 from luminal_lab.errors import GraphError
 from luminal_lab.kernels.definition.terms import Number, Read
-from luminal_lab.search.language import Folded, Leaf, Node as EqualNode, Online
 
 EQUAL_PARTS = "equal-parts"
 """What it is called that nodes with equal parts are equal."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePath
 
+from luminal_lab.algebra.rules.rule import Rule
+from luminal_lab.algebra.rules.side import Side
 from luminal_lab.io.facts import RuleFacts, Sketch, SketchNode
 from luminal_lab.io.rule_facts import source_of
 from luminal_lab.passes.rule import FACTS
-from luminal_lab.search.rules.rule import Rule
-from luminal_lab.search.rules.side import Side
 from luminal_lab.viz.egraph_elements import EQUAL_PARTS
 
 

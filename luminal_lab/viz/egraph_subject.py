@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from luminal_lab.algebra.language import Leaf
+from luminal_lab.algebra.pick import Pick, effort
 from luminal_lab.core.ir import Derivation, Meta, Node
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.kernels.definition.terms import FoldState, Term
 from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.search.language import Leaf
 from luminal_lab.search.named import class_name, node_text
-from luminal_lab.search.pick import Pick, effort
 from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from luminal_lab.viz.egraph_elements import (

@@ -32,7 +32,7 @@ FAR = 8.0
 """What is so many times below or above all that matters is not worth the room on the way."""
 BLUE, RED, GREEN, PINK, AMBER, _, GREY = COLOURS
 STATE_COLOURS: Mapping[str, str] = dict(
-    zip(STATES, (GREEN, "", BLUE, GREY, AMBER, RED), strict=True)
+    zip(STATES, (GREEN, "", BLUE, GREY, AMBER, RED, GREY), strict=True)
 )
 """The colour of each state; the default's is that of the text."""
 LINES = {
@@ -218,7 +218,7 @@ def sign(state: str, x: float, y: float) -> str:
             return f"M{number(x - 2.5)} {number(y)}a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0 -5 0"
         case "failed":  # a cross
             return f"M{number(x - 3)} {number(y - 3)}l6 6m0 -6l-6 6"
-        case "refused":  # a bar
+        case "refused" | "pruned":  # a bar
             return f"M{number(x)} {number(y - 4)}v8"
         case _:  # a disc
             return f"M{number(x)} {number(y)}h0"
@@ -289,7 +289,7 @@ def _legend(facts: SearchFacts, y: float) -> tuple[str, float]:
     names = {"best so far": "best", "default": "default"}
     if any(facts.unfused):
         names["the fastest with kernels apart"] = "unfused"
-    bounds = dict.fromkeys(kernel.bound for kernel in facts.kernels if kernel.limit)
+    bounds = dict.fromkeys(kernel.bounded_by for kernel in facts.kernels if kernel.limit)
     if bounds:
         names[f"the machine's limit ({', '.join(bounds)})"] = "limit"
     entries += [(f'<path {LINES[line]} d="M0 -3.5h16"/>', words) for words, line in names.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from luminal_lab.display import Theme
 from luminal_lab.io.recorded_search import RecordedSearch
@@ -12,6 +12,7 @@ from luminal_lab.search.candidates import Candidate, Candidates, seconds_text
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
 from luminal_lab.search.loops import KernelSearch
 from luminal_lab.search.program import Program
+from luminal_lab.viz.derivation_page import found_page
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.pages import CELL, FIGURES, closed, code, framed, head
 from luminal_lab.viz.picture import Page
@@ -25,7 +26,7 @@ PLAIN = "# no steps: plain loops"
 LONGEST = 130
 """The most characters of an edit or a reason in a row."""
 LEFT = "text-align:left;"
-WRAPPED = "text-align:left;white-space:normal;min-width:24em;"
+WRAPPED = "text-align:left;white-space:normal;min-width:min(24em,40vw);"
 WORDS = "font-size:13px;line-height:1.5;margin:0 0 2px"
 
 
@@ -33,7 +34,7 @@ def search_page(
     search: ProgramSearch | KernelSearch | RecordedSearch, *, theme: Theme = "auto"
 ) -> Page:
     """Return a search: what it came to, its candidates as a chart, the fastest and the refused."""
-    facts = search.facts if isinstance(search, RecordedSearch) else search_facts(search)
+    facts = search.facts if isinstance(search, RecordedSearch) else search_facts(search, whole=True)
     return facts_page(facts, str(search), theme=theme)
 
 
@@ -58,6 +59,16 @@ def facts_page(facts: SearchFacts, text: str, *, theme: Theme = "auto") -> Page:
         body = "\n\n".join([*definitions, best.schedule or PLAIN])
         steps = counted(len(best.schedule.splitlines()), "step")
         parts.append(closed(f"{title}: definition and schedule", f"{told}, {steps}", code(body)))
+    if facts.derivations:
+        rules = counted(sum(len(one.rules) for one in facts.derivations), "rule")
+        steps = counted(sum(len(one.steps) for one in facts.derivations), "step")
+        body = found_page(facts.derivations)
+        parts.append(closed("the derivation of the best", f"{rules}, {steps}", body))
+    refused = [one for kernel in facts.kernels for one in kernel.refused]
+    if refused:
+        body = "\n\n".join(f"# refused: {one.why}\n{one.definition}" for one in refused)
+        count = counted(len(refused), "program")
+        parts.append(closed("programs by rules that are less exact", count, code(body)))
     return Page(framed(parts, theme), text)
 
 
@@ -181,7 +192,14 @@ def _beside(facts: SearchFacts) -> str:
     """Return what the times stand beside: kernels that are all apart, and the machine's limit."""
     limit, unfused = facts.limit_seconds, facts.unfused_seconds
     apart = "" if unfused is None else f"; all apart {seconds_text(unfused)}"
-    return apart + ("" if limit is None else f"; the machine's limit is {seconds_text(limit)}")
+    if limit is None:
+        return apart
+    best, told = facts.best_seconds, f"{apart}; the machine's limit is {seconds_text(limit)}"
+    if best is not None and best < limit:
+        return f"{told}, which is in doubt: the best is faster"
+    if any(kernel.is_doubtful for kernel in facts.kernels):
+        return f"{told}, which is in doubt: something else ran while its rates were measured"
+    return told
 
 
 def _errors(facts: SearchFacts) -> int:
@@ -226,18 +244,31 @@ def what(facts: SearchFacts, candidate: CandidateFacts) -> str:
     """Return the edit that made a candidate, or the numbers it was drawn with."""
     usual = facts.defaults[candidate.kernel].choices
     own = {n: value for n, value in candidate.choices.items() if usual.get(n) != value}
-    numbers = ", ".join(f"{name} = {value}" for name, value in own.items())
+    numbers = numbers_of(facts, candidate, own)
     told = numbers if candidate.origin == "draw" and numbers else candidate.origin
     forms = facts.kernels[candidate.kernel].forms
     form = forms[candidate.form].name if len(forms) > 1 else ""
     return "; ".join(filter(None, (form, told, candidate.resources)))
 
 
+def numbers_of(facts: SearchFacts, candidate: CandidateFacts, choices: Mapping[str, int]) -> str:
+    """Return numbers in words, those of each kernel behind its name where there are several."""
+    form, words, last = facts.kernels[candidate.kernel].forms[candidate.form], list[str](), ""
+    for name, value in choices.items():
+        stage, dot, own = name.partition(".")
+        kernel = ""
+        if dot and stage.isdigit() and int(stage) < len(form.stages):
+            name, kernel = own, form.stages[int(stage)].name
+        words.append(f"{kernel}: " * (kernel != last) + f"{name} = {value}")
+        last = kernel
+    return ", ".join(words)
+
+
 def _bar(share: float) -> str:
     """Return a time as a bar, as a share of the longest."""
     return (
-        '<div style="width:90px;height:7px;background:rgba(128,128,128,.25)">'
-        f'<div style="width:{90 * share:.0f}px;height:7px;background:#0072B2"></div></div>'
+        '<div style="width:clamp(20px,9vw,90px);height:7px;background:rgba(128,128,128,.25)">'
+        f'<div style="width:{100 * share:.0f}%;height:7px;background:#0072B2"></div></div>'
     )
 
 

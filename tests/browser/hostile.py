@@ -11,6 +11,7 @@ from luminal_lab.core.ir import IR, Derivation, Meta, Node, Table
 from luminal_lab.core.op import OPS, TensorType, Unary
 from luminal_lab.core.ops import Input
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.derivation_facts import RuleStep, ScheduleStep
 from luminal_lab.io.facts import (
     BufferFacts,
     CellText,
@@ -21,7 +22,6 @@ from luminal_lab.io.facts import (
     Line,
     MemoryFacts,
     RuleFacts,
-    ScheduleStep,
     Sketch,
     SketchNode,
     SourceFacts,
@@ -108,13 +108,15 @@ def facts() -> Facts:
     kernel = KernelFacts(
         evil(1),
         evil(2),
-        evil(3),
-        evil(4),
-        10,
-        20,
-        evil(5),
+        (RuleStep(evil(3), evil(4), evil(5)),),
         evil(6),
         (ScheduleStep(evil(7), evil(0)),),
+        definition=evil(2),
+        nest=evil(3),
+        schedule=evil(4),
+        flops=10,
+        bytes=20,
+        reason=evil(5),
     )
     return Facts(
         kernels=(replace(kernel, sources=sources),),

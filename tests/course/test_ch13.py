@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from luminal_lab.algebra.rules import RULES
 from luminal_lab.course.chapters.ch13 import EXERCISES, attention, best_of, passes
-from luminal_lab.search.rules import RULES
 from tests.course.answering import ODD, answer_of, by_id, said, text_of
 
 BY_ID = by_id(EXERCISES)

@@ -152,7 +152,15 @@ def test_the_course_is_light_until_it_is_used():
     )
     assert "desk" not in done.stdout
     assert error_of(lambda: course.chek, UnknownNameError).hint == "did you mean 'check'?"
-    assert dir(course) == ["Exercise", "Verdict", "check", "hint", "progress", "solution"]
+    assert dir(course) == [
+        "Exercise",
+        "Verdict",
+        "check",
+        "hint",
+        "progress",
+        "recorded",
+        "solution",
+    ]
 
 
 def test_in_a_kernel_an_answer_cannot_end_it(tmp_path: Path):

@@ -1,7 +1,7 @@
 """Attention on the CPU is one kernel that stores no scores and gives what the interpreter gives."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,20 +9,14 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import nn
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.nn.cache import KVCache
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
+def _a_compiler() -> None:
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
 
 
 def attended(

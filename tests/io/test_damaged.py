@@ -108,6 +108,7 @@ def search_looks(search: RecordedSearch, drawn: random.Random) -> Iterator[Calla
     yield from (lambda: str(search), lambda: repr(search), lambda: search.display().html)
     yield from (lambda: str(search.best), lambda: search.best.source, lambda: str(search.default))
     yield from (lambda: search.replay(), lambda: search.candidates.to_pandas())
+    yield lambda: str(search.derivation)
     explorer = search.explore()
     assert isinstance(explorer, SearchExplorer)
     yield lambda: explorer.data

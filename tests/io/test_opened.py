@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.errors import PassError
 from luminal_lab.io.gather import subject_of
 from luminal_lab.io.opened import Opened
 from luminal_lab.io.recording import save_recording
@@ -34,6 +35,14 @@ def test_parts_are_found_by_number_and_by_title(run):
         "hint: they count from 0; run.snapshots has the passes"
     )
     assert "no pass 'simplifi' ran" in str(error_of(lambda: run["simplifi"]))
+
+
+def test_a_recording_is_no_pass(run):
+    cx = ll.Graph()
+    cx.tensor((2,)).retrieve()
+    told = str(error_of(lambda: cx.compile(run), PassError))
+    assert told.startswith("pipeline: <Opened run.lab")
+    assert "is not a pass" in told
 
 
 def test_its_text_says_what_it_holds(run):

@@ -13,11 +13,13 @@ from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recorded_search import RecordedSearch
 from luminal_lab.io.recording import save_recording
 from luminal_lab.io.search_facts import SearchFacts
+from luminal_lab.io.search_gather import search_facts
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.search import worker
+from luminal_lab.search import target, worker
 from luminal_lab.search.graph import ProgramSearch
 from tests.expect import error_of
-from tests.viz.searches import of_a_program
+from tests.search.planted import tiles
+from tests.viz.searches import mixed, of_a_kernel, of_a_program
 
 
 @pytest.fixture(scope="module")
@@ -62,24 +64,100 @@ def test_nothing_is_compiled_or_measured(
     assert "<img" in saved.display().html
     assert saved.best.source
     assert saved.best.regions["softmax"].source
-    assert saved.replay().keys() == search.kernels.keys()
+    assert saved.replay().kernels.keys() == search.kernels.keys()
+    assert str(saved.derivation) == str(search.derivation)
 
 
 def test_it_is_made_again_from_its_answers(search: ProgramSearch, saved: RecordedSearch):
     again = saved.replay()
-    assert {name: str(one.candidates) for name, one in again.items()} == {
-        name: str(one.candidates) for name, one in search.kernels.items()
-    }
+    assert str(again) == str(search)
+    assert str(again.derivation) == str(search.derivation)
+    assert again.best.schedules == search.best.schedules
+    assert search_facts(again) == search_facts(search)
+
+
+def test_what_was_found_before_has_no_answers_and_is_taken_as_it_was_found(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    kernels = tuple(replace(kernel, answers=()) for kernel in saved.facts.kernels)
+    again = opened(search, replace(saved.facts, kernels=kernels), tmp_path).replay()
+    assert str(again.candidates) == str(search.candidates)
+    assert again.best.schedules == search.best.schedules
 
 
 def test_answers_to_other_questions_are_refused(
     search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
 ):
-    for change in ({"seed": 7}, {"answers": ()}):
-        kernels = tuple(replace(kernel, **change) for kernel in saved.facts.kernels)
+    kernels = tuple(replace(kernel, seed=7) for kernel in saved.facts.kernels)
+    other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
+    error = error_of(other.replay, RecordingError)
+    assert "recording s.lab: the search for matmul cannot be made again: batch 0 asks for" in str(
+        error
+    )
+
+
+def test_answers_that_are_missing_are_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    for answers in (slice(1, None), slice(0, 1)):
+        kernels = tuple(replace(one, answers=one.answers[answers]) for one in saved.facts.kernels)
         other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
-        error = error_of(other.replay, RecordingError)
-        assert "recording s.lab: the search for matmul cannot be made again" in str(error)
+        if answers.start:
+            assert "cannot be made again" in str(error_of(other.replay, RecordingError))
+        else:
+            assert len(other.replay().candidates) < len(search.candidates)
+
+
+def test_times_of_another_kind_are_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    kernels = tuple(replace(kernel, model="M3 Max") for kernel in saved.facts.kernels)
+    other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
+    error = error_of(other.replay, RecordingError)
+    assert "its times are those of a model of M3 Max, and here measured" in str(error)
+
+
+def test_a_search_for_one_kernel_is_made_again_by_its_plan(tmp_path: Path):
+    search = of_a_kernel(20)
+    search.save(tmp_path / "k.lab")
+    saved = ll.open(tmp_path / "k.lab").search
+    assert str(saved.candidates) == str(search.candidates)
+    again = saved.replay(plan=tiles).kernels["mm"]
+    assert str(again) == str(search)
+    with pytest.raises(RecordingError, match="schedules that nobody has measured"):
+        saved.replay()
+
+
+def test_a_session_saves_its_last_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(target, "work", mixed)
+    cx = ll.Graph("rows")
+    cx.tensor((40, 30), name="x").softmax(-1).retrieve()
+    search = cx.search(ll.CPUCompiler(), budget=ll.Budget(candidates=4))
+    cx.save(tmp_path / "run.lab")
+    run = ll.open(tmp_path / "run.lab")
+    assert str(run.search.candidates) == str(search.candidates)
+    assert [part.title for part in run] == ["rows", "search of rows"]
+    cx.compile(ll.GenericCompiler(), search.best)
+    cx.save(tmp_path / "run.lab")
+    run = ll.open(tmp_path / "run.lab")
+    assert run.snapshots[-1].name == "derivation"
+    assert run.search.best.schedules == search.best.schedules
+    assert [each.title for each in run.workbench().subjects] == ["rows"]
+    run.export(tmp_path / "page.html")
+    run.search.explore().export(tmp_path / "search.html")
+
+
+def test_a_session_saves_what_was_found_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(target, "work", mixed)
+    for number in range(2):
+        cx = ll.Graph("rows")
+        cx.tensor((40, 30), name="x").softmax(-1).retrieve()
+        cx.compile(ll.GenericCompiler(), ll.Search(budget=ll.Budget(candidates=4)))
+        cx.save(tmp_path / f"{number}.lab")
+    first, second = (ll.open(tmp_path / f"{number}.lab").search for number in range(2))
+    assert str(first.candidates) == str(second.candidates)
+    assert "found before" in str(second)
+    assert str(second.replay().best) == str(first.best)
 
 
 def test_a_pipeline_takes_its_best(search: ProgramSearch, saved: RecordedSearch):

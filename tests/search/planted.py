@@ -70,6 +70,24 @@ def by_form(job: str) -> str:
     return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), outcomes, "here")))
 
 
+class Gains:
+    """Answers jobs as if each batch of one region took a tenth off its time, and others nothing."""
+
+    def __init__(self, output: str) -> None:
+        self.output, self.batches = output, 0
+        """The type of what the region makes."""
+
+    def __call__(self, job: str) -> str:
+        asked = job_of(job)
+        gains = self.output in asked.definition
+        self.batches += gains and not asked.is_last
+        least = 2e-4 * 0.9**self.batches if gains else 3e-4
+        times = [
+            Outcome("measured", (least * (1 + at / 100),)) for at in range(len(asked.schedules))
+        ]
+        return json.dumps(plain(Answer(Outcome("measured", (2e-4,)), tuple(times), "here")))
+
+
 def die(job: str) -> str:
     """End the worker's process, as a system does that has no memory left."""
     os.kill(os.getpid(), signal.SIGKILL)

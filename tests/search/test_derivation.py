@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.algebra.defining import defined
 from luminal_lab.errors import PassError
+from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
-from luminal_lab.search.defining import defined
 from luminal_lab.search.derivation import Derivation
-from tests.search.written import attention, drawn, searched
+from tests.search.written import SPELLINGS, attention, drawn, searched
 
 
 def derived(cx: ll.Graph) -> Derivation:
@@ -20,12 +21,18 @@ def derived(cx: ll.Graph) -> Derivation:
     return Derivation(space, space.programs()[0])
 
 
-@pytest.mark.parametrize("mask", ["", "causal", "window"])
-def test_attention_takes_few_firings_each_of_which_checks_alone(mask: str) -> None:
-    derivation = derived(attention(after=0.125, mask=mask))
+@pytest.mark.parametrize("sizes", [(13, 17), ("n", "t")], ids=["sizes", "symbols"])
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
+def test_attention_takes_few_firings_each_of_which_checks_alone(spelling: Any, sizes: Any) -> None:
+    n, t = sizes
+    if spelling.get("bias") and n == "n":
+        pytest.skip("the bias of the tests has sizes")
+    derivation = derived(attention(**spelling, n=n, t=t))
     assert len(derivation) <= 15
     assert [firing.rule for firing in derivation].count("cascade") == 2
     for firing in derivation:
+        assert isinstance(firing.before, Definition)
+        assert isinstance(firing.after, Definition)
         firing.check()
 
 

@@ -6,7 +6,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.draws import Draws
-from luminal_lab.search.driver import BATCH, WRONG, Answer, Batch, Driver, Outcome, Trial
+from luminal_lab.search.driver import AHEAD, BATCH, WRONG, Answer, Batch, Driver, Outcome, Trial
 from luminal_lab.search.worker import answer_of
 from tests.search.planted import guess, matmul, seconds_of, tiles
 
@@ -47,14 +47,35 @@ def test_a_batch_is_drawn_and_then_bred():
     driver = driver_of()
     first = driver.ask()
     assert first is not None
-    assert len(first.drafts) == BATCH
+    assert len(first.drafts) == BATCH // AHEAD
     assert {draft.origin for draft in first.drafts} == {"draw"}
     driver.tell(first, answer_to(first))
-    second = driver.ask()
+    least = min(trial.rank for trial in driver.trials)
+    second = driver.ask()  # which is drawn without the answer to the first
     assert second is not None
-    assert [draft.origin for draft in second.drafts].count("draw") >= 1
-    assert [draft.origin for draft in second.drafts].count("draw") < BATCH
-    assert second.best == min(trial.rank for trial in driver.trials)
+    driver.tell(second, answer_to(second))
+    third = driver.ask()
+    assert third is not None
+    assert len(third.drafts) == BATCH
+    assert 1 <= [draft.origin for draft in third.drafts].count("draw") < BATCH
+    assert (second.best, third.best) == (0.0, least)
+
+
+def test_a_batch_is_the_same_whether_or_not_the_one_before_has_an_answer():
+    early, late = driver_of(), driver_of()
+    line = [late.ask(), late.ask()]
+    for _ in range(6):
+        batch = early.ask()
+        assert batch is not None
+        early.tell(batch, answer_to(batch))
+        other = line.pop(0)
+        assert other is not None
+        assert other.drafts == batch.drafts
+        late.tell(other, answer_to(other))
+        line.append(late.ask())
+    late.drop()
+    early.drop()
+    assert early.trials == late.trials
 
 
 def test_batches_that_have_no_answer_are_asked_for_again():

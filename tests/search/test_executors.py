@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.origin import LabWarning
 from luminal_lab.errors import DeviceError
-from luminal_lab.search import loops
+from luminal_lab.search import executors, loops
 from luminal_lab.search.graph import search_program
 from luminal_lab.search.loops import Budget, KernelSearch, begun, search_kernel
 from luminal_lab.search.worker import Worker
@@ -115,12 +115,10 @@ def texts(search: KernelSearch) -> list[str]:
 
 
 def test_the_same_candidates_are_found_everywhere(engine: Engine):
-    """Batches are asked for ahead: beyond the first, answers come later than without executor."""
-    search = searched(48, engine.executor)
-    assert texts(search)[:17] == texts(searched(16))
+    search, alone = searched(64, engine.executor), searched(64)
+    assert str(search.candidates) == str(alone.candidates)
+    assert search.answers == alone.answers
     assert str(loops.replayed(search, tiles).candidates) == str(search.candidates)
-    with ThreadPoolExecutor(1) as executor:
-        assert str(searched(48, executor).candidates) == str(search.candidates)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +179,7 @@ def test_an_executor_without_an_answer_is_given_up(
 ):
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(loops, "SILENT", 0.2)
+            patch.setattr(executors, "SILENT", 0.2)
             worker = partial(wait_for, tmp_path / "go on")
             resumed(engine.executor, worker, "the executor has not answered for 0.2 s")
     finally:
@@ -222,8 +220,61 @@ def test_a_batch_whose_worker_dies_is_sent_again(engine: Engine, tmp_path: Path)
     assert texts(search) == texts(searched(32))
 
 
-# Without engines ipyparallel waits for new ones, and says nothing.
 @of("processes", "dask")
 def test_workers_that_all_die_end_the_search(engine: Engine):
     with engine.another() as executor:
         resumed(executor, die, "the executor could not measure a batch: ")
+
+
+@dataclass
+class Empty(Executor):
+    """An executor that takes jobs and has no workers, as far as is known."""
+
+    workers: int = 0
+
+    def submit(self, fn: Callable[..., str], /, *args: object, **how: object) -> Future[str]:
+        del fn, args, how
+        return Future()
+
+
+def counted(executor: Empty) -> int:
+    """Return how many workers there are: fewer and fewer."""
+    executor.workers = max(0, executor.workers - 1)
+    return executor.workers
+
+
+def test_an_executor_without_workers_says_so_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(executors.COUNTS, ("tests", "Empty"), counted)
+    search = begun(matmul(70, 60, 50), plan=tiles, worker=guess)
+    error = error_of(lambda: search.resume(BATCH, Empty()), DeviceError)
+    assert error.message == "search: the executor has no workers"
+    assert error.hint == "start some, or leave the executor out: the search then runs here"
+
+
+def test_and_soon_where_it_loses_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(executors.COUNTS, ("tests", "Empty"), counted)
+    monkeypatch.setattr(executors, "ALONE", 0.2)
+    monkeypatch.setattr(executors, "COUNTED", 0.0)
+    resumed(Empty(3), guess, "the executor has had no workers for 0.2 s")
+
+
+@of("threads", "dask", "ipyparallel")
+def test_how_many_workers_there_are(engine: Engine):
+    """Some may have died in a test before."""
+    is_pool = isinstance(engine.executor, ThreadPoolExecutor)
+    assert executors.workers_of(engine.executor) in ((None,) if is_pool else (1, 2))
+
+
+def test_engines_of_ipyparallel_that_stop_end_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    library = pytest.importorskip("ipyparallel", reason=MISSING.format("ipyparallel"))
+    with library.Cluster(n=1, profile_dir=str(tmp_path), log_level=40) as client:
+        executor = client.executor()
+        assert texts(searched(16, executor)) == texts(searched(16))
+        monkeypatch.setattr(executors, "ALONE", 0.2)
+        client.shutdown(hub=False, block=True)
+        search = begun(matmul(70, 60, 50), plan=tiles, worker=guess)
+        error = error_of(lambda: search.resume(BATCH, executor), DeviceError)
+        assert "the executor has" in error.message
+        assert "workers" in error.message

@@ -3,8 +3,8 @@
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.algebra.rules import RULES
 from luminal_lab.errors import ArgumentError, GraphError
-from luminal_lab.search.rules import RULES
 from tests.expect import error_of
 from tests.search.written import attention, searched
 
@@ -36,7 +36,7 @@ def test_a_class_is_found_by_its_name_an_output_or_the_text_of_a_node() -> None:
     ("rule", "term", "reason"),
     [
         ("cascade", "c12", "cascade did fire on c12:\n  cascade, round 5: sum l < 17: c11 → "),
-        ("cascade", "c3", "the ratio without j: this does not hold. c2 depends on i, l, m, needs "),
+        ("cascade", "c3", "j not empty: this does not hold. c2 depends on i, l, m, needs "),
         ("cascade", "O", "to ratio[l](c12) no rule has an answer"),
         ("max-mul", "c19", "at max l < 17: c3: it wants a product in c3, which has none"),
         ("sum-swap", "c12", "it wants `sum k: …` in c11, which has none"),

@@ -1,6 +1,8 @@
 """The search for a graph: each kernel once, a candidate for pipelines, winners that stay."""
 
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -10,13 +12,17 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
+from luminal_lab.core.origin import LabWarning
 from luminal_lab.devices.build import cache
-from luminal_lab.errors import ArgumentError, DimError, GraphError, ParseError
+from luminal_lab.errors import ArgumentError, DeviceError, DimError, GraphError, ParseError
+from luminal_lab.kernels.fuse.chains import Chain
 from luminal_lab.search import graph, measure, regions, target, worker
 from luminal_lab.search.graph import ProgramSearch, search_program
+from luminal_lab.search.loops import replayed
+from luminal_lab.search.run import SPENT
 from luminal_lab.search.winners import Winners
 from tests.expect import error_of
-from tests.search.planted import by_form, guess
+from tests.search.planted import by_form, guess, job_of, refuse
 
 DEVICE = ll.CPUCompiler(threads=2)
 
@@ -111,6 +117,75 @@ def test_kernels_that_are_not_searched_are_named(fused: IR, monkeypatch: pytest.
     monkeypatch.setattr(regions, "parse_definition", unreadable)
     with pytest.raises(GraphError, match="matmul: its text cannot be read back, and workers"):
         search_program(fused, DEVICE, budget=1)
+
+
+def interrupted_at(number: int, patch: pytest.MonkeyPatch) -> None:
+    """Have Ctrl-C come while rules look at the region of a number."""
+    whole, count = regions.Regions.region, iter(range(100))
+
+    def region(self: regions.Regions, chain: Chain) -> regions.Region:
+        if next(count) == number:
+            os.kill(os.getpid(), signal.SIGINT)
+        return whole(self, chain)
+
+    patch.setattr(regions.Regions, "region", region)
+
+
+def test_ctrl_c_before_anything_is_measured_keeps_what_has_begun(
+    fused: IR, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    winners = Winners(tmp_path / "winners")
+    with monkeypatch.context() as patch:
+        interrupted_at(1, patch)
+        search = searched(fused, winners)
+    assert search.ended == {"softmax_matmul": "Ctrl-C"}
+    assert search.skipped == {"matmul": "Ctrl-C"}
+    assert "matmul: not searched: Ctrl-C" in str(search)
+    assert not winners.folder.exists()
+    search.resume(ll.Budget(candidates=32))
+    whole = searched(fused)
+    assert {*search.kernels} == {*whole.kernels}
+    assert str(search.candidates) == str(whole.candidates)
+
+
+def test_ctrl_c_before_that_is_ctrl_c(fused: IR, monkeypatch: pytest.MonkeyPatch):
+    interrupted_at(0, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        searched(fused)
+
+
+def test_ctrl_c_keeps_what_all_regions_know(fused: IR):
+    count = iter(range(100))
+
+    def worker(job: str) -> str:
+        if next(count) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return guess(job)
+
+    search = search_program(
+        fused, DEVICE, budget=ll.Budget(candidates=64), dims={"n": 40}, worker=worker
+    )
+    assert {*search.ended.values()} == {"Ctrl-C"}
+    assert sum(region.driver.drawn for region in search.kernels.values()) == 4
+    search.resume(ll.Budget(candidates=32))
+    assert {*search.ended.values()} == {SPENT}
+    for region in search.kernels.values():
+        assert str(replayed(region).candidates) == str(region.candidates)
+
+
+def test_what_one_region_cannot_do_ends_no_other(fused: IR):
+    def worker(job: str) -> str:
+        is_matmul = len(job_of(job).forms) == 1
+        return refuse(job) if is_matmul else guess(job)
+
+    why = "search: there is no compiler"
+    with pytest.warns(LabWarning, match=f"it ended early, and what was found is kept: {why}"):
+        search = search_program(
+            fused, DEVICE, budget=ll.Budget(candidates=32), dims={"n": 40}, worker=worker
+        )
+    assert search.ended == {"matmul": why, "softmax_matmul": SPENT}
+    with pytest.raises(DeviceError, match=why):
+        search_program(fused, DEVICE, budget=ll.Budget(candidates=8), worker=refuse)
 
 
 def unreadable(text: str) -> None:

@@ -63,6 +63,10 @@ def test_long_axes_are_shorter_where_the_length_says_nothing() -> None:
     cx = ll.Graph()
     cx.tensor((512,))[::2].retrieve()
     assert not shorter(searched(cx).definition)
+    cx = ll.Graph()
+    words, table = cx.tensor((6,), "int64"), cx.tensor((50257, 40))
+    table.embedding(words).layer_norm(-1).retrieve()
+    assert shorter(searched(cx).definition) == {50257: 33, 40: 33}  # positions are drawn small
 
 
 @pytest.mark.parametrize("method", ["softmax", "layer_norm"])

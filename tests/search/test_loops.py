@@ -94,8 +94,9 @@ def test_ctrl_c_keeps_what_was_found(at: int):
 
     search = searched(worker=interrupted)
     assert search.ended == "Ctrl-C"
-    assert len(search.candidates) == 1 + 16 * (at - 1)
-    search.resume(Budget(candidates=16 * (4 - at)))
+    known = 8 * (at - 1)
+    assert len(search.candidates) == 1 + known
+    search.resume(Budget(candidates=48 - known))
     whole = searched(48)
     assert [one.text for one in search.candidates] == [one.text for one in whole.candidates]
 

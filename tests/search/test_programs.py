@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.algebra.defining import defined
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
@@ -18,7 +19,6 @@ from luminal_lab.kernels.make import make_gpu_kernel, make_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search.defining import defined
 from luminal_lab.search.program import judged_programs
 from luminal_lab.search.space import Space
 from tests.kernels.running import run_together
@@ -104,7 +104,7 @@ def test_attention_is_one_pass_that_blocks_share() -> None:
         "  O[i < 13, j < 4] = recip(l) * acc where (m, l, acc) = "
         "fold n < 17 from (-3.4028235e+38, 0.0, 0.0): "
         "let a = math.maximum(m, sum o < 4: fused(q[i, o] * k[n, o])); "
-        "let b = exp2((a - m) * -0.18033688); "
+        "let b = exp2((m - a) * 0.18033688); "
         "let c = exp2(((sum o < 4: fused(q[i, o] * k[n, o])) - a) * 0.18033688); "
         "(a, l * b + c, acc * b + fused(c * v[n, j]))"
     )

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from luminal_lab.algebra.egraph import EGraph
+from luminal_lab.algebra.language import Applied, Folded, Online, Product, Ratio, Shift, Sum
+from luminal_lab.algebra.rules.rule import FINITE, Rule, equation
 from luminal_lab.core.ops import Exp2, Recip
 from luminal_lab.errors import DefinitionError, PassError
 from luminal_lab.search import RULES
-from luminal_lab.search.egraph import EGraph
-from luminal_lab.search.language import Applied, Folded, Online, Product, Ratio, Shift, Sum
-from luminal_lab.search.proof import counterexample, proved, rule
-from luminal_lab.search.rules.rule import FINITE, Rule, equation
+from luminal_lab.search.proof import proved, refutation, rule
 
 LAYERS = ("softmax", "attention", "norm", "entropy", "flash")
 
 
 @pytest.mark.parametrize("one", [*RULES], ids=lambda one: one.name)
 def test_no_small_case_refutes_a_rule(one: Rule) -> None:
-    assert counterexample(one) is None
+    assert refutation(one) is None
 
 
 def test_there_are_few_rules_and_none_knows_a_layer() -> None:
@@ -127,21 +127,21 @@ WRONG = (
 
 @pytest.mark.parametrize("one", WRONG, ids=lambda one: one.name)
 def test_a_wrong_rule_is_refuted(one: Any) -> None:
-    found = counterexample(one)
+    found = refutation(one)
     assert found is not None
     assert not found.is_unsafe
     assert str(found).startswith(f"{one}\nis wrong: where ")
 
 
 def test_the_split_of_a_power_is_right_and_not_safe() -> None:
-    found = counterexample(split_exp2)
+    found = refutation(split_exp2)
     assert found is not None
     assert found.is_unsafe
     assert "is not safe: where " in str(found)
 
 
 def test_a_rule_that_knows_the_length_of_a_fold_is_refuted_within_it() -> None:
-    found = counterexample(count_of_what_has_been_summed)
+    found = refutation(count_of_what_has_been_summed)
     assert found is not None
     assert str(found) == (
         "count-of-what-has-been-summed: sum j: 1 → size[j]\n"

@@ -7,35 +7,23 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.algebra.egraph import MOST_NODES, EGraph
+from luminal_lab.algebra.extract import solved
+from luminal_lab.algebra.language import Applied, Folded, Leaf, Node, Online, Sum
+from luminal_lab.algebra.reading import read_definition
+from luminal_lab.algebra.rules.rule import FINITE, equation
+from luminal_lab.algebra.saturate import saturate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ops import Exp2
 from luminal_lab.errors import ArgumentError, GraphError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.search import RULES
-from luminal_lab.search.egraph import MOST_NODES, EGraph
-from luminal_lab.search.extract import solved
-from luminal_lab.search.language import Applied, Folded, Leaf, Node, Online, Sum
-from luminal_lab.search.reading import read_definition
-from luminal_lab.search.rules.rule import FINITE, equation
-from luminal_lab.search.saturate import saturate
 from luminal_lab.search.space import LICENCE, space_of
 from tests.expect import error_of
-from tests.search.written import along, attention, block, drawn, passes, right, searched
+from tests.search.written import SPELLINGS, along, attention, block, drawn, passes, right, searched
 
 F = DType.float32
-SPELLINGS: dict[str, dict[str, Any]] = {
-    "scaled after": {"after": 0.125},
-    "scaled before": {"before": 0.125},
-    "scaled twice": {"before": 0.35, "after": 0.35},
-    "scaled in the exponent": {"inside": 0.125},
-    "not scaled": {},
-    "exp2, scaled": {"power": "exp2", "after": 0.18},
-    "bias": {"bias": True, "after": 0.125},
-    "causal": {"mask": "causal", "after": 0.125},
-    "windowed": {"mask": "window", "before": 0.125},
-    "causal, bias": {"mask": "causal", "bias": True, "inside": 0.125},
-}
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
@@ -198,7 +186,7 @@ def test_what_is_known_of_finished_folds_alone_stays_out_of_a_pass() -> None:
 
 
 def test_rules_without_end_stop_at_a_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("luminal_lab.search.saturate.MOST_NODES", 40)
+    monkeypatch.setattr("luminal_lab.algebra.saturate.MOST_NODES", 40)
     cx = ll.Graph()
     cx.tensor((6, 17), name="x").layer_norm(-1).retrieve()
     report = right(cx).report

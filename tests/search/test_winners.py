@@ -10,7 +10,7 @@ import pytest
 
 from luminal_lab.core.origin import LabWarning
 from luminal_lab.devices.build import cache
-from luminal_lab.search.loops import Budget, KernelSearch, search_kernel
+from luminal_lab.search.loops import Budget, KernelSearch, replayed, search_kernel
 from luminal_lab.search.winners import Winners
 from tests.search.planted import guess, matmul, tiles
 
@@ -51,13 +51,25 @@ def test_what_was_found_is_not_measured_again(folder: Path):
     assert str(again.candidates) == str(first.candidates)
     assert again.best.text == (entry(folder) / "schedule.txt").read_text()
     assert sorted(path.name for path in entry(folder).iterdir()) == [
-        "candidates.jsonl",
+        "answers.jsonl",
         "definition.txt",
         "entry.json",
         "forms.jsonl",
         "schedule.txt",
     ]
     assert (entry(folder) / "definition.txt").read_text().startswith("kernel kernel(a: f32[70, 60]")
+
+
+def test_what_was_found_is_replayed_and_goes_on_as_if_it_had_not_ended(folder: Path):
+    again = searched(folder, never)
+    assert str(replayed(again, tiles).candidates) == str(again.candidates)
+    again.worker = guess
+    again.resume(Budget(candidates=32))
+    whole = search_kernel(
+        matmul(70, 60, 50), plan=tiles, worker=guess, budget=Budget(candidates=48)
+    )
+    assert [one.text for one in again.candidates] == [one.text for one in whole.candidates]
+    assert str(replayed(again, tiles).candidates) == str(again.candidates)
 
 
 def test_another_question_has_another_winner(folder: Path):
@@ -105,7 +117,7 @@ def refused(folder: Path, why: str) -> None:
     assert searched(folder, never).ended.startswith("found before")
 
 
-@pytest.mark.parametrize("name", ["schedule.txt", "definition.txt", "candidates.jsonl"])
+@pytest.mark.parametrize("name", ["schedule.txt", "definition.txt", "answers.jsonl"])
 @pytest.mark.parametrize(("damage", "why"), DAMAGES)
 def test_a_damaged_entry_is_refused_and_searched_again(
     folder: Path, name: str, damage: Callable[[Path], None], why: str
@@ -127,7 +139,7 @@ def test_an_entry_of_somebody_else_is_refused(folder: Path):
 
 
 def test_an_entry_that_cannot_be_read_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    def unreadable(path: Path) -> bytes:
+    def unreadable(path: Path, most: int = 0) -> bytes:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
     with monkeypatch.context() as patch:
@@ -171,7 +183,7 @@ def test_facts_that_cannot_be_read_are_refused(folder: Path):
 
 def test_a_schedule_that_does_not_apply_is_refused(folder: Path):
     path = entry(folder)
-    names = ("definition.txt", "schedule.txt", "candidates.jsonl", "forms.jsonl")
+    names = ("definition.txt", "schedule.txt", "answers.jsonl", "forms.jsonl")
     files, facts = cache.read_files(path, names)
     cache.write_files(path, {**files, "schedule.txt": b"parallel nothing"}, facts)
     with pytest.warns(LabWarning, match="searched for again: kernel mm: parallel nothing"):
@@ -182,8 +194,8 @@ def test_a_schedule_that_does_not_apply_is_refused(folder: Path):
     cache.write_files(path, files, {**facts, "machine": "another"})
     with pytest.warns(LabWarning, match="it is of another version or machine"):
         searched(folder)
-    cache.write_files(path, {**files, "candidates.jsonl": b'{"draft": 1}'}, facts)
-    with pytest.warns(LabWarning, match="refused, and searched again: Trial"):
+    cache.write_files(path, {**files, "answers.jsonl": b'{"batch": 1}'}, facts)
+    with pytest.warns(LabWarning, match="refused, and searched again: Asked"):
         searched(folder)
 
 

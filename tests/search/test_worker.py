@@ -1,6 +1,7 @@
 """A batch at work: what hangs, crashes, computes wrong or does not compile costs itself alone."""
 
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -156,6 +157,34 @@ def test_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch):
     error = error_of(lambda: answer({}), DeviceError)
     assert error.message == "search: a batch could not be measured: No space left on device"
     assert str(error.hint).startswith("make room in ")
+
+
+def test_a_disk_that_has_no_room_for_a_child_says_so(monkeypatch: pytest.MonkeyPatch):
+    def unbuilt(_: object) -> None:
+        return None
+
+    monkeypatch.setattr(worker, "builds", unbuilt)
+    error = error_of(lambda: answer({}), DeviceError)
+    assert "run in a child process, and there is none here" in error.message
+    assert str(error.hint).startswith("it could not be built: look whether ")
+
+
+def test_what_is_not_measured_in_time_is_skipped_and_never_fails():
+    """By a clock that goes on by a second whenever somebody looks at it."""
+    search = begun(matmul(13, 17, 40), plan=tiles)
+    batch = search.driver.ask(3)
+    assert batch is not None
+    told: dict[int, list[str]] = {}
+    for seconds in (0, 4, 9, 14, 40, 10_000):
+        looks = itertools.count()
+        job = job_of(search.job(batch, seconds))
+        came = answered(job, faulty({}), lambda looks=looks: float(next(looks)))
+        told[seconds] = [outcome.state for outcome in (came.reference, *came.outcomes)]
+        timed = [o for o in (came.reference, *came.outcomes) if o.state == "measured"]
+        assert all(outcome.samples for outcome in timed)
+    assert told[0] == told[4] == ["skipped"] * 4
+    assert told[10_000] == ["measured"] * 4
+    assert {state for states in told.values() for state in states} == {"skipped", "measured"}
 
 
 def test_one_at_a_time_measures():

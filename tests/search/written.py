@@ -6,13 +6,26 @@ from typing import Any
 import numpy as np
 
 import luminal_lab as ll
+from luminal_lab.algebra.pick import Pick
 from luminal_lab.core.dims import evaluate
 from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR
-from luminal_lab.search.pick import Pick
 from luminal_lab.search.space import Space, space_of
 
 NO_DIMS: Mapping[str, int] = {}
+SPELLINGS: dict[str, dict[str, Any]] = {
+    "scaled after": {"after": 0.125},
+    "scaled before": {"before": 0.125},
+    "scaled twice": {"before": 0.35, "after": 0.35},
+    "scaled in the exponent": {"inside": 0.125},
+    "not scaled": {},
+    "exp2, scaled": {"power": "exp2", "after": 0.18},
+    "bias": {"bias": True, "after": 0.125},
+    "causal": {"mask": "causal", "after": 0.125},
+    "windowed": {"mask": "window", "before": 0.125},
+    "causal, bias": {"mask": "causal", "bias": True, "inside": 0.125},
+}
+"""The ways to write attention."""
 
 
 def searched(cx: ll.Graph) -> Space:

@@ -16,7 +16,6 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.core.parse import parse
 from luminal_lab.devices import conformance
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.passes.pattern import variables
 from luminal_lab.testing.conformance import bound, cases, merged, wrong_places
@@ -429,12 +428,6 @@ def test_data_that_is_overwritten_is_found():
     assert "the data of the input %0 was overwritten" in found.failed[0].reason
 
 
-@pytest.fixture
-def _own_cache(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
-
-
-@pytest.mark.usefixtures("_own_cache")
 @pytest.mark.parametrize("family", sorted({case.family for case in cases()}))
 def test_the_cpu_passes(family):
     for threads in (1, 2):

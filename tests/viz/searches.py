@@ -10,6 +10,7 @@ from luminal_lab.plain import plain
 from luminal_lab.search.driver import WRONG, Answer, Outcome
 from luminal_lab.search.graph import ProgramSearch, apart, search_program
 from luminal_lab.search.loops import Budget, KernelSearch, search_kernel
+from luminal_lab.search.worker import Worker
 from tests.search.planted import job_of, matmul, seconds_of, tiles
 
 LARGE = "it has 3,412 lines of C, and may have 3,000"
@@ -49,7 +50,7 @@ def of_a_program(count: int = 24) -> ProgramSearch:
     cx = ll.Graph("head")
     x, w = cx.tensor((40, 30), name="x"), cx.tensor((30, 50), name="w")
     (x @ w).retrieve().softmax(-1).retrieve()
-    return _of(cx, count)
+    return of(cx, count)
 
 
 def of_a_region(count: int = 24) -> ProgramSearch:
@@ -57,10 +58,11 @@ def of_a_region(count: int = 24) -> ProgramSearch:
     cx = ll.Graph("region")
     x, w = cx.tensor((40, 30), name="x"), cx.tensor((30, 50), name="w")
     (x @ w).softmax(-1).retrieve()
-    return _of(cx, count)
+    return of(cx, count)
 
 
-def _of(cx: ll.Graph, count: int) -> ProgramSearch:
+def of(cx: ll.Graph, count: int, worker: Worker = mixed) -> ProgramSearch:
+    """Return a search for the kernels of a graph."""
     device = CPUCompiler()
     fused = manager.compile_ir(cx.ir, manager.GenericCompiler(), apart(device)).ir
-    return search_program(fused, device, budget=Budget(candidates=count), worker=mixed)
+    return search_program(fused, device, budget=Budget(candidates=count), worker=worker)

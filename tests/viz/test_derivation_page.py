@@ -3,10 +3,13 @@
 import re
 from typing import Any
 
+import pytest
+
 import luminal_lab as ll
-from luminal_lab.search.derivation import JoinedDerivation
+from luminal_lab.errors import GraphError
 from luminal_lab.viz.derivation_subject import subject_of_derivation
 from tests.search.written import attention, searched
+from tests.viz.searches import of_a_region
 
 
 def derived(cx=None):
@@ -78,16 +81,25 @@ def test_what_was_written_has_a_derivation_without_steps():
     assert [each.name for each in derivation.workbench().subjects[0].snapshots] == ["written"]
 
 
-def test_derivations_of_several_programs_are_shown_one_after_the_other():
-    cx = ll.Graph("rows")
-    cx.tensor((6, 17), name="x").logsumexp(-1).retrieve()
-    first, second = derived(), derived(cx)
-    joined = JoinedDerivation((first, second))
-    assert [*joined] == [*first, *second]
-    assert joined[len(first)] is second[0]
+def test_kernels_are_shown_one_after_the_other_each_with_its_rules_and_steps():
+    joined = of_a_region().derivation
     page = joined.display().html
-    assert page.index("<b>main</b>") < page.index("<b>rows</b>")
-    assert page.count("<details") == len(joined) == len(first) + len(second)
+    resting = [step for step in joined if str(step.before) == str(step.after)]
+    assert page.count("<details") == len(joined)
+    assert page.count("(a later step rests on it)") == len(resting)
+    assert [page.index(f"<b>{part.kernel.name}</b>") for part in joined.parts]
+    for number, step in enumerate(joined):
+        assert f"<b>{number} · {step.rule.partition(' ')[0]}</b>" in page
     workbench: Any = joined.workbench()
-    assert [each.title for each in workbench.subjects] == ["main", "rows"]
-    assert len(joined.explore().subjects) == 2
+    assert [each.title for each in workbench.subjects] == [p.kernel.name for p in joined.parts]
+    last = [each.snapshots[-1] for each in workbench.subjects]
+    assert [len(shot.firings) for shot in last] == [len(part) for part in joined.parts]
+    assert len(joined.explore().subjects) == len(joined.parts)
+
+
+def test_a_graph_without_kernels_has_nothing_to_show():
+    cx = ll.Graph()
+    (cx.tensor((6, 17), name="x") + 1).retrieve()
+    assert str(cx.derivation) == "there is no kernel"
+    with pytest.raises(GraphError, match="derivation: there is no kernel that could be shown"):
+        cx.derivation.workbench()

@@ -1,16 +1,19 @@
 """What a search finds on this machine: shares of the default's time, and candidates a minute.
 
     python -m luminal_lab.bench.studies.search [loops] [regions] [gpt2] [--seconds 30]
+        [--old COMMIT]
 
-`loops` are products of twelve shapes, searched from three plain loops; `regions` are attentions,
-in all their forms; `gpt2` is a model of 12 layers, run before and after in turns. Nothing is taken
-from earlier searches. The load of the machine stands above the tables: times under load mean
-little.
+`loops` are products of twelve shapes, searched from three plain loops; with `--old` the default of
+an old commit, today's and the best that is found are timed in turns, each in a process of its own.
+`regions` are attentions, in all their forms; `gpt2` is a model of 12 layers, run before and after
+in turns. Nothing is taken from earlier searches. The load of the machine stands above the tables:
+times under load mean little.
 """
 # pyright: basic
 
 import argparse
 import os
+from contextlib import nullcontext
 from math import exp, log
 from statistics import median
 from time import monotonic, perf_counter
@@ -18,6 +21,8 @@ from time import monotonic, perf_counter
 import numpy as np
 
 import luminal_lab as ll
+from luminal_lab.bench.studies.defaults import definition_of
+from luminal_lab.bench.studies.sides import gain, sides, turns
 from luminal_lab.nn.models import GPT2
 from luminal_lab.search.candidates import seconds_text
 from luminal_lab.search.graph import apart, search_program
@@ -29,8 +34,6 @@ SHAPES = (
     *((8, 4096, 4096), (128, 768, 3072), (3, 50, 70000), (333, 777, 55)),
 )
 """Rows, sum and columns of products."""
-PRODUCT = """kernel product(a: f32[{n}, {k}], b: f32[{k}, {m}]) -> (c: f32[{n}, {m}])
-  c[i < {n}, j < {m}] = sum k < {k}: a[i, k] * b[k, j]"""
 ATTENTIONS = {
     "4 × 512 × 64": ((4, 512, 64), "dense"),
     "2 × 2048 × 64, causal": ((2, 2048, 64), "causal"),
@@ -41,28 +44,39 @@ WINDOW = 256
 TURNS = 40
 
 
-def loops(seconds: float) -> None:
+def loops(seconds: float, old: str | None) -> None:
     """Search for the schedules of products."""
-    print(
-        f"\n{'rows × sum × columns':24} {'default':>9} {'GFLOP/s':>8} {'ratio':>6} {'a minute':>9}"
-    )
-    ratios = []
-    for n, k, m in SHAPES:
-        begin = monotonic()
-        search = search_kernel(PRODUCT.format(n=n, k=k, m=m), budget=seconds)
-        rate = 60 * (len(search.candidates) - 1) / (monotonic() - begin)
-        default, ratio = search.default.seconds or 0.0, search.best.ratio or 1.0
-        ratios.append(ratio)
-        speed = 2e-9 * n * k * m / (default * ratio)
+    with sides(old, "default", "best") if old else nullcontext({}) as known:
+        title = "  of old: default, best (by minima, by pairs)" if old else ""
         print(
-            f"{f'{n} × {k} × {m}':24} {seconds_text(default):>9} {speed:8.0f} "
-            f"{ratio:6.3f} {rate:9.0f}"
+            f"\n{'rows × sum × columns':24} {'default':>9} {'GFLOP/s':>8} {'ratio':>6} "
+            f"{'a minute':>9}{title}"
         )
-    gain = exp(-sum(map(log, ratios)) / len(ratios))
-    print(
-        f"geometric mean {gain:.3f} × as fast, least {1 / max(ratios):.3f}, "
-        f"most {1 / min(ratios):.3f}"
-    )
+        gains: dict[str, list[float]] = {}
+        for n, k, m in SHAPES:
+            begin = monotonic()
+            search = search_kernel(definition_of("products", (n, k, m)), budget=seconds)
+            rate = 60 * (len(search.candidates) - 1) / (monotonic() - begin)
+            default, ratio = search.default.seconds or 0.0, search.best.ratio or 1.0
+            gains.setdefault("best over today's default", []).append(1 / ratio)
+            speed = 2e-9 * n * k * m / (default * ratio)
+            shown = (
+                f"{f'{n} × {k} × {m}':24} {seconds_text(default):>9} {speed:8.0f} "
+                f"{ratio:6.3f} {rate:9.0f}"
+            )
+            if known:
+                for name, side in known.items():
+                    side.prepare((n, k, m), search.best.text if name == "best" else None)
+                times = turns(known)
+                for name in ("default", "best"):
+                    by_minima, by_pairs = gain(times, name)
+                    gains.setdefault(f"{name} over old, by minima", []).append(by_minima)
+                    gains.setdefault(f"{name} over old, by pairs", []).append(by_pairs)
+                    shown += f"  {by_minima:.3f} {by_pairs:.3f}"
+            print(shown, flush=True)
+    for name, some in gains.items():
+        mean = exp(sum(map(log, some)) / len(some))
+        print(f"{name}: geometric mean {mean:.3f}, least {min(some):.3f}, most {max(some):.3f}")
 
 
 def attention(shape: tuple[int, ...], kind: str) -> ll.Graph:
@@ -80,7 +94,7 @@ def attention(shape: tuple[int, ...], kind: str) -> ll.Graph:
     return cx
 
 
-def regions(seconds: float) -> None:
+def regions(seconds: float, old: str | None) -> None:
     """Search for the forms and schedules of attentions."""
     print(
         f"\n{'attention':30} {'default':>9} {'unfused':>9} {'best':>9} {'a minute':>9}  best form"
@@ -100,7 +114,7 @@ def regions(seconds: float) -> None:
             print(f"{'':8} {form.name:40} {min(own, default=float('nan')):6.3f} of {len(own)}")
 
 
-def gpt2(seconds: float) -> None:
+def gpt2(seconds: float, old: str | None) -> None:
     """Search for a model's regions, and run it before and after in turns."""
     tokens = np.arange(64).reshape(1, 64)
     sessions = []
@@ -140,10 +154,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("studies", nargs="*", choices=[[], *STUDIES], default=[])
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--old")
     asked = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {asked.seconds:g} s each")
     for name in asked.studies or STUDIES:
-        STUDIES[name](asked.seconds)
+        STUDIES[name](asked.seconds, asked.old)
 
 
 if __name__ == "__main__":

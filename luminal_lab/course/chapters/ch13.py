@@ -8,13 +8,13 @@ from typing import cast
 
 import numpy as np
 
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rule, Rules
 from luminal_lab.core.dtypes import Array
 from luminal_lab.course.compiling import no_function
 from luminal_lab.course.exercise import Exercise, Finding, Verdict
 from luminal_lab.course.probing import agrees_lazily, equal, kind
 from luminal_lab.search.program import Program, judged_programs
-from luminal_lab.search.rules import RULES
-from luminal_lab.search.rules.rule import Rule, Rules
 from luminal_lab.search.space import space_of
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
@@ -198,7 +198,7 @@ EXERCISES = (
         ),
         """\
 from luminal_lab.core.ops import Exp2
-from luminal_lab.search.language import Applied
+from luminal_lab.algebra.language import Applied
 
 @ll.search.rule("log2(exp2(x))", "x", assumes={"no_inf"})
 def log2_exp2(egraph, log2, part):

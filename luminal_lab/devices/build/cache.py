@@ -26,7 +26,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from errno import EAGAIN, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, ENOSPC
+from errno import EAGAIN, EDQUOT, EFBIG, EINVAL, EMFILE, ENFILE, ENOMEM, ENOSPC
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
@@ -257,37 +257,48 @@ def _others(status: os.stat_result, *, folder: bool) -> str | None:
 
 
 def _fault(path: Path, source: bytes | None = None) -> str | None:
-    """Return what is wrong with an entry, or with its being the one for a source."""
+    """Return what is wrong with a library's entry, or with its being the one for a source."""
     try:
-        reason = _others(path.lstat(), folder=True)
-        for name in (LIBRARY, SOURCE, FACTS):
-            reason = reason or _others((path / name).lstat(), folder=False)
-        if reason:
-            return reason
-        facts = _facts(path)
-        source_bytes = (path / SOURCE).read_bytes()
-        if facts.get("key") != path.name.removeprefix("lib-"):
-            return "it is another entry's"
-        if facts.get("digest") != _digest(source_bytes, (path / LIBRARY).read_bytes()):
-            return "its bytes are not those that were stored"
-    except (OSError, ValueError) as error:
-        reason_text = error.strerror if isinstance(error, OSError) else None
-        return f"it is not whole ({reason_text or 'its facts cannot be read'})"
-    return None if source in (None, source_bytes) else "it was made from another source"
+        files, _ = _sound(path, (LIBRARY, SOURCE), _digest)
+    except OSError as error:
+        return f"it is not whole ({error.strerror})" if error.errno else error.strerror
+    return None if source in (None, files[SOURCE]) else "it was made from another source"
 
 
-def _digest(source: bytes, library: bytes) -> str:
-    digest = hashlib.sha256(len(source).to_bytes(8, "little") + source)
-    digest.update(library)
-    return digest.hexdigest()
+def _digest(files: Mapping[str, bytes]) -> str:
+    source = files[SOURCE]
+    return hashlib.sha256(len(source).to_bytes(8, "little") + source + files[LIBRARY]).hexdigest()
+
+
+def _sound(
+    path: Path, names: Sequence[str], digest: Callable[[Mapping[str, bytes]], str]
+) -> tuple[dict[str, bytes], dict[str, object]]:
+    """Return the files of an entry and its facts; raise an OSError if it is not sound."""
+    reason = _others(path.lstat(), folder=True)
+    for name in (*names, FACTS):
+        reason = reason or _others((path / name).lstat(), folder=False)
+    if reason:
+        raise OSError(0, reason)
+    files = {name: read_plain(path / name, sys.maxsize) for name in names}
+    facts = _facts(path)
+    if facts.get("key") != _key(path):
+        raise OSError(0, "it is another entry's")
+    if facts.get("digest") != digest(files):
+        raise OSError(0, "its bytes are not those that were stored")
+    return files, facts
+
+
+def _key(path: Path) -> str:
+    return path.name.removeprefix("lib-")
 
 
 def _facts(path: Path) -> dict[str, object]:
-    """Return what is noted of an entry, or raise a ValueError or an OSError."""
-    facts = read_json(read_plain(path / FACTS))
-    if not isinstance(facts, dict):
-        raise ValueError(FACTS)
-    return cast("dict[str, object]", facts)
+    """Return what is noted of an entry, or raise an OSError."""
+    with suppress(ValueError):
+        facts = read_json(read_plain(path / FACTS))
+        if isinstance(facts, dict):
+            return cast("dict[str, object]", facts)
+    raise OSError(EINVAL, "its facts cannot be read")
 
 
 # -- files of other kinds --------------------------------------------------------------------------
@@ -301,8 +312,7 @@ def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, obje
     reason = _unfit(path.parent)
     if reason is not None:
         raise OSError(0, reason)
-    noted = {**facts, "key": path.name, "digest": _digest_of(files)}
-    _placed(path, {**files, FACTS: json.dumps(noted, indent=1).encode()}, lambda _: "")
+    _placed(path, files, {**facts, "digest": _digest_of(files)}, lambda _: "")
     _prune(path.parent, path, LIMIT)
 
 
@@ -311,20 +321,10 @@ def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict
 
     It is sound if nobody else may have written it, and it is as it was stored.
     """
-    reason = _mistrusted(path.parent) or _others(path.lstat(), folder=True)
-    for name in (*names, FACTS):
-        reason = reason or _others((path / name).lstat(), folder=False)
+    reason = _mistrusted(path.parent)
     if reason:
         raise OSError(0, reason)
-    files = {name: read_plain(path / name) for name in names}
-    try:
-        facts = _facts(path)
-    except ValueError:
-        raise OSError(0, "its facts cannot be read") from None
-    if facts.get("key") != path.name:
-        raise OSError(0, "it is another entry's")
-    if facts.get("digest") != _digest_of(files):
-        raise OSError(0, "its bytes are not those that were stored")
+    files, facts = _sound(path, names, _digest_of)
     _touch(path)
     return files, facts
 
@@ -340,28 +340,25 @@ def _put(
     folder: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
 ) -> Path:
     """Write an entry and return its path; until it is whole it does not have its name."""
-    facts = {
-        "key": key,
-        "digest": _digest(source, library),
-        "made_by": made_by,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    files = {LIBRARY: library, SOURCE: source, FACTS: json.dumps(facts, indent=1).encode()}
-    path = folder / f"lib-{key}"
-    return _placed(path, files, lambda path: _fault(path, source), check)
+    files = {LIBRARY: library, SOURCE: source}
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    facts = {"digest": _digest(files), "made_by": made_by, "created": created}
+    return _placed(folder / f"lib-{key}", files, facts, lambda path: _fault(path, source), check)
 
 
 def _placed(
     path: Path,
     files: Mapping[str, bytes],
+    facts: Mapping[str, object],
     fault_of: Callable[[Path], str | None],
     check: Check | None = None,
 ) -> Path:
     """Write an entry of some files, and return its path; a sound one that was there stays."""
+    noted = json.dumps({"key": _key(path), **facts}, indent=1)
     with _draft(path.parent) as draft:
         entry = draft / "made"
         entry.mkdir(mode=0o700)
-        for name, data in files.items():
+        for name, data in {**files, FACTS: noted.encode()}.items():
             (entry / name).touch(mode=0o600)
             (entry / name).write_bytes(data)
         if check is not None:
@@ -460,7 +457,7 @@ def _entry(path: Path) -> CachedLibrary | None:
     fault, (used, size), facts = _fault(path), _use(path), dict[str, object]()
     if not os.path.lexists(path):
         return None
-    with suppress(OSError, ValueError):
+    with suppress(OSError):
         facts = _facts(path)
     created = None
     with suppress(ValueError):

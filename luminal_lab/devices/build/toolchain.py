@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from errno import ENOMEM
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 
@@ -610,6 +610,13 @@ def _unusable(path: Path, entries: Sequence[str]) -> str:
     if sys.platform == "win32":  # what is loaded cannot get its name
         ctypes.WinDLL("kernel32").FreeLibrary(ctypes.c_void_p(library._handle))  # pyright: ignore[reportPrivateUsage]  # there is no other name for it
     return f"has no function {missing[0]!r}" if missing else ""
+
+
+def function_of(library: ctypes.CDLL, name: str, returns: Any, *takes: Any) -> Callable[..., Any]:  # noqa: ANN401  # of ctypes
+    """Return a function of a library that knows the C types of what it returns and takes."""
+    function = library[name]
+    function.restype, function.argtypes = returns, takes
+    return function
 
 
 def load(path: str | Path, *functions: str) -> ctypes.CDLL:

@@ -10,7 +10,7 @@ import numpy as np
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
 from luminal_lab.devices.runtime.blocks import MemoryBlock
-from luminal_lab.devices.runtime.plan import Bound, RunPlan, RunRequest
+from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.kernels.kernel import Kernel
@@ -86,12 +86,10 @@ class CPUBound(Bound):
         if sum(self.memory.bytes[slot] for slot in slots) >= SHORT_BYTES:
             return False
         key = kernel.name, tuple([self.dims[name] for name in kernel.dims])
-        known = self.plan.short
-        if key not in known:
-            if len(known) > MOST_SHORT:
-                known.clear()
-            known[key] = kernel.flops(self.dims) < SHORT_FLOPS
-        return known[key]
+        short = self.plan.short
+        if key not in short:
+            short.keep(key, kernel.flops(self.dims) < SHORT_FLOPS)
+        return short[key]
 
     def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
         """Fill in where the values of the arena are."""
@@ -109,7 +107,7 @@ class CPUPlan(RunPlan[CPUBound]):
 
     def __init__(self, work: Worklist, asked: RunRequest) -> None:
         super().__init__(work, asked)
-        self.short: dict[tuple[str, tuple[int, ...]], bool] = {}
+        self.short = Remembered[tuple[str, tuple[int, ...]], bool](MOST_SHORT)
         """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
 
 

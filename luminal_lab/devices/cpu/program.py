@@ -149,17 +149,6 @@ class CPUProgram(CPUSource):
                 values.append(CPUTrial(self, *given, apart=apart).run(None))
         return [results | {id: known[id] for id in wanted if id in known} for results in values]
 
-    def trial_seconds(self, environment: Environment, *, rounds: int = 10) -> tuple[float, ...]:
-        """Return how long the launches of a run take in a child process, once for each round."""
-        build = self.builds
-        if build is None:
-            fault = "cpu: there can be no child process here, in which kernels are timed"
-            raise DeviceError(fault, hint="cx.time() times them in this process")
-        plan = self.plan(self.ir.output_ids, (), (), environment.dims)
-        given = plan, RunData(environment, {}), build, self.path, self.source
-        with self._turn():
-            return CPUTrial(self, *given, apart=False).seconds(rounds)
-
     # -- memory ------------------------------------------------------------------------------------
 
     def memory(self, bound: CPUBound) -> tuple[MemoryBlock, MemoryBlock | None]:

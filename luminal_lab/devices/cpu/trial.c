@@ -153,9 +153,9 @@ static void map(int file) {
 }
 
 static void protect(lab_i64 area, int how) {
-    volatile lab_i64 *found = numbers + shared->areas_at + area * EACH;
-    char *end = (char *)(intptr_t)(found[ADDRESS] + found[BYTES]);
-    if (found[PAGES]) mprotect(end - found[PAGES], found[PAGES], how);
+    volatile lab_i64 *room = numbers + shared->areas_at + area * EACH;
+    char *end = (char *)(intptr_t)(room[ADDRESS] + room[BYTES]);
+    if (room[PAGES]) mprotect(end - room[PAGES], room[PAGES], how);
 }
 
 /* Lets a launch write what it makes, and nothing else. */
@@ -248,20 +248,14 @@ static lab_i64 runs(lab_i64 first, lab_i64 last, lab_i64 backwards) {
     return last - first;
 }
 
-static lab_i64 now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (lab_i64)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static lab_i64 times(lab_i64 first, lab_i64 last, lab_i64 rounds) {
     if (!program) return 0;          /* what notes each task is not timed */
     run.step = (lab_u32)shared->step;
     for (lab_i64 k = 0; k < rounds; k++) {
-        const lab_i64 start = now();
+        const lab_i64 start = lab_now();
         shared->launch = first;
         lab_execute(pool, program, &run, first, last);
-        numbers[shared->seconds_at + k] = now() - start;
+        numbers[shared->seconds_at + k] = lab_now() - start;
     }
     return rounds;
 }

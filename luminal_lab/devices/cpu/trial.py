@@ -198,17 +198,10 @@ class TrialProcess:
         for name, listed in lists.items():
             header[name] = len(FIELDS) + len(numbers)
             numbers += listed
-        header |= {
-            "areas": len(job.areas),
-            "values": len(job.values),
-            "launches": len(job.launches),
-            "scratch": -1 if job.scratch is None else job.scratch,
-            "scratch_bytes": job.scratch_bytes,
-            "threads": job.threads,
-            "step": job.step,
-            "no_return": job.no_return,
-            "guard": GUARD,
-        }
+        header |= {name: len(getattr(job, name)) for name in ("areas", "values", "launches")}
+        plain = ("scratch_bytes", "threads", "step", "no_return")
+        header |= {name: getattr(job, name) for name in plain}
+        header |= {"scratch": -1 if job.scratch is None else job.scratch, "guard": GUARD}
         if job.writes is None:
             header["writes_at"] = 0
         at = _pages(8 * (len(FIELDS) + len(numbers)))

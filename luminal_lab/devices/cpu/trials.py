@@ -163,15 +163,6 @@ class CPUTrial(CPURun):
             self._check_same(None, str(self.ir[id]), values[0][id], values[1][id])
         return values[0]
 
-    def seconds(self, rounds: int) -> tuple[float, ...]:
-        """Return how long all launches take, once for each round; what NumPy does is not timed."""
-        with TrialProcess(self.builds, self.job, checked=self.apart, rounds=rounds) as self.trial:
-            self.fill = FILLS[0]
-            self.trial.prepare(self.fill, self.given)
-            self.work()
-            with self._told():
-                return self.trial.seconds(rounds)
-
     @contextmanager
     def _told(self) -> Generator[None]:
         """Have a death told as an error of the kernel that was running."""

@@ -29,6 +29,7 @@ from luminal_lab.devices.build.toolchain import (
     Compiler,
     compile_library,
     find_compiler,
+    function_of,
     load,
     window,
 )
@@ -295,9 +296,8 @@ class _CheckedRun:
     def here(self, compiler: Compiler) -> tuple[tuple[Array, ...], ...]:
         """Return what the kernel makes in two runs, in this process."""
         library = load(compile_library(alone(self.op), compiler, entries=[ENTRY]), ENTRY)
-        function = library[ENTRY]
-        function.restype = None
-        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong]
+        pointer = ctypes.c_void_p
+        function = function_of(library, ENTRY, None, pointer, pointer, ctypes.c_longlong)
         return tuple(self._made(function, fill) for fill in FILLS)
 
     def _made(self, function: Callable[..., object], fill: int) -> tuple[Array, ...]:

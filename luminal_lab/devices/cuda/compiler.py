@@ -22,12 +22,10 @@ from luminal_lab.core.ir import IR
 from luminal_lab.devices.cuda.driver import present
 from luminal_lab.devices.cuda.engine import CuPyEngine
 from luminal_lab.devices.gpu.compiler import GPUCompiler
-from luminal_lab.devices.gpu.engine import Engine
-from luminal_lab.devices.gpu.program import GPUProgram
-from luminal_lab.devices.runtime.worklist import Recall
+from luminal_lab.devices.gpu.engine import Engine, FindEngine
 from luminal_lab.errors import ArgumentError
 from luminal_lab.kernels.definition.programs import ProgramsLike
-from luminal_lab.kernels.gpu import gpu_of
+from luminal_lab.kernels.gpu import GPU, gpu_of
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
@@ -80,12 +78,7 @@ class CUDACompiler(GPUCompiler):
         super().__init__(schedules, programs, arch=arch, **flags)
 
     @override
-    def runner(
-        self,
-        ir: IR,
-        specialise: Mapping[str, int] | None = None,
-        recall: Recall | None = None,
-    ) -> GPUProgram:
+    def target(self, ir: IR) -> tuple[GPU, FindEngine]:
         gpu_present = None if self.arch or self.emulate else present()
         arch, cores = (self.arch or DEFAULT, None) if gpu_present is None else gpu_present
         gpu = gpu_of(arch, tf32=self.tf32, cores=cores)
@@ -93,4 +86,4 @@ class CUDACompiler(GPUCompiler):
         def find(source: str, kernels: Kernels) -> Engine:
             return CuPyEngine(source, arch, kernels, tf32=self.tf32, cublas=self.cublas)
 
-        return self.program(ir, gpu, find, specialise, recall)
+        return gpu, find

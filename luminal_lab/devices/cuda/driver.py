@@ -21,7 +21,7 @@ STILL: Final = (
     "on the CPU"
 )
 """What works where nothing runs."""
-NO_DEVICE, OLD_DRIVER, NO_MEMORY, NO_BINARY = 100, 35, 2, 209
+NO_DEVICE, OLD_DRIVER, NO_MEMORY = 100, 35, 2
 KINDS: Final = {DType.float16: "FLOAT16", DType.bfloat16: "BFLOAT16"}
 """How CUtensorMapDataType calls what is copied."""
 

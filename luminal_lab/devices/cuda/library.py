@@ -32,6 +32,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.definition import Definition, Output
 from luminal_lab.kernels.definition.terms import Apply, Fold, Read, Term
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.nest.sizes import slope
 
 ProductKey: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
 """A kernel, and the sizes of its dims."""
@@ -265,7 +266,7 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     shapes.append((line.type.shape, line.axes))
     lies: list[dict[str, int]] = []
     for shape, index in shapes:
-        steps = _steps(row_major(shape, index), axes, dims, sizes)
+        steps = _steps(row_major(shape, index), axes, dims)
         if steps is None:
             return None
         lies.append(steps)
@@ -279,25 +280,16 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
     return None
 
 
-def _steps(
-    position: Dim, axes: list[Symbol], dims: Mapping[str, int], sizes: Mapping[str, int]
-) -> dict[str, int] | None:
+def _steps(position: Dim, axes: Sequence[Symbol], dims: Mapping[str, int]) -> dict[str, int] | None:
     """Return by how many elements a place grows along each axis; None if it is not straight."""
-    zero: dict[str, Dim] = {axis.name: 0 for axis in axes}
-    start = evaluate(substitute(position, zero), dims)
+    rest = substitute(position, {**dims})
     steps: dict[str, int] = {}
-    far = start
     for axis in axes:
-        last = sizes[axis.name] - 1
-        step = evaluate(substitute(position, {**zero, axis.name: min(1, last)}), dims) - start
-        end = evaluate(substitute(position, {**zero, axis.name: last}), dims) - start
-        if end != step * last:
+        step = slope(rest, axis)
+        if not isinstance(step, int):
             return None
-        steps[axis.name] = step
-        far += end
-    last_one: dict[str, Dim] = {axis.name: sizes[axis.name] - 1 for axis in axes}
-    straight = start == 0 and evaluate(substitute(position, last_one), dims) == far
-    return steps if straight else None
+        steps[axis.name], rest = step, rest - axis * step
+    return steps if rest == 0 else None
 
 
 def _product(

@@ -32,6 +32,7 @@ from luminal_lab.devices.build.toolchain import (
     Compiler,
     compile_library,
     find_compiler,
+    function_of,
     load,
     machine,
 )
@@ -275,9 +276,9 @@ class _Probe:
 
     def fma(self, dtype: str, threads: int) -> tuple[Work, float]:
         """Return how threads multiply and add, and the operations of one time."""
-        function = self.library["fma_f32" if dtype == "float32" else "fma_f64"]
-        function.restype = ctypes.c_long
-        function.argtypes = [ctypes.c_long, ctypes.c_double, ctypes.c_void_p]
+        name = "fma_f32" if dtype == "float32" else "fma_f64"
+        long, pointer = ctypes.c_long, ctypes.c_void_p
+        function = function_of(self.library, name, long, long, ctypes.c_double, pointer)
         sinks = (ctypes.c_double * (8 * threads))()  # each in a line of the cache of its own
 
         def work(thread: int, times: int) -> int:
@@ -290,10 +291,8 @@ class _Probe:
         return [self._move(name) for name in names]
 
     def _move(self, name: str) -> Move:
-        function = self.library[name]
-        function.restype = None
-        pointers = [ctypes.c_void_p] * 2
-        function.argtypes = [*pointers, ctypes.c_longlong, ctypes.c_long, ctypes.c_void_p]
+        pointer, counts = ctypes.c_void_p, (ctypes.c_longlong, ctypes.c_long)
+        function = function_of(self.library, name, None, pointer, pointer, *counts, pointer)
 
         def move(source: Array, target: Array, times: int) -> None:
             sink = ctypes.c_double(0)
@@ -318,12 +317,8 @@ def _matmul(dtype: str) -> tuple[Work, float]:
 
 
 def _numpy_moves(what: Literal["read", "copy"]) -> list[Move]:
-    def read(source: Array, target: Array, times: int) -> None:
+    def move(source: Array, target: Array, times: int) -> None:
         for _ in range(times):
-            source.max()
+            source.max() if what == "read" else np.copyto(target, source)
 
-    def copy(source: Array, target: Array, times: int) -> None:
-        for _ in range(times):
-            np.copyto(target, source)
-
-    return [read if what == "read" else copy]
+    return [move]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
+
+from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Scatter, Update, UserKernel
-from luminal_lab.devices.gpu.engine import EmulatorEngine, Engine
+from luminal_lab.devices.gpu.engine import EmulatorEngine, FindEngine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
@@ -73,15 +76,15 @@ class GPUCompiler(DeviceCompiler):
     emulate: bool = False
     """Whether the emulator runs the kernels on the CPU: slowly, with the same results."""
 
-    def program(
-        self,
-        ir: IR,
-        gpu: GPU,
-        find: Callable[[str, Kernels], Engine],
-        specialise: Mapping[str, int] | None,
-        recall: Recall | None = None,
+    @abstractmethod
+    def target(self, ir: IR) -> tuple[GPU, FindEngine]:
+        """Return the GPU that a graph is compiled for, and what finds the engine that runs it."""
+
+    @override
+    def runner(
+        self, ir: IR, specialise: Mapping[str, int] | None = None, recall: Recall | None = None
     ) -> GPUProgram:
-        """Return a program for a GPU, which an engine runs unless the emulator does."""
+        gpu, find = self.target(ir)
         if self.emulate:
             find = partial(_emulated, gpu.dialect)
         maker = gpu_maker(gpu, self.name)

@@ -7,7 +7,7 @@ all of it is, nothing is copied but what is given in from outside.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -18,7 +18,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.emulator import Call, Matrix, emulate
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Kernel, Phase
+from luminal_lab.kernels.kernel import Kernel, Kernels, Phase
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.here import available_memory
 
@@ -126,6 +126,10 @@ class Engine(ABC):
     def chosen(self, kernel: str) -> str:
         """Return what computes a kernel in place of its own code, and why; mostly nothing."""
         return ""
+
+
+FindEngine: TypeAlias = Callable[[str, Kernels], Engine]
+"""Returns what runs a source of these kernels, or says what there is not."""
 
 
 class EmulatorEngine(Engine):

@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 from luminal_lab.core.origin import here
 from luminal_lab.devices.build.cache import Cache, key_of
 from luminal_lab.devices.build.located import device_error
-from luminal_lab.devices.build.toolchain import Behind, source_excerpt, window
+from luminal_lab.devices.build.toolchain import source_excerpt, window
 from luminal_lab.errors import DeviceError
 from luminal_lab.interrupts import held
 from luminal_lab.kernels.kernel import Kernel
@@ -39,7 +39,7 @@ HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\
 """How a kernel's function begins."""
 ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")
 STACK: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
-USED: Final = re.compile(r"Used (\d+) registers")
+USED: Final = re.compile(r"Used (\d+) registers.*")
 SHARED: Final = re.compile(r"(\d+) bytes smem")
 CONSTANT: Final = re.compile(r"(\d+) bytes cmem")
 THREADS: Final = re.compile(r"\.entry (\w+)\([^)]*\)\s*\.maxntid (\d+), (\d+), (\d+)")
@@ -55,18 +55,17 @@ def compile_cuda(
     *,
     name: str = "",
     folder: str | Path | None = None,
-    behind: Behind | None = None,
 ) -> CompiledCUDA:
     """Return a source compiled for an architecture such as "sm_80" or "sm_90a".
 
-    `name` is what an error calls it; `behind` says of a function what it is made from.
+    `name` is what an error calls it.
     """
     admit(source)
     check_arch(arch)
     answer = _known(source, arch, folder)
     if isinstance(answer, CompiledCUDA):
         return answer
-    raise _refusal(source, arch, name, answer, behind)
+    raise _refusal(source, arch, name, answer)
 
 
 def compile_kernel(kernel: Kernel, arch: str, folder: str | Path | None = None) -> CompiledCUDA:
@@ -209,17 +208,13 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
     """
     threads = {m[1]: int(m[2]) * int(m[3]) * int(m[4]) for m in THREADS.finditer(ptx)}
     resources: dict[str, Resources] = {}
-    name = stack = spills = None
-    for line in log.splitlines():
-        if entry := ENTRY.search(line):
-            name, stack, spills = entry[1], None, None
-        elif name is None:
-            continue
-        elif (frame := STACK.search(line)) and stack is None:
-            stack, spills = int(frame[1]), int(frame[2])
-        elif used := USED.search(line):
-            shared, constant = (sum(map(int, kind.findall(line))) for kind in (SHARED, CONSTANT))
-            taken = int(used[1]), shared, spills or 0, constant, stack or 0
+    _, *parts = ENTRY.split(log)
+    for name, text in zip(parts[::2], parts[1::2], strict=True):
+        if used := USED.search(text):
+            frame = STACK.search(text)
+            stack, spills = map(int, frame.groups()) if frame else (0, 0)
+            shared, constant = (sum(map(int, kind.findall(used[0]))) for kind in (SHARED, CONSTANT))
+            taken = int(used[1]), shared, spills, constant, stack
             resources[name] = Resources(*taken, threads.get(name, 0))
     return resources
 
@@ -265,7 +260,7 @@ def _unpacked(data: bytes) -> CompiledCUDA:
 # -- what is told of what it refuses ---------------------------------------------------------------
 
 
-def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None) -> DeviceError:
+def _refusal(source: str, arch: str, name: str, said: str) -> DeviceError:
     """Return what to tell of a source that cannot be compiled."""
     major, minor = version()
     subject = f"kernel {name}" if name else "compile"
@@ -275,7 +270,7 @@ def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None
         return DeviceError(
             f"{subject}: {function} declares {asked:,} bytes of shared memory, and {arch} allows "
             f"{most:,} that are declared",
-            where=_place_of(source, _line_of(source, function), behind),
+            where=source_excerpt(source, _line_of(source, function), None, HEAD),
             hint="smaller tiles in its schedule; what is extern __shared__ may be more",
         )
     # Its own excerpts and carets are indented; what it only remarks on is left out.
@@ -285,7 +280,7 @@ def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None
     line = re.search(rf"{re.escape(PROGRAM)}\((\d+)\)", "\n".join(words))
     assembled = re.search(r"ptx input, line (\d+)", said)
     if line is not None:
-        where = _place_of(source, int(line[1]), behind)
+        where = source_excerpt(source, int(line[1]), None, HEAD)
     elif assembled is not None:
         where = _ptx_place(source, arch, int(assembled[1]))
     else:
@@ -295,10 +290,6 @@ def _refusal(source: str, arch: str, name: str, said: str, behind: Behind | None
         where=where,
         hint=f"mend the marked line, if it is yours; {WHAT_WORKS}" if where else WHAT_WORKS,
     )
-
-
-def _place_of(source: str, line: int, behind: Behind | None) -> str:
-    return source_excerpt(source, line, behind, HEAD)
 
 
 def _line_of(source: str, function: str) -> int:

@@ -62,10 +62,9 @@ class GPUBound(Bound):
     ) -> list[list[PlacedLaunch]]:
         """Return for each work its launches, with the places of all values."""
         key = tuple([location.address for location in locations.values()])
-        launches = self._launched.get(key)
-        if launches is None:
-            placed = [self._placed(ready, locations, fault) for ready in self.steps]
-            launches = self._launched.keep(key, placed)
+        launches = self._launched.get(key) or self._launched.keep(
+            key, [self._placed(ready, locations, fault) for ready in self.steps]
+        )
         for work, ready in enumerate(self.steps):
             if ready is not None and any(launch.phase.draws for launch in ready):
                 launches[work] = self._placed(ready, locations, fault, step)

@@ -5,7 +5,7 @@ Everything but a run works on any machine: what runs it is looked for when it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Unpack
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
-from luminal_lab.devices.gpu.engine import Engine, Location, Memory
+from luminal_lab.devices.gpu.engine import Engine, FindEngine, Location, Memory
 from luminal_lab.devices.gpu.plan import GPUPlan
 from luminal_lab.devices.gpu.run import GPURun
 from luminal_lab.devices.runtime.blocks import BlockPool
@@ -24,7 +24,6 @@ from luminal_lab.devices.runtime.program import DeviceProgram, ProgramOptions
 from luminal_lab.devices.runtime.run import RunData
 from luminal_lab.devices.runtime.worklist import KernelMaker, NodeWork
 from luminal_lab.kernels.dialect import Dialect
-from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.kernels.render.gpu.program import gpu_source
 
@@ -39,7 +38,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         ir: IR,
         maker: KernelMaker,
         dialect: Dialect,
-        find: Callable[[str, Kernels], Engine],
+        find: FindEngine,
         **options: Unpack[ProgramOptions],
     ) -> None:
         super().__init__(ir, maker, **options)

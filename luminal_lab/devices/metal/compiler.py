@@ -19,12 +19,11 @@ from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import HostCall, Input
 from luminal_lab.devices.facts.specifications import specification
 from luminal_lab.devices.gpu.compiler import GPUCompiler
-from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.gpu.engine import FindEngine
 from luminal_lab.devices.metal.engine import MetalEngine
-from luminal_lab.devices.runtime.worklist import Recall
 from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.definition.programs import ProgramsLike
-from luminal_lab.kernels.gpu import apple
+from luminal_lab.kernels.gpu import GPU, apple
 from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["MetalCompiler"]
@@ -69,14 +68,9 @@ class MetalCompiler(GPUCompiler):
         super().__init__(schedules, programs, chip=chip, **flags)
 
     @override
-    def runner(
-        self,
-        ir: IR,
-        specialise: Mapping[str, int] | None = None,
-        recall: Recall | None = None,
-    ) -> GPUProgram:
+    def target(self, ir: IR) -> tuple[GPU, FindEngine]:
         _check_dtypes(ir)
-        return self.program(ir, apple(), MetalEngine, specialise, recall)
+        return apple(), MetalEngine
 
 
 def _check_dtypes(ir: IR) -> None:

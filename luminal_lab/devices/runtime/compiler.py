@@ -54,7 +54,7 @@ class DeviceCompiler(Pipeline):
         calls = Pipeline([Inlining()], rounds=DEEPEST)
         cleaned = (CommonSubexpressions(), DeadCode())
         computed = read_programs(programs, self.name)
-        chains = FuseChains(tuple((text, one is not None) for text, one in computed))
+        chains = FuseChains(tuple((text, program is not None) for text, program in computed))
         super().__init__([calls, *cleaned, Intrinsics(), *fusion(), chains, DeadCode()])
         object.__setattr__(self, "programs", computed)
         # A text of a pipeline has their names alone.

@@ -92,6 +92,8 @@ class Bound:
     """A kind of run for sizes of dims: its memory, and what it gives."""
 
     def __init__(self, plan: RunPlan[Any], dims: Mapping[str, int]) -> None:
+        if dims:
+            plan.check(dims)
         self.dims = dict(dims)
         self._numbers: dict[Dim, int] = {}
         self.memory = plan.memory(dims)
@@ -149,7 +151,7 @@ class RunPlan(Generic[BoundT]):
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
         self._bound = Remembered[tuple[int, ...], BoundT](MOST_SIZES)
         self._memory = Remembered[tuple[int, ...], BoundPlan](MOST_SIZES)
-        self._checked: set[tuple[int, tuple[int, ...]]] = set()
+        self._checked = Remembered[tuple[int, tuple[int, ...]], bool](MOST_CHECKED)
 
     def _exact(self, work: NodeWork) -> bool:
         return self.asked.is_exact and work.exact is not None
@@ -282,19 +284,12 @@ class RunPlan(Generic[BoundT]):
             except LabError as error:
                 error.where = error.where or str(node.meta.origin or "") or None
                 raise
-            if len(self._checked) > MOST_CHECKED:
-                self._checked.clear()
-            self._checked.add(key)
+            self._checked.keep(key, True)
 
     def bound(self, dims: Mapping[str, int]) -> BoundT:
         """Return what is run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
-        bound = self._bound.get(key)
-        if bound is None:
-            if dims:
-                self.check(dims)
-            bound = self._bound.keep(key, self.bound_type(self, dims))
-        return bound
+        return self._bound.get(key) or self._bound.keep(key, self.bound_type(self, dims))
 
     def memory(self, dims: Mapping[str, int]) -> BoundPlan:
         """Return the memory plan with sizes; those who differ in other dims have the same."""

@@ -11,7 +11,8 @@
     O[h, d] = (sum p: a[h, p, d] * c[h, p]) * recip(sum p: l[h, p] * c[h, p])    has one row
 
 A step of decoding has a row of queries for each head, and there are more cores than heads. Sums are
-regrouped, as by an online softmax; pieces are as long whatever the GPU, so that bits do not differ.
+regrouped, as by any pass that rescales; pieces are as long whatever the GPU, so that their bits are
+the same.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.canonical import canonical
 from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.definition import Definition, Output
-from luminal_lab.kernels.definition.online import scores_inlined
-from luminal_lab.kernels.definition.running import Running, after, factors, running
+from luminal_lab.kernels.definition.running import Running, after, factors, running, scores_inlined
 from luminal_lab.kernels.definition.substitution import exchanged, guarded, replaced, stated
 from luminal_lab.kernels.definition.terms import (
     Apply,

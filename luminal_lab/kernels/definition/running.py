@@ -11,14 +11,33 @@ that are joined. That this holds is read from the exponents, which are sums of m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Elementwise
 from luminal_lab.core.ops import Add, Exp2, Mul
 from luminal_lab.core.ops.intrinsic import Exp, FusedMul, Maximum
-from luminal_lab.kernels.definition.substitution import exchanged
-from luminal_lab.kernels.definition.terms import Apply, Fold, FoldState, Number, Term, walk
+from luminal_lab.kernels.definition.definition import Definition, Output
+from luminal_lab.kernels.definition.substitution import element, exchanged, used
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Fold,
+    FoldState,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    passes,
+    read_by,
+    walk,
+)
+
+LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
+"""The lowest finite number: what a maximum begins with where sums follow it."""
 
 Linear: TypeAlias = Mapping[Term, float]
 """The terms of a sum, each with its factor."""
@@ -134,3 +153,41 @@ def _states(term: Term) -> set[FoldState]:
         for state in part.states.names
     }
     return {part for part in walk(term) if isinstance(part, FoldState)} - inner
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def scores_inlined(definition: Definition) -> Definition:
+    """Return a definition with the locals that only one pass's scores read put into them."""
+    lines = {line.name: line for line in definition.lines}
+    local_names = {line.name for line in definition.locals}
+    for line in definition.lines:
+        for fold in passes(line.term):
+            scores = {value.term for value in running(fold) if not value.is_sum}
+            for name in read_by(*scores):
+                if name in local_names and _alone(lines, line.name, scores, name):
+                    term = _with_local(lines[line.name].term, lines[name])
+                    lines[line.name] = replace(lines[line.name], term=term)
+    outputs = tuple(lines[line.name] for line in definition.outputs)
+    inner = used(outputs, [lines[line.name] for line in definition.locals])
+    return replace(definition, outputs=outputs, locals=tuple(inner))
+
+
+def _alone(lines: Mapping[str, Output], own: str, scores: Collection[Term], name: str) -> bool:
+    """Return whether nothing but scores reads an array, at one position."""
+    others = [line.term for line in lines.values() if line.name not in (own, name)]
+    none = Number(0, DType.bool_)
+    rest = exchanged(lines[own].term, lambda term: none if term in scores else None)
+    uses = {part for part in walk(*scores) if isinstance(part, (Read, Lookup))}
+    reads = [use for use in uses if use.buffer == name]
+    return name not in read_by(*others, rest) and len(reads) == 1 and isinstance(reads[0], Read)
+
+
+def _with_local(term: Term, local: Output) -> Term:
+    def part(term_part: Term) -> Term | None:
+        if isinstance(term_part, Read) and term_part.buffer == local.name:
+            return element(local, term_part.index)
+        return None
+
+    return exchanged(term, part)

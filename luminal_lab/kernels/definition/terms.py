@@ -279,6 +279,12 @@ def choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
     return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
 
 
+def finite(term: Term) -> Term:
+    """Return a number, or 0 where it is infinite or none."""
+    nought = Apply(Mul(), (term, Number(0, term.dtype)), term.dtype)
+    return choice(nought, Number(1, term.dtype), term, Number(0, term.dtype))
+
+
 def walk(*terms: Term) -> Iterator[Term]:
     """Yield terms and all their parts, each that is the same object once, the outer first."""
     seen: set[int] = set()

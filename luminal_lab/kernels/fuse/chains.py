@@ -15,13 +15,13 @@ from typing import ClassVar, TypeAlias
 
 from typing_extensions import override
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops import Call, Input, MaxReduce, SumReduce
 from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.definition.define import define
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.fuse.body import letter
 from luminal_lab.kernels.fuse.names import kernel_name
@@ -128,7 +128,7 @@ def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
         return None
     body = merged(ir, chain)
     definition = define(body)
-    is_pass = is_pass and online_softmax(definition) is not definition
+    is_pass = is_pass and one_pass(definition) is not definition
     return body if chosen.get(nameless(definition), is_pass) else None
 
 

@@ -70,8 +70,8 @@ class _Run:
 
     def statement(self, statement: Statement) -> None:
         match statement:
-            case Loop(axis=axis, size=size, body=body, position=position):
-                positions = range(evaluate(size, self.values))
+            case Loop(axis=axis, body=body, position=position):
+                positions = range(*(evaluate(end, self.values) for end in statement.ends))
                 if position is not None:
                     positions = [self.checked(axis.name, int(self.term(position)), positions)]
                 for at in positions:
@@ -95,6 +95,10 @@ class _Run:
 
     def set(self, statement: Set) -> None:
         at = self.position(statement.name, statement.index)
+        is_copy = statement.how == "=" and statement.name in self.nest.locals
+        if is_copy and self.is_unset(statement.term):
+            self.written[statement.name][at] = False  # a copy may have elements that nobody reads
+            return
         value = self.term(statement.term)
         array = self.arrays[statement.name]
         with np.errstate(all="ignore"):
@@ -113,6 +117,12 @@ class _Run:
                 f"{tuple_text(shape)}"
             )
         return at
+
+    def is_unset(self, term: Term) -> bool:
+        """Return whether a term is an element that was never written, and no more."""
+        if not isinstance(term, Read):
+            return False
+        return not self.written[term.buffer][self.position(term.buffer, term.index)]
 
     def element(self, name: str, at: tuple[int, ...]) -> Array:
         if not self.written[name][at]:

@@ -31,8 +31,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Cast, Mul
 from luminal_lab.core.printer import unique
 from luminal_lab.kernels.definition.definition import Buffer, Definition, Output
-from luminal_lab.kernels.definition.online import scores_inlined
-from luminal_lab.kernels.definition.running import Running, after, running
+from luminal_lab.kernels.definition.running import Running, after, running, scores_inlined
 from luminal_lab.kernels.definition.substitution import exchanged, replaced, stated
 from luminal_lab.kernels.definition.terms import (
     Apply,

@@ -10,7 +10,8 @@
           y[i, j] = t
 
     text  = "nest" name [ "[" dims "]" ] "(" inputs ")" "->" "(" outputs ")" { line }
-    line  = kind axis "<" dim [ "of" dim ] ":" { line }     a block is indented by two more
+    line  = kind [ dim "<=" ] axis "<" dim [ "of" dim ] ":" { line }
+                                                   a block is indented by two more
           | "if" dim ":" { line }
           | "at" term "as" axis "<" dim ":" { line }
           | name "over" name                       an output and an input; the first line alone
@@ -29,9 +30,11 @@ array in scratch or registers; the threads of a block see an array in shared or 
 other effect; where there is no such element, it has none at all.
 
 A loop over a block that may be short names the full size: 2 - 4*j of 4 has at most four iterations,
-and min(6, n - 6*i) has six. `at index[i] as p < 6` runs its block once, for the p that the
-index says; an index that is no position is reported, and its block left out. An output `over` an
-input may be the same memory, and then nothing is copied from the one to the other.
+and min(6, n - 6*i) has six. A loop that begins later than at 0 says where: in `for 2*i <= j < n`
+the first j is 2*i, and there is none where that is not below n. `at index[i] as p < 6` runs its
+block once, for the p that the index says; an index that is no position is reported, and its block
+left out. An output `over` an input may be the same memory, and then nothing is copied from the one
+to the other.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ How: TypeAlias = Literal["=", "+=", "max="]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A block that is run for each value of an axis, from 0 up."""
+    """A block that is run for each value of an axis, from its start up."""
 
     axis: Symbol
     size: Dim
@@ -79,11 +82,18 @@ class Loop:
     kind: Kind = "for"
     position: Term | None = None
     """The one value that the axis has, if it is below the size; written `at` it."""
+    start: Dim = 0
+    """The first value of the axis, never below 0."""
 
     @property
     def name(self) -> str:
         """The name of the axis, which no other loop of a nest has."""
         return self.axis.name
+
+    @property
+    def ends(self) -> Shape:
+        """The first value of the axis, and what all values are below."""
+        return self.start, self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +186,9 @@ class Nest:
         axes: set[str] = set()
         for statement in self.statements:
             match statement:
-                case Loop(axis=axis, size=size, position=position):
+                case Loop(axis=axis, position=position):
                     axes.add(axis.name)
-                    shape: Shape = (size,)
+                    shape: Shape = statement.ends
                     dims |= free(position) if position else {}
                 case When(holds=holds):
                     shape = (holds,)
@@ -251,7 +261,8 @@ class Nest:
                     of = "" if known or axis.high is None else f" of {axis.high + 1}"
                     position = statement.position
                     word = f"at {self._written(position)} as" if position else kind
-                    yield f"{indent}{word} {statement.name} < {size}{of}:"
+                    since = "" if statement.start == 0 else f"{statement.start} <= "
+                    yield f"{indent}{word} {since}{statement.name} < {size}{of}:"
                     yield from self._lines(body, indent + "  ")
                 case When(holds=holds, body=body):
                     yield f"{indent}if {holds}:"
@@ -447,15 +458,14 @@ def substituted(block: Block, values: Mapping[str, Dim]) -> Block:
 
     def change(statement: Statement) -> Statement:
         match statement:
-            case Loop(axis=axis, size=size, position=position):
+            case Loop(axis=axis, position=position):
                 if axis.name in values:
                     new = values[axis.name]
                     assert isinstance(new, Symbol), new
                     axis = new
                 position = position and replaced(position, values)
-                return replace(
-                    statement, axis=axis, size=substitute(size, values), position=position
-                )
+                start, size = (substitute(end, values) for end in statement.ends)
+                return replace(statement, axis=axis, size=size, position=position, start=start)
             case When(holds=holds):
                 return replace(statement, holds=substitute(holds, values))
             case Set() | Fetch():

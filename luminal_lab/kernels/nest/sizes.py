@@ -70,8 +70,8 @@ def work_of(body: Block, size_of: Callable[[Dim], float] = about) -> float:
     total = 0.0
     for statement in body:
         match statement:
-            case Loop(size=size, body=inner):
-                total += size_of(size) * work_of(inner, size_of)
+            case Loop(start=start, size=size, body=inner):
+                total += size_of(size - start) * work_of(inner, size_of)
             case Set(term=term):
                 total += 1 + 4 * sum(map(_is_costly, walk_terms(term)))
             case _:

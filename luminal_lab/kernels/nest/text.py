@@ -6,7 +6,7 @@ from typing import cast, get_args
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.dims import Dim, Shape, known
 from luminal_lab.core.op import TensorType
 from luminal_lab.core.parse import TYPE
 from luminal_lab.errors import nearest
@@ -32,7 +32,11 @@ from luminal_lab.scanner import Piece
 SPACES = "memory, scratch, shared or registers"
 LOOP = rf"{WORD}(?:\.{WORD})?+"
 """A loop is called by its axis, and its level where the axis has several."""
-HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?={LOOP}\s*+<)")
+HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?=(?:[^\n:=]*?<=\s*+)?{LOOP}\s*+<(?!=))")
+LATER = "for", "simd"
+"""The kinds of loops that may begin later than at 0."""
+SINCE = re.compile(rf"(?!{LOOP}\s*+<(?!=))")
+"""What stands where a loop says where it begins."""
 AT = re.compile(r"at\b(?!\s*+(?:\[|=|\+=|max=))")
 OVER = re.compile(rf"({WORD})\s++over\s++(?={WORD})")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
@@ -148,6 +152,8 @@ class NestReader(DefinitionReader):
         if self.take_if(AT):
             position = self.term()
             self.take(r"as\b", "'as' and an axis")
+            if self.match(SINCE):
+                self.fail(self.here, "an axis should stand here")
             return replace(self.loop("for", width), position=position)
         if self.take_if(IF):
             holds = self.dim(self.until_mark(":"))
@@ -167,6 +173,19 @@ class NestReader(DefinitionReader):
 
     def loop(self, kind: Kind, width: int) -> Loop:
         """Read a loop behind its kind."""
+        start: Dim = 0
+        if self.match(SINCE):
+            piece = self.until_mark("<")
+            start = self.dim(piece)
+            if kind not in LATER:
+                message = (
+                    f"{kind} loops begin at 0; those that may begin later are {' and '.join(LATER)}"
+                )
+                self.fail(piece, message)
+            if known(start >= 0) is not True:
+                message = f"{start} may be below 0, where no loop begins"
+                self.fail(piece, message, f"write max(0, {start})")
+            self.take("<=", "'<=' and an axis")
         name = self.take(LOOP, "an axis")
         self.new(name, "a loop")
         self.take("<", "'<' and the size of the loop")
@@ -184,7 +203,7 @@ class NestReader(DefinitionReader):
             self.axes[name.text] = axis = axis_of(name.text, full)
         body = self.block(width)
         del self.axes[name.text]
-        return Loop(axis, size, body, kind)
+        return Loop(axis, size, body, kind, start=start)
 
     def local(self) -> Local:
         """Read the declaration of an array."""

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dims.expression import Quotient
@@ -18,6 +19,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
+from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
@@ -32,7 +34,9 @@ from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level
+from luminal_lab.kernels.steps.stopping import shorten
 from luminal_lab.kernels.steps.sums import Partial
+from luminal_lab.machines.defaults import Defaults, shipped
 from luminal_lab.machines.machine import Machine
 
 WORK = Choice("task_work", 16384, 4096, 65536)
@@ -43,8 +47,6 @@ FEW = 8
 """Below this many results, split the sums instead of giving each its own task."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
 """How many sums run side by side, if a sum is at least so long and its terms are so cheap."""
-LANES = 64
-"""The most sums that run side by side to speed up one."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
@@ -58,14 +60,20 @@ SHORT = 32
 """An inner loop with fewer iterations than this is merged with the loop around it."""
 
 
-def cpu_schedule(nest: Nest, machine: Machine, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
-    """Return a nest that runs well on a machine, with the steps that lead there."""
-    why = ""
-    for plan in (pass_plan, convolution_plan, contraction_plan, _general):
-        scheduling = Scheduling(nest, why, asked)
+def cpu_schedule(
+    nest: Nest,
+    machine: Machine,
+    asked: Mapping[str, int] = NO_CHOICES,
+    defaults: Defaults | None = None,
+) -> Scheduling:
+    """Return a nest that runs well, by the numbers asked for or else those of a table, shipped."""
+    table, why = defaults or shipped(), ""
+    plans = pass_plan, convolution_plan, contraction_plan, _general
+    for plan, usual in product(plans, table.usual(machine, lambda: shape_of(nest))):
+        scheduling = Scheduling(nest, why, asked, usual)
         try:
             if plan(scheduling, machine):
-                return scheduling
+                return shorten(scheduling)
         except ScheduleError as error:
             why = why or error.message
     return Scheduling(nest)
@@ -130,7 +138,7 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
     quotients = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {atom.d for atom in quotients if loop.name in names_in(atom)}
     size = min((size for size in sizes if isinstance(size, int)), default=0)
-    if len(sizes) == 1 and 0 < size <= LANES and loop.size % size == 0:
+    if len(sizes) == 1 and 0 < size <= max(SIDE.values) and loop.size % size == 0:
         with scheduling.attempt():
             group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
             scheduling.lanes(addition.name, own, group, "lanes")
@@ -252,9 +260,8 @@ def _tasks(scheduling: Scheduling, loop: Handle, machine: Machine) -> None:
     is_long = work_of(loop.loop.body, at_most) > SUM.values[0]
     if is_few and is_long and _few(scheduling, loop, machine):
         return
-    if 2 * work <= enough and scheduling.attempted(*_task(loop, int(enough // work))):
-        return
-    if not scheduling.attempted(Parallel((loop,))):
+    is_cut = 2 * work <= enough and scheduling.attempted(*_task(loop, int(enough // work)))
+    if not is_cut and not scheduling.attempted(Parallel((loop,))):
         _blocks(scheduling, loop, machine)
 
 

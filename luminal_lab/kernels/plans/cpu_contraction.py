@@ -18,7 +18,6 @@ the array, it is first copied with a border.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
 from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import about, atoms, many, stride
+from luminal_lab.kernels.nest.sizes import about, atoms, iterations, many, stride
 from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
@@ -64,9 +63,12 @@ class Tile(NamedTuple):
     width: int
     lanes: int
 
+    def covering(self, rows: float, columns: float) -> float:
+        """Return how many sums the tiles have that cover a result."""
+        return ceil(rows / self.height) * self.height * ceil(columns / self.width) * self.width
 
-@dataclass
-class CPUProduct:
+
+class CPUProduct(NamedTuple):
     """A contraction to be cut into tiles, one loop each of its rows and columns."""
 
     scheduling: Scheduling
@@ -183,14 +185,13 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
         return False
     tile = tile_of(machine, contraction.right)
     channels, positions = many(contraction.rows), many(contraction.columns)
-    as_rows = _whole(channels, tile.height) * _whole(many(contraction.columns[-1:]), tile.width)
-    as_rows *= many(contraction.columns[:-1])
+    last, others = many(contraction.columns[-1:]), many(contraction.columns[:-1])
+    as_rows = tile.covering(channels, last) * others
     # A group must end where a tile does: else a tile might write into the next group.
     if channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
-    as_windows = _whole(positions, tile.height) * _whole(channels, tile.width)
-    if not is_grouped and as_windows > COPYING * as_rows:
+    if not is_grouped and tile.covering(positions, channels) > COPYING * as_rows:
         return False
     if not isinstance(contraction.right, Read):
         _pad(scheduling, machine, contraction)
@@ -237,14 +238,11 @@ def _has_windows(contraction: Contraction) -> bool:
 
 def _short(scheduling: Scheduling, folds: list[str]) -> list[str]:
     """Return the innermost loops of a sum that are short together."""
-    short, count = list[str](), 1
-    for fold in reversed(folds):
-        size = scheduling.loop(fold).size
-        if not isinstance(size, int) or count * size > MOST_UNROLLED:
-            break
-        count *= size
-        short.append(fold)
-    return short
+    for inner in (folds[first:] for first in range(len(folds))):
+        count = iterations(map(scheduling.loop, inner))
+        if isinstance(count, int) and count <= MOST_UNROLLED:
+            return inner[::-1]
+    return []
 
 
 def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> None:
@@ -256,8 +254,3 @@ def _pad(scheduling: Scheduling, machine: Machine, contraction: Contraction) -> 
     tasks = next(enough, max(1, len(loops) - 1))
     scheduling.run("parallel", [scheduling.merge(loops[:tasks])])
     scheduling.run("simd", loops[-1:])
-
-
-def _whole(size: float, block: int) -> float:
-    """Return the number of iterations of whole blocks."""
-    return ceil(size / block) * block

@@ -26,8 +26,8 @@ from luminal_lab.kernels.steps.kinds import Round, Unroll
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Reorder, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
-from luminal_lab.kernels.steps.step import around, part, private, within
-from luminal_lab.kernels.steps.stopping import Stop
+from luminal_lab.kernels.steps.step import around, part, within
+from luminal_lab.kernels.steps.stopping import shorten
 from luminal_lab.machines.machine import Machine
 
 ROWS = Choice("rows", 96, 24, 48, 192)
@@ -76,10 +76,9 @@ def _together(scheduling: Scheduling, nest: PassNest, row: Handle, machine: Mach
         if not product.grows or not _is_plain(scheduling.nest, product, column):
             outer = (*(name for name in path if name in free(product.right)), block)
             before, axes = (path[0], outer) if is_shared else (own, ())
-            array, axes = min(read_by(product.right)), (*axes, tile, product.fold, column)
-            into = unique(f"{array}_tiles", scheduling.nest.names)
-            scheduling.do(Pack(array, before, axes, into))
-    any(scheduling.attempted(Stop(block, name)) for name in sorted(private(block.loop.body)))
+            read, axes = min(read_by(product.right)), (*axes, tile, product.fold, column)
+            scheduling.do(Pack(read, before, axes, unique(f"{read}_tiles", scheduling.nest.names)))
+    shorten(scheduling, block)
     scheduling.do(Fission((own,)))
     _hold(scheduling, block)
     for tiles in all_tiles:

@@ -2,14 +2,13 @@
 
 - Contractions (gpu_contraction.py) are tiles in shared memory and registers, by tensor units where
   these support the dtype, on Hopper four warps at a time.
-- Attention (gpu_attention.py) is one launch, or two where few rows have their keys cut into pieces
-  (definition/pieces.py).
+- A pass with sums of products, such as attention, is one launch (gpu_pass.py), or two where few
+  rows have their keys cut into pieces (definition/pieces.py).
 - Threads share rows, and exchange their partial sums; a block has several short rows, one for each
   warp. Where the terms of a sum lie apart and results lie side by side (columns), neighbouring
   threads have neighbouring results. If there are few sums and they are long, they are cut into
   pieces, which a second launch adds up.
-- Elsewhere each thread computes a few neighbouring elements, sums included.
-- A nest that fits no rule runs on one thread.
+- Elsewhere each thread computes a few neighbours, or one thread computes all.
 
 A row becomes:
 
@@ -24,19 +23,20 @@ A row becomes:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition import pieces
 from luminal_lab.kernels.definition.definition import Definition
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.gpu import DECLARED, GPU
 from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, walk
+from luminal_lab.kernels.nest.nest import Local, Nest, accesses, arrays_in, every
 from luminal_lab.kernels.nest.sizes import at_most, bytes_in, bytes_of, iterations, many, width_of
-from luminal_lab.kernels.plans.gpu_attention import attention_plan
 from luminal_lab.kernels.plans.gpu_contraction import contraction_plan, group_plan
+from luminal_lab.kernels.plans.gpu_pass import pass_plan
 from luminal_lab.kernels.plans.match import is_column, summed, total_of
 from luminal_lab.kernels.plans.tiler import run_levels
 from luminal_lab.kernels.render.gpu.nest import phases
@@ -88,24 +88,20 @@ ELEMENT = Level("turn", "i", "block"), Level("thread", "i", "thread"), Level("la
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
     """Return a nest that runs well on a GPU, with the steps that lead there."""
-    scheduling, why = Scheduling(nest), ""
-    for plan in (pieces_plan, attention_plan, group_plan, contraction_plan, _general, _alone):
-        scheduling = Scheduling(nest, why, asked)
-        attempt = fitted(scheduling, gpu, plan)
-        if attempt.held:
+    scheduling = Scheduling(nest)
+    for plan in (pieces_plan, pass_plan, _general, _alone):
+        scheduling = Scheduling(nest, scheduling.why, asked)
+        if fitted(scheduling, gpu, plan).held:
             break
-        if plan is group_plan and attempt.why != ELSE:
-            why = f"not by four warps together: {attempt.why.partition(': ')[2]}"
     return scheduling
 
 
 def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
     """Return a definition as a GPU computes it: softmaxes in one pass, or keys in pieces."""
-    whole = online_softmax(definition)
+    whole = one_pass(definition)
     cut = pieces.in_pieces(whole, gpu.cores)
-    if cut is whole or not fitted(Scheduling(lower(cut)), gpu, pieces_plan).held:
-        return whole
-    return cut
+    is_cut = cut is not whole and fitted(Scheduling(lower(cut)), gpu, pieces_plan).held
+    return cut if is_cut else whole
 
 
 def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
@@ -139,9 +135,18 @@ def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 def _general(scheduling: Scheduling, gpu: GPU) -> bool:
     """Give each outermost loop to blocks and threads, according to its work."""
-    scheduling.share(scheduling.tops)
+    for plan in (group_plan, contraction_plan):  # lines of their own may stand before a product
+        if (attempt := fitted(scheduling, gpu, plan)).held:
+            break
+        if plan is group_plan and attempt.why != ELSE:
+            scheduling.why = f"not by four warps together: {attempt.why.partition(': ')[2]}"
+    tops = [top for top in scheduling.tops if top.loop.kind == "for"]
+    if not tops:
+        return True
+    scheduling.share(tops)
     _shrink(scheduling)
-    for loop in [loop for top in scheduling.tops for loop in in_pieces(scheduling, top, gpu)]:
+    tops = [top for top in scheduling.tops if top.loop.kind == "for"]
+    for loop in [loop for top in tops for loop in in_pieces(scheduling, top, gpu)]:
         outside = {s.name for s in scheduling.nest.body if isinstance(s, Local)}
         kept = {name for name in outside if scheduling.nest.locals[name].space != "memory"}
         if kept & arrays_in((loop.loop,)):
@@ -172,9 +177,9 @@ def _shrink(scheduling: Scheduling) -> None:
 def _placed(scheduling: Scheduling, space: str) -> None:
     """Place a thread's own arrays in registers, or the arrays that launches share in memory."""
     local = [array for array in scheduling.nest.locals.values() if array.space == "scratch"]
-    most, is_own = (OWN, True) if space == "registers" else (inf, False)
-    small = [array.name for array in local if bytes_of(array) <= most]
-    names = [name for name in small if bool(around(scheduling.nest, name)) == is_own]
+    own = [array for array in local if around(scheduling.nest, array.name)]
+    small = [array.name for array in own if bytes_of(array) <= OWN]
+    names = small if space == "registers" else [array.name for array in local if array not in own]
     if names:
         scheduling.do(Place(tuple(names), space))
 
@@ -219,7 +224,7 @@ def _whole(scheduling: Scheduling, loop: Handle, threads: set[str], rows: int) -
 
 def shared(scheduling: Scheduling, block: Handle) -> None:
     """Place the arrays of a block in shared memory."""
-    inside = [local for local in walk(block.loop.body) if isinstance(local, Local)]
+    inside = every(block.loop.body, Local)
     names = tuple(local.name for local in inside if local.space == "scratch")
     if names:
         scheduling.do(Place(names, "shared"))
@@ -377,30 +382,27 @@ def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
         array = total_of(fold.loop) or ""
         outer, _ = scheduling.do(Split((fold,), (piece,), ("piece", "own"))).loops
         scheduling.do(Partial(array, outer, unique(f"{array}_pieces", scheduling.nest.names)))
-        ends: list[Handle] = []
-        if path:
-            scheduling.do(Fission(tuple(path)))
-            first, outer, *later = scheduling.tops[position : position + 4]
-            ends.append(first)
-            for loop in later:
-                scheduling.do(Fuse(loop, first))
-        return [outer, *ends]
+        if not path:
+            return [outer]
+        scheduling.do(Fission(tuple(path)))
+        first, outer, *later = scheduling.tops[position : position + 4]
+        for loop in later:
+            scheduling.do(Fuse(loop, first))
+        return [outer, first]
     return path[:1]
 
 
 def _elements(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let each thread compute some neighbours, along as many loops as possible."""
-    for count in range(len(top.inner), 0, -1):
-        with scheduling.attempt() as attempt:
-            _element(scheduling, top.inner[:count])
-        if attempt.held:
-            _placed(scheduling, "registers")
-            return True
-    return False
+    is_cut = scheduling.first(partial(_element, scheduling, top), range(len(top.inner), 0, -1))
+    if is_cut:
+        _placed(scheduling, "registers")
+    return is_cut
 
 
-def _element(scheduling: Scheduling, loops: list[Handle]) -> None:
+def _element(scheduling: Scheduling, top: Handle, count: int) -> None:
     """Merge loops, and give the merged loop to threads."""
+    loops = top.inner[:count]
     width, lane = width_of(scheduling.nest, loops[-1], scheduling.choose(ACCESS)), list[Handle]()
     if width > 1:
         loops[-1], *lane = scheduling.do(Split((loops[-1],), (width,), ("vector", "lane"))).loops

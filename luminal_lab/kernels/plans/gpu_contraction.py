@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from luminal_lab.errors import ScheduleError
@@ -32,7 +33,7 @@ from luminal_lab.kernels.steps.ahead import Ahead
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Widen
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.kinds import Vector
-from luminal_lab.kernels.steps.levels import Level
+from luminal_lab.kernels.steps.levels import AXES, Level
 from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 
@@ -138,7 +139,7 @@ class GPUProduct:
 
 
 def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
-    """Cut a contraction into tiles; return whether the nest is a contraction worth them."""
+    """Cut a contraction into tiles; return whether the nest is one worth them, or ends in one."""
     product = product_of(scheduling, gpu)
     if product is not None:
         (_by_threads if product.word is None else _by_tensor)(product)
@@ -147,7 +148,7 @@ def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
     """Merge the loops of the rows, the columns and the sum of a contraction worth tiles."""
-    contraction = contraction_of(scheduling.nest)
+    contraction = contraction_of(scheduling.nest, alone=False)
     if contraction is None or not contraction.right.dtype.is_float:
         return None
     parts = contraction.rows, contraction.columns, contraction.folds
@@ -186,7 +187,7 @@ def _by_threads(product: GPUProduct) -> None:
     }
     tiler = Tiler(scheduling, product.axes, THREADS, cuts)
     tiler.apart()
-    copies = copied(tiler, product, Pack, (tiler.name("j", "turn", "sum"),))
+    copies = copied(tiler, product, Pack, "ki", ("k", tiler.name("j", "turn", "sum"), "j"))
     scheduling.run("unroll", [*tiler.part("sum").inner[3:], tiler.name("k", "own")])
     for copy in copies:
         shared_out(scheduling, copy, shape.parts)
@@ -209,7 +210,7 @@ def _by_tensor(product: GPUProduct) -> None:
     tiler = Tiler(scheduling, product.axes, TENSOR, cuts)
     tiler.apart()
     is_down = _is_down(tiler, product)
-    for copy in copied(tiler, product, Copy, is_down=is_down):
+    for copy in copied(tiler, product, Copy, "ik", "kj" if is_down else "jk"):
         shared_out(scheduling, copy, 32 * shape.parts)
     placed(scheduling, "shared", "rows", "columns")
     types = scheduling.nest.types
@@ -221,18 +222,12 @@ def _by_tensor(product: GPUProduct) -> None:
 
 
 def copied(
-    tiler: Tiler,
-    product: GPUProduct,
-    step: type[Pack],
-    first: tuple[str, ...] = (),
-    *,
-    is_down: bool | None = None,
+    tiler: Tiler, product: GPUProduct, step: type[Pack], rows: Sequence[str], columns: Sequence[str]
 ) -> list[Handle]:
     """Copy the steps of both operands that a block's tiles need; return the copying loops."""
-    into, (i, j, k) = tiler.part("sum"), map(tiler.axis, "ijk")
-    rows = (k, i) if is_down is None else (i, k)
-    columns = (j, k) if is_down is False else (k, *first, j)
-    steps = step(product.left, into, rows, "rows"), step(product.right, into, columns, "columns")
+    into = tiler.part("sum")
+    left, right = (tuple(tiler.axis(n) if n in AXES else n for n in of) for of in (rows, columns))
+    steps = step(product.left, into, left, "rows"), step(product.right, into, right, "columns")
     return [tiler.scheduling.do(pack).loops[0] for pack in steps]
 
 
@@ -246,16 +241,15 @@ def _is_down(tiler: Tiler, product: GPUProduct) -> bool:
 def _ahead(tiler: Tiler, space: str, most: int) -> bool:
     """Copy the next steps of the sum during the current ones, as many as there is room for."""
     scheduling = tiler.scheduling
-    for count in scheduling.options(AHEAD):
-        with scheduling.attempt() as attempt:
-            scheduling.do(Ahead(tiler.name("k", "step"), scheduling.choose(AHEAD, count)))
-            for loop in bulk_loops(scheduling.nest.body):
-                bulk_copy(scheduling.nest, loop)
-            if bytes_in(scheduling.nest.body, space) > most:
-                raise ScheduleError("there is no room for the next steps")
-        if attempt.held:
-            return True
-    return False
+
+    def ahead(count: int) -> None:
+        scheduling.do(Ahead(tiler.name("k", "step"), scheduling.choose(AHEAD, count)))
+        for loop in bulk_loops(scheduling.nest.body):
+            bulk_copy(scheduling.nest, loop)
+        if bytes_in(scheduling.nest.body, space) > most:
+            raise ScheduleError("there is no room for the next steps")
+
+    return scheduling.first(ahead, scheduling.options(AHEAD))
 
 
 def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
@@ -263,12 +257,8 @@ def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     product = product_of(scheduling, gpu) if gpu.dialect.tile.group else None
     if product is None or product.word not in GROUPED:
         return False
-    for tall, wide in _group_tiles(product):
-        with scheduling.attempt() as attempt:
-            rows = scheduling.choose(Choice("rows", 64, 128), tall)
-            _by_groups(product, rows, scheduling.choose(Choice("columns", 64, 128), wide))
-        if attempt.held:
-            return True
+    if scheduling.first(partial(_by_groups, product), _group_tiles(product)):
+        return True
     raise ScheduleError(f"nest {scheduling.nest.name}: its operands do not lie as tiles are copied")
 
 
@@ -298,16 +288,18 @@ def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
     return sorted(fitting, key=lambda tile: counts[tile] < cores)
 
 
-def _by_groups(product: GPUProduct, rows: int, columns: int) -> None:
+def _by_groups(product: GPUProduct, tile: tuple[int, int]) -> None:
     """Give each four warps tiles of the tensor units."""
     scheduling, gpu = product.scheduling, product.gpu
+    choices = Choice("rows", 64, 128), Choice("columns", 64, 128)
+    rows, columns = map(scheduling.choose, choices, tile)
     deep = gpu.dialect.tile.depth[product.word or ""]
     of_rows = {"block": rows, "group": GROUP_ROWS}
     cuts = {"k": {"step": DEPTH}, "i": of_rows, "j": {"block": columns}}
     tiler = Tiler(scheduling, product.axes, GROUPS, cuts)
     tiler.apart()
     group, k = tiler.part("sum"), tiler.name("k", "own")
-    copies = copied(tiler, product, Copy, is_down=_is_down(tiler, product))
+    copies = copied(tiler, product, Copy, "ik", "kj" if _is_down(tiler, product) else "jk")
     part, lane = scheduling.do(Split((k,), (deep,), ("part", "lane"))).loops
     scheduling.reorder([group, part, *(name for name in group.inner[1:] if name != part)])
     scheduling.run("unroll", [part])

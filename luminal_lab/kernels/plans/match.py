@@ -181,24 +181,3 @@ def _product(part: Loop) -> BlockProduct | None:
     grows = term is None and len(loops) == 2 and len(column.body) == 1 and end.how == "+="
     pair = _pair(end.term if grows else term, column.name)
     return pair and BlockProduct(end.name, grows, folds[0].name, column.name, *pair)
-
-
-@dataclass(frozen=True)
-class AttentionNest(PassNest):
-    """A pass of two products: the scores of a block, and the mean that their weights mix."""
-
-    scores: str
-    fold: str
-    mean: str
-    key: str
-    feature: str
-
-
-def attention_of(nest: Nest) -> AttentionNest | None:
-    """Return the parts of a nest that is an attention and nothing else, or None."""
-    rows = pass_of(nest)
-    if rows is None or [product.grows for product in rows.products] != [False, True]:
-        return None
-    scores, mean = rows.products
-    names = scores.array, scores.fold, mean.array, mean.fold, mean.column
-    return AttentionNest(rows.path, rows.block, rows.products, rows.keys, *names)

@@ -11,6 +11,7 @@ put the levels of k among those of the sum. Each machine's plan decides where op
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 
 from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.terms import Term
@@ -173,8 +174,7 @@ def rows_last(scheduling: Scheduling, nest: PassNest) -> Handle | None:
 
 def placed(scheduling: Scheduling, space: str, *arrays: str) -> None:
     """Place some arrays in a block's memory, and all others in the registers of each thread."""
-    local = scheduling.nest.locals.values()
-    own = [array.name for array in local if array.space in ("scratch", "memory")]
+    own = [array.name for array in scheduling.nest.locals.values() if array.space == "scratch"]
     scheduling.do(Place(tuple(name for name in own if name not in arrays), "registers"))
     scheduling.do(Place(tuple(name for name in own if name in arrays), space))
 
@@ -191,15 +191,15 @@ def shared_out(scheduling: Scheduling, top: str, threads: int) -> None:
             split = Split((near[-1],), (width,), ("vector", "lane"))
             loops[-1], *lanes = scheduling.do(split).loops
     for name in loops[::-1]:
-        size = many([name])
-        if size > threads > 1:
-            both = scheduling.do(Split((name,), (threads,), ("batch", "each"))).loops
-            position = loops.index(name)
-            loops[position : position + 1] = both
-            shared.insert(0, both[-1])
-        elif size > 1 and threads > 1:
-            shared.insert(0, name)
-        threads = int(threads // min(size, threads))
+        size, position = int(many([name])), loops.index(name)
+        by = size if size <= threads else gcd(size, threads)
+        if 1 < by < size:
+            split = Split((name,), (by,), ("batch", "each"))
+            loops[position : position + 1] = scheduling.do(split).loops
+            position += 1
+        if by > 1:
+            shared.insert(0, loops[position])
+        threads //= max(1, by)
     rest = [name for name in loops if name not in shared]
     scheduling.reorder([*shared, *rest, *lanes])
     scheduling.run("thread", shared)

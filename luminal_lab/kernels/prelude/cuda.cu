@@ -112,15 +112,3 @@ static __device__ __forceinline__ void lab_sync() { __syncthreads(); }
 static __device__ __forceinline__ $TYPE lab_shuffle_xor_$NAME($TYPE x, int mask) {
     return __shfl_xor_sync(0xffffffff, x, mask);
 }
-
-static __device__ __forceinline__ $TYPE lab_block_$WHICH_$NAME($TYPE x, $TYPE *shared, int threads) {
-    const int lane = (int)threadIdx.x % 32, warps = threads / 32;
-    x = lab_warp_$WHICH_$NAME(x, 32);
-    if (warps < 2) return x;
-    lab_sync();
-    if (lane == 0) shared[threadIdx.x / 32] = x;
-    lab_sync();
-    x = shared[lane < warps ? lane : 0];
-    if (lane >= warps) x = $LEAST;
-    return lab_warp_$WHICH_$NAME(x, 32);
-}

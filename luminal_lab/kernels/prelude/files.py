@@ -8,7 +8,8 @@
 The first paragraph says what the file is for. Each other one defines functions, types or macros;
 a paragraph that defines nothing belongs to the next. `$INT` stands for something: its paragraph is
 written once for each row of `rows.py` that has all of its words. Compilers take `$` in names.
-`float p = $POLYNOMIAL(x, 3.0f, 2.0f, 1.0f);` is 3 x^2 + 2 x + 1, a step a line, by Horner's scheme.
+`float p = $POLYNOMIAL(x, 3.0f, 2.0f, 1.0f);` is 3 x^2 + 2 x + 1, a step a line, by Horner's scheme;
+`$EACH(4) if (n == $N) …` is that line four times, with 0 to 3 for $N.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ WORD: Final = re.compile(r"\$([A-Z]+)")
 POLYNOMIAL: Final = re.compile(
     r"^( +)(float|double) (\w+) = \$POLYNOMIAL\((\w+), ([^()]+)\);", re.MULTILINE
 )
+
+EACH: Final = re.compile(r"^( *)\$EACH\((\d+)\) (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def paragraphs(file: str) -> tuple[Paragraph, ...]:
     """Return the paragraphs of a file, as they are written there."""
     listed: list[Paragraph] = []
     text = ""
-    for part in POLYNOMIAL.sub(_by_steps, whole(file)).split("\n\n"):
+    for part in EACH.sub(_counted, POLYNOMIAL.sub(_by_steps, whole(file))).split("\n\n"):
         text += part
         defined = (name for match in DEFINED.findall(text) for name in match if name)
         names = tuple(f"{name})" if "(" in name else name for name in defined)
@@ -82,6 +85,12 @@ def _by_steps(match: re.Match[str]) -> str:
     fma = f"lab_fma_f{32 if type == 'float' else 64}"
     steps = (f"{name} = {fma}({name}, {variable}, {number});" for number in numbers)
     return f"\n{indent}".join([f"{indent}{type} {name} = {first};", *steps])
+
+
+def _counted(match: re.Match[str]) -> str:
+    """Return a line for each number, in place of $N."""
+    indent, count, line = match.groups()
+    return "\n".join(indent + line.replace("$N", str(number)) for number in range(int(count)))
 
 
 def definitions(files: Iterable[str], rows: Iterable[Mapping[str, str]]) -> dict[str, Paragraph]:

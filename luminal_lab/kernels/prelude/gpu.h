@@ -117,4 +117,20 @@ static inline $TYPE lab_warp_$WHICH_$NAME($TYPE x, int lanes) {
     return x;
 }
 
+static inline $TYPE lab_block_$WHICH_in_$NAME(
+    $TYPE x, lab_shared $TYPE *shared, int threads, lab_u32 thread_) {
+    const int lane = (int)thread_ % 32, warps = threads / 32;
+    x = lab_warp_$WHICH_$NAME(x, 32);
+    if (warps < 2) return x;
+    lab_sync();
+    if (lane == 0) shared[thread_ / 32] = x;
+    lab_sync();
+    x = shared[lane < warps ? lane : 0];
+    if (lane >= warps) x = $LEAST;
+    return lab_warp_$WHICH_$NAME(x, 32);
+}
+
+#define lab_block_$WHICH_$NAME(value, shared, threads) \
+    lab_block_$WHICH_in_$NAME(value, shared, threads, lab_thread)
+
 struct alignas($LOADED) lab_$VECTOR { $TYPE at[$WIDTH]; };

@@ -66,10 +66,7 @@ static __device__ __forceinline__ void lab_wgmma_commit() {
 }
 
 static __device__ __forceinline__ void lab_wgmma_wait(int groups) {
-    if (groups == 0) asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
-    if (groups == 1) asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
-    if (groups == 2) asm volatile("wgmma.wait_group.sync.aligned 2;" : : : "memory");
-    if (groups == 3) asm volatile("wgmma.wait_group.sync.aligned 3;" : : : "memory");
+    $EACH(4) if (groups == $N) asm volatile("wgmma.wait_group.sync.aligned $N;" : : : "memory");
 }
 
 static __device__ __forceinline__ void lab_wgmma_keep(float *c, int count) {
@@ -134,10 +131,7 @@ static __device__ __forceinline__ void lab_bulk_written() {
 static __device__ __forceinline__ void lab_bulk_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
 
 static __device__ __forceinline__ void lab_bulk_wait(int groups) {
-    if (groups == 0) asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory");
-    if (groups == 1) asm volatile("cp.async.bulk.wait_group.read 1;" : : : "memory");
-    if (groups == 2) asm volatile("cp.async.bulk.wait_group.read 2;" : : : "memory");
-    if (groups == 3) asm volatile("cp.async.bulk.wait_group.read 3;" : : : "memory");
+    $EACH(4) if (groups == $N) asm volatile("cp.async.bulk.wait_group.read $N;" : : : "memory");
 }
 
 static __device__ __forceinline__ void lab_wgmma_$PRODUCT(

@@ -108,22 +108,6 @@ static inline $TYPE lab_shuffle_xor_$NAME($TYPE x, int mask) {
     return simd_shuffle_xor(x, (ushort)mask);
 }
 
-static inline $TYPE lab_block_$WHICH_in_$NAME(
-    $TYPE x, threadgroup $TYPE *shared, int threads, uint thread_) {
-    const int lane = (int)thread_ % 32, warps = threads / 32;
-    x = lab_warp_$WHICH_$NAME(x, 32);
-    if (warps < 2) return x;
-    lab_sync();
-    if (lane == 0) shared[thread_ / 32] = x;
-    lab_sync();
-    x = shared[lane < warps ? lane : 0];
-    if (lane >= warps) x = $LEAST;
-    return lab_warp_$WHICH_$NAME(x, 32);
-}
-
-#define lab_block_$WHICH_$NAME(x, shared, threads) \
-    lab_block_$WHICH_in_$NAME(x, shared, threads, lab_thread)
-
 static inline void lab_mma_$UNIT(thread float *c, thread const lab_u32 *a, thread const lab_u32 *b) {
     simdgroup_matrix<$FACTOR, 8, 8> left, right;
     simdgroup_float8x8 sum;

@@ -34,10 +34,13 @@ CUDA: Final = (
     (r"__builtin_inf\(\)", "__longlong_as_double(0x7ff0000000000000LL)"),
     (r'__builtin_nan\(""\)', "__longlong_as_double(0x7ff8000000000000LL)"),
     (r"static inline", "static __device__ __forceinline__"),
+    (r"\blab_shared ", ""),
+    (r"\blab_thread\b", "threadIdx.x"),
 )
 METAL: Final = (
     (r"__builtin_(fabs|sqrt|floor|ceil|trunc|rint|copysign)f\b", r"\1"),
     (r"\bfmaf\b", "fma"),
+    (r"\blab_shared\b", "threadgroup"),
     (r"__builtin_inff\(\)", "INFINITY"),
     (r'__builtin_nanf\(""\)', "NAN"),
 )

@@ -107,14 +107,7 @@ static __device__ __forceinline__ void lab_copy_commit() {
 // What is waited for is this thread's; lab_sync() has the others' there too.
 static __device__ __forceinline__ void lab_copy_wait(int groups) {
 #if __CUDA_ARCH__ >= 800
-    if (groups == 0) asm volatile("cp.async.wait_group 0;" : : : "memory");
-    if (groups == 1) asm volatile("cp.async.wait_group 1;" : : : "memory");
-    if (groups == 2) asm volatile("cp.async.wait_group 2;" : : : "memory");
-    if (groups == 3) asm volatile("cp.async.wait_group 3;" : : : "memory");
-    if (groups == 4) asm volatile("cp.async.wait_group 4;" : : : "memory");
-    if (groups == 5) asm volatile("cp.async.wait_group 5;" : : : "memory");
-    if (groups == 6) asm volatile("cp.async.wait_group 6;" : : : "memory");
-    if (groups == 7) asm volatile("cp.async.wait_group 7;" : : : "memory");
+    $EACH(8) if (groups == $N) asm volatile("cp.async.wait_group $N;" : : : "memory");
 #endif
 }
 

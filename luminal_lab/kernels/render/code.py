@@ -41,14 +41,14 @@ class Declare(NamedTuple):
 class Assign(NamedTuple):
     """A value put into a variable or an element."""
 
-    place: str
+    target: str
     value: str
     how: str = "="
     ops: Ops = ()
 
 
 class Repeat(NamedTuple):
-    """A loop that counts from 0."""
+    """A loop that counts up."""
 
     type: str
     name: str
@@ -56,6 +56,7 @@ class Repeat(NamedTuple):
     body: CBlock
     pragma: tuple[str, str] | None = None
     """A word of the dialect's table, and what it says."""
+    start: str = "0"
 
 
 class Branch(NamedTuple):
@@ -122,9 +123,9 @@ class Code:
         self.uses.update(NAME.findall(self.dialect.arrays[space]))
         self.block.append(Declare(type, name, size=size, space=space))
 
-    def assign(self, place: str, value: str, how: str = "=", ops: Iterable[str] = ()) -> None:
+    def assign(self, target: str, value: str, how: str = "=", ops: Iterable[str] = ()) -> None:
         """Add an assignment."""
-        self.block.append(Assign(place, value, how, tuple(ops)))
+        self.block.append(Assign(target, value, how, tuple(ops)))
 
     def invoke(self, function: str, *args: object, ops: Iterable[str] = ()) -> None:
         """Add a call whose result nobody wants."""
@@ -148,12 +149,17 @@ class Code:
 
     @contextmanager
     def repeat(
-        self, type: str, name: str, size: object, pragma: tuple[str, str] | None = None
+        self,
+        type: str,
+        name: str,
+        size: object,
+        pragma: tuple[str, str] | None = None,
+        start: str = "0",
     ) -> Generator[None]:
         """Add a loop, and put what is added meanwhile into it."""
         if pragma is not None:
             self.uses.update(NAME.findall(self.dialect.pragmas[pragma[0]]))
-        loop = Repeat(type, name, str(size), [], pragma)
+        loop = Repeat(type, name, str(size), [], pragma, start)
         self.block.append(loop)
         with self.inside(loop.body):
             yield
@@ -274,8 +280,8 @@ def printed(block: Iterable[CStatement], dialect: Dialect, depth: int = 1) -> It
         match statement:
             case Repeat() | Branch():
                 if isinstance(statement, Repeat):
-                    type, name, size, body, pragma = statement
-                    head = f"for ({type} {name} = 0; {name} < {size}; {name}++)"
+                    type, name, size, body, pragma, start = statement
+                    head = f"for ({type} {name} = {start}; {name} < {size}; {name}++)"
                     if pragma is not None:
                         yield SourceLine(
                             dialect.pragmas[pragma[0]].format(pragma[1], indent=indent)
@@ -303,8 +309,8 @@ def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:
                 return dialect.arrays[statement.space].format(type=type, name=name, size=size)
             start = f" = {value}" if value else ""
             return f"{'const ' * is_const}{type} {name}{start};"
-        case Assign(place=place, value=value, how=how):
-            return f"{place} {how} {value};"
+        case Assign(target=target, value=value, how=how):
+            return f"{target} {how} {value};"
         case Invoke(call=call):
             return f"{call};"
 

@@ -93,7 +93,7 @@ def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
     def change(statement: Statement) -> Statement | Block:
         if (
             isinstance(statement, Loop)
-            and statement.size == 1
+            and statement.ends == (0, 1)
             and statement.kind in kinds
             and not statement.position
         ):

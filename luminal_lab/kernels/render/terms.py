@@ -311,8 +311,8 @@ def fused(update: Set, dtype: DType) -> Apply | None:
 def _taken(term: Term) -> Term | None:
     """Return b for b * -1, and 2 for -2: what is added is taken away."""
     match term:
-        case Apply(op=Mul(), args=(one, Number(value=-1))):
-            return one
+        case Apply(op=Mul(), args=(factor, Number(value=-1))):
+            return factor
         case Number(value=value, dtype=dtype) if repr(value).startswith("-"):
             return Number(-value, dtype)
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from contextlib import AbstractContextManager
 
 from luminal_lab.core.dtypes import DType
@@ -18,11 +18,14 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     arrays_in,
+    arrays_written,
 )
+from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.arrays import Arrays
 from luminal_lab.kernels.render.exact import exact_terms
 from luminal_lab.kernels.render.index import PRODUCT, SUM
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.rendered import buffers_of
 from luminal_lab.kernels.render.terms import Terms, Text
 
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
@@ -83,6 +86,15 @@ class Writer:
         if alike and arrays_in(block).issuperset(alike):
             self.code.raw(f"if ({' == '.join(map(c_name, alike))}) return;")
 
+    def buffers(self, block: Block) -> Mapping[str, str]:
+        """Return how a function has each buffer that it is given."""
+        given, written = dict[str, str](), arrays_written(block)
+        for number, name in enumerate(buffers_of(self.nest)):
+            const, type = "const " * (name not in written), C_TYPES[self.types[name].dtype]
+            is_alone = name not in self.nest.alike
+            given[name] = self.dialect.buffer(c_name(name), type, number, const, is_alone=is_alone)
+        return given
+
     def counter(self, loop: Loop) -> str:
         """Return the type of a loop's index."""
         raise NotImplementedError
@@ -101,8 +113,9 @@ class Writer:
 
     def head(self, loop: Loop) -> AbstractContextManager[None]:
         """Write the head of a loop; what is added next stands in it."""
-        size = self.code.index(loop.size)
-        return self.code.repeat(self.counter(loop), c_name(loop.name), size, self.pragma(loop))
+        start, size = map(self.code.index, loop.ends)
+        name, pragma = c_name(loop.name), self.pragma(loop)
+        return self.code.repeat(self.counter(loop), name, size, pragma, start)
 
     def pragma(self, loop: Loop) -> tuple[str, str] | None:
         """Return what the compiler is told of a loop: a word of the dialect's, and more."""
@@ -113,32 +126,24 @@ class Writer:
         code, is_wide = self.code, self.arrays.is_wide(update.name)
         dtype, ops = self.types[update.name].dtype, FOLDED[update.how]
         with code.branch("" if is_wide else self.first):
-            target, exact = (
-                self.arrays.place(update.name, update.index),
-                exact_terms(update, self.exact),
-            )
-            if (fused := self.terms.added(update, target, exact)) is not None:
-                code.assign(target, fused.text, ops=(*fused.ops, *ops))
-                return
-            if update.how == "=":
-                since = len(code.block)
-                if is_wide:
-                    value = self.terms.text(update.term, exact)
-                else:
-                    value = self.terms.stored(update.term, dtype, exact)
-                type = code.undeclared(target, since) if is_wide else ""
-                if type:
-                    code.declare(type, target, value.text, value.ops)
-                else:
-                    code.assign(target, value.text, ops=value.ops)
-                return
-            value = self.terms.text(update.term, exact)
-            if update.how == "+=" and dtype in IN_PLACE:
-                code.assign(target, value.text, "+=", (*value.ops, *ops))
-                return
-            joined = self.joined(update, dtype, value)
-            text = joined if is_wide else code.stored(joined, dtype)
-            code.assign(target, text, ops=(*value.ops, *ops))
+            target, how, since = self.arrays.place(update.name, update.index), "=", len(code.block)
+            exact = exact_terms(update, self.exact)
+            if (value := self.terms.added(update, target, exact)) is not None:
+                pass
+            elif update.how == "=" and not is_wide:
+                value = self.terms.stored(update.term, dtype, exact)
+            else:
+                value = self.terms.text(update.term, exact)
+                if update.how == "+=" and dtype in IN_PLACE:
+                    how = "+="
+                elif update.how != "=":
+                    joined = self.joined(update, dtype, value)
+                    value = value._replace(text=joined if is_wide else code.stored(joined, dtype))
+            type = code.undeclared(target, since) if is_wide and update.how == "=" else ""
+            if type:
+                code.declare(type, target, value.text, value.ops)
+            else:
+                code.assign(target, value.text, how, (*value.ops, *ops))
 
     def joined(self, update: Set, dtype: DType, value: Text) -> str:
         """Return what is in a place and a value, added up or the larger of both."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from typing_extensions import override
@@ -57,7 +58,7 @@ class Ahead(Step):
             raise self.refuse("what is used now is not ahead", "by 1 is the next iteration")
         if isinstance(loop.size, int) and loop.size <= self.count:
             raise self.refuse(f"{loop.name} has {loop.size} iterations, and that is all of them")
-        copies, rest = self.parts(loop)
+        copies, rest = self.parts(nest, loop)
         arrays = arrays_written(copies)
         self.check(loop, copies, rest, arrays)
         slots = self.count + 1
@@ -84,35 +85,22 @@ class Ahead(Step):
             for loop in every(block, Loop)
         }
 
-    def parts(self, loop: Loop) -> tuple[Block, Block]:
+    def parts(self, nest: Nest, loop: Loop) -> tuple[Block, Block]:
         """Return the copies into shared arrays at the start of a loop, and the other statements."""
         shared = {
             local.name
             for local in loop.body
             if isinstance(local, Local) and local.space in ("shared", "tiles")
         }
-        copies: list[Statement] = []
-        rest: list[Statement] = []
-        for statement in loop.body:
-            if isinstance(statement, Local):
-                if statement.name not in shared:
-                    rest.append(statement)
-            elif all(isinstance(previous, Local) for previous in rest) and is_copy(
-                statement, shared
-            ):
-                copies.append(statement)
-            else:
-                rest.append(statement)
+        work = [statement for statement in loop.body if not isinstance(statement, Local)]
+        copies = tuple(takewhile(lambda statement: is_copy(statement, shared), work))
         if not copies:
             raise self.refuse(
                 f"{loop.name} begins with no copies into shared memory",
                 "copy an array before a loop inside of it, and place it in shared",
             )
-        left = shared - arrays_written(tuple(copies))
-        return tuple(copies), (
-            *(statement for statement in loop.body if _is(statement, left)),
-            *rest,
-        )
+        moved = {*copies, *(nest.locals[name] for name in arrays_written(copies))}
+        return copies, tuple(statement for statement in loop.body if statement not in moved)
 
     def check(self, loop: Loop, copies: Block, rest: Block, arrays: set[str]) -> None:
         """Refuse copies of data that does not exist some iterations earlier."""
@@ -125,10 +113,6 @@ class Ahead(Step):
             raise self.refuse(f"{loop.name} copies of {changed[0]}, which it writes itself")
         if any(use.how != "=" for use in accesses(copies) if use.how != "read"):
             raise self.refuse(f"{loop.name} begins with sums, and not with copies")
-
-
-def _is(statement: Statement, names: set[str]) -> bool:
-    return isinstance(statement, Local) and statement.name in names
 
 
 def is_copy(statement: Statement, shared: set[str]) -> bool:

@@ -48,12 +48,10 @@ from luminal_lab.kernels.steps.step import (
     apart,
     around,
     axes_around,
-    copied,
     extent,
     is_small,
     least_of,
     over,
-    part,
     replaced_loop,
     with_body,
     with_copy,
@@ -82,7 +80,7 @@ class Pack(Step):
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+        loop = self.find(nest, self.loop, later=True)
         axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
         self.check_free(nest, self.into)
         for axis in axes:
@@ -116,12 +114,8 @@ class Pack(Step):
                 f"{loop.name} writes {self.array} too",
                 "pack before a loop that only reads it; fission can make one",
             )
-        names = copied([axis.name for axis in axes], self.into)
-        new = [
-            self.named(nest, name, extent(axis.axis))
-            for axis, name in zip(axes, names, strict=True)
-        ]
-        values: dict[str, Dim] = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+        new = self.copied(nest, self.into, [(axis.name, extent(axis.axis)) for axis in axes])
+        values = {axis.name: own for axis, own in zip(axes, new, strict=True)}
         value = replaced(term, values)
         if not self.reaches(nest, value):
             for axis, own in zip(axes, new, strict=True):
@@ -315,7 +309,7 @@ class Stage(Step):
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
+        loop = self.find(nest, self.loop, later=True)
         axes = [self.find(nest, name) for name in self.expanded(nest, self.axes, loop)]
         self.check_free(nest, self.into)
         for axis in axes:
@@ -363,13 +357,9 @@ class Stage(Step):
 
     def copies(self, nest: Nest, axes: list[Loop], index: Shape, *, is_back: bool) -> Statement:
         """Return the loops that copy the elements there, or back."""
-        dtype = nest.types[self.array].dtype
-        names = copied([axis.name for axis in axes], self.into)
-        new = [
-            self.named(nest, part(name, "end" if is_back else "start"), extent(axis.axis))
-            for axis, name in zip(axes, names, strict=True)
-        ]
-        values: dict[str, Dim] = {axis.name: own for axis, own in zip(axes, new, strict=True)}
+        dtype, sizes = nest.types[self.array].dtype, [(a.name, extent(a.axis)) for a in axes]
+        new = self.copied(nest, self.into, sizes, "end" if is_back else "start")
+        values = {axis.name: own for axis, own in zip(axes, new, strict=True)}
         there = self.array, tuple(substitute(dim, values) for dim in index)
         here = self.into, tuple[Dim, ...](new)
         target, source = (there, here) if is_back else (here, there)
@@ -497,11 +487,8 @@ class Pad(Step):
         """Return the spans that the copy has, each with its new axis."""
         # An axis that moves two positions, as in x[i, i], is one axis of the copy.
         moved = [*{span.pivot: span for span in spans if span is not None}.values()]
-        names = copied([span.pivot.name for span in moved], self.into)
-        return [
-            (span, self.named(nest, name, span.size))
-            for span, name in zip(moved, names, strict=True)
-        ]
+        new = self.copied(nest, self.into, [(span.pivot.name, span.size) for span in moved])
+        return [*zip(moved, new, strict=True)]
 
 
 # -- pieces ----------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ class Choices(Sequence[Taken]):
     """All open numbers of a schedule, in the order in which its plan takes them."""
 
     taken: tuple[Taken, ...] = ()
+    source: str = ""
+    """Where the usual values are from, if a plan says so."""
 
     @property
     def values(self) -> Mapping[str, int]:
@@ -90,7 +92,8 @@ class Choices(Sequence[Taken]):
 
     @override
     def __str__(self) -> str:
-        return "\n".join(map(str, self.taken)) or "nothing is open"
+        source = (f"usual values: {self.source}",) if self.source else ()
+        return "\n".join(map(str, (*self.taken, *source) if self.taken else ("nothing is open",)))
 
     _repr_mimebundle_ = as_text
 

@@ -248,6 +248,7 @@ class Simd(ForEachLoop):
     """
 
     form: ClassVar[str] = "simd {loops}"
+    later: ClassVar[bool] = True
 
     @override
     def changed(self, nest: Nest, loop: Loop) -> Loop:
@@ -432,7 +433,7 @@ class Guard(Step):
         if loop.name == self.inner:
             return (When(holds, loop.body),)
         inner = self.inside(loop)
-        if axis in symbols(inner.size):
+        if any(axis in symbols(end) for end in inner.ends):
             raise self.refuse(f"the size of {inner.name}, {inner.size}, depends on it")
         return (replace(inner, body=self.within(inner, holds, axis)),)
 

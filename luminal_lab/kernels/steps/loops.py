@@ -26,6 +26,7 @@ from luminal_lab.kernels.nest.nest import (
     Statement,
     When,
     accesses,
+    mapped,
     nested,
     substituted,
     walk,
@@ -190,7 +191,7 @@ class Reorder(Step):
 
     def check(self, nest: Nest, outer: Loop, inner: Loop, pairs: Pairs, fixed: set[str]) -> None:
         """Refuse two loops that cannot be exchanged."""
-        if outer.axis in symbols(inner.size):
+        if any(outer.axis in symbols(end) for end in inner.ends):
             raise self.refuse(
                 f"the size of {inner.name}, {inner.size}, depends on {outer.name}",
                 f"round or clamp {inner.name} first: then its size is a number",
@@ -228,7 +229,7 @@ class Fission(Step):
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        chain = [self.find(nest, name) for name in self.loops]
+        chain = [self.find(nest, name, later=True) for name in self.loops]
         for outer, inner in itertools.pairwise(chain):
             if self.only_loop(outer).name != inner.name:
                 raise self.refuse(
@@ -284,7 +285,7 @@ class Fission(Step):
         for statement, called in zip(parts, names, strict=True):
             axis = self.named(nest, called, extent(loop.axis))
             block = substituted((statement,), {loop.name: axis})
-            body.append(Loop(axis, loop.size, within_axis(block, own, axis), loop.kind))
+            body.append(replace(loop, axis=axis, body=within_axis(block, own, axis)))
         return replaced_loop(nest, loop.name, tuple(body))
 
 
@@ -310,9 +311,8 @@ class Fuse(Step):
                 f"{second.size}",
                 "only loops of one size become one loop; cut or split can make two such",
             )
-        block, start, end = self.siblings(nest.body)
         # Statements between them that are independent of the first loop can come before it.
-        between = block[start + 1 : end]
+        between = self.between(nest.body)
         if any(True for _ in meetings((first,), between)):
             raise self.refuse(f"what stands between {first.name} and {second.name} needs the first")
         fixed = axes_around(nest, first.name)
@@ -324,15 +324,20 @@ class Fuse(Step):
                     f"one of {first.name} {_verb(use.how)} it"
                 )
         fused = replace(first, body=(*first.body, *body))
-        new_block = (*block[:start], *between, fused, *block[end + 1 :])
-        return with_body(nest, _exchanged(nest.body, block, new_block))
 
-    def siblings(self, block: Block) -> tuple[Block, int, int]:
-        """Return the block that holds both loops, and their positions in it."""
+        def change(statement: Statement) -> Statement | Block:
+            if statement is first:
+                return (*between, fused)
+            return () if any(statement is moved for moved in (second, *between)) else statement
+
+        return with_body(nest, mapped(nest.body, change))
+
+    def between(self, block: Block) -> Block:
+        """Return what stands between the two loops, which are in one block."""
         for inner_block in blocks(block):
             names = [s.name if isinstance(s, Loop) else None for s in inner_block]
             if self.first in names and self.second in names[names.index(self.first) :]:
-                return inner_block, names.index(self.first), names.index(self.second)
+                return inner_block[names.index(self.first) + 1 : names.index(self.second)]
         raise self.refuse(
             f"{self.second} does not follow {self.first} in one block",
             "the loop that comes first keeps its name: fuse the later one into the earlier one",
@@ -419,18 +424,4 @@ def _space(local: Local, loop: Loop, *, top: bool) -> Space:
 def blocks(block: Block) -> Iterator[Block]:
     """Yield a block and all blocks within it."""
     yield block
-    for statement in block:
-        if isinstance(statement, (Loop, When)):
-            yield from blocks(statement.body)
-
-
-def _exchanged(block: Block, old: Block, new: Block) -> Block:
-    """Return a block with one inner block, identified as an object, exchanged."""
-    if block is old:
-        return new
-    return tuple(
-        replace(statement, body=_exchanged(statement.body, old, new))
-        if isinstance(statement, (Loop, When))
-        else statement
-        for statement in block
-    )
+    yield from (statement.body for statement in walk(block) if isinstance(statement, (Loop, When)))

@@ -11,11 +11,11 @@ the nest as it was before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -27,22 +27,15 @@ from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
 from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
-from luminal_lab.kernels.steps.kinds import (
-    Bind,
-    Clamp,
-    Guard,
-    Parallel,
-    Round,
-    Simd,
-    Unroll,
-    Vector,
-)
+from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
-from luminal_lab.kernels.steps.step import Step, extent, parse_step, read_step
+from luminal_lab.kernels.steps.step import STEPS, Step, extent, parse_step, read_step
 from luminal_lab.kernels.steps.sums import Lanes
+from luminal_lab.machines.defaults import NO_USUAL, Usual
 from luminal_lab.scanner import Scanner
 from luminal_lab.tensor.arguments import told_object
 
+T = TypeVar("T")
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
 
@@ -95,13 +88,6 @@ def parse_schedule(text: str) -> Schedule:
     return Schedule(tuple(steps))
 
 
-WAYS: Mapping[str, type[Unroll | Vector | Simd | Parallel]] = {
-    "unroll": Unroll,
-    "vector": Vector,
-    "simd": Simd,
-    "parallel": Parallel,
-}
-"""The kinds of loops that have their own step."""
 WIDTH = 80
 """How long a step is at most as text."""
 
@@ -185,7 +171,13 @@ class StepResult(NamedTuple):
 class Scheduling:
     """A nest that is being changed, and the steps so far."""
 
-    def __init__(self, nest: Nest, why: str = "", asked: Mapping[str, int] = NO_CHOICES) -> None:
+    def __init__(
+        self,
+        nest: Nest,
+        why: str = "",
+        asked: Mapping[str, int] = NO_CHOICES,
+        usual: Usual = NO_USUAL,
+    ) -> None:
         self.nests = [nest]
         """The nest before the first step, and after each."""
         self.steps: list[Step] = []
@@ -193,11 +185,15 @@ class Scheduling:
         """Why a preferred plan did not apply, as the kernel's source tells."""
         self.asked = asked
         """The values asked for, by the names of open numbers."""
+        self.usual = usual
+        """The values taken unless others are asked for, if a choice has them."""
         self.taken: dict[str, Taken] = {}
 
     def choose(self, choice: Choice, default: int | None = None) -> int:
         """Return the value of an open number: the one asked for, or the default."""
         usual = choice.values[0] if default is None else default
+        known = self.usual.values.get(choice.name, usual)
+        usual = known if known in choice.values else usual
         value = self.asked.get(choice.name, usual)
         self.taken[choice.name] = Taken(choice, value, usual)
         if value not in choice.values and value != usual:
@@ -212,7 +208,7 @@ class Scheduling:
     @property
     def choices(self) -> Choices:
         """The open numbers, and the values taken."""
-        return Choices(tuple(self.taken.values()))
+        return Choices(tuple(self.taken.values()), self.usual.source)
 
     @property
     def nest(self) -> Nest:
@@ -253,13 +249,22 @@ class Scheduling:
                 self.do(step)
         return attempt.held
 
+    def first(self, steps: Callable[[T], object], values: Iterable[T]) -> bool:
+        """Take steps for the first value for which all are allowed; return whether there is one."""
+        for value in values:
+            with self.attempt() as attempt:
+                steps(value)
+            if attempt.held:
+                return True
+        return False
+
     # -- several steps at once ---------------------------------------------------------------------
 
     def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
         """Let loops run in one way, all of them or those that are allowed to."""
 
-        def step(*names: str) -> Step:
-            return WAYS[kind](names) if kind in WAYS else Bind(names, kind)
+        def step(*names: str, own: Mapping[str, Callable[..., Step]] = STEPS) -> Step:
+            return own[kind](names) if kind in own else Bind(names, kind)
 
         self.for_each(
             step, [name for name in names if not where_allowed or self.allows(step(name))]

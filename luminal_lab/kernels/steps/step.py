@@ -122,12 +122,18 @@ class Step:
 
     # -- what steps look for -----------------------------------------------------------------------
 
-    def find(self, nest: Nest, name: str) -> Loop:
-        """Return the loop of that name."""
+    def find(self, nest: Nest, name: str, *, later: bool = False) -> Loop:
+        """Return the loop of that name, which begins at 0 unless it may begin later."""
         if name not in nest.loops:
             hint = nearest(name, nest.loops) or f"its loops are {', '.join(nest.loops)}"
             raise self.refuse(f"there is no loop {name}", hint)
-        return nest.loops[name]
+        loop = nest.loops[name]
+        if loop.start != 0 and not later:
+            raise self.refuse(
+                f"{name} begins at {loop.start}, and the step is for loops that begin at 0",
+                f"skip {name} after it",
+            )
+        return loop
 
     def find_local(self, nest: Nest, name: str) -> Local:
         """Return the local array of that name."""
@@ -146,6 +152,15 @@ class Step:
             raise self.refuse(f"there is a {name} already", "give other words behind as")
         return axis_of(name, most)
 
+    def copied(
+        self, nest: Nest, into: str, axes: Sequence[tuple[str, Dim]], word: str = ""
+    ) -> list[Symbol]:
+        """Return the axes of the loops that copy into an array; a word says which copy it is."""
+        names = zip(copied([name for name, _ in axes], into), axes, strict=True)
+        return [
+            self.named(nest, part(name, word) if word else name, size) for name, (_, size) in names
+        ]
+
     def check_free(self, nest: Nest, name: str) -> None:
         """Refuse a name for a new array that something else has."""
         if name in nest.names:
@@ -160,7 +175,7 @@ class Step:
     def check_inner(self, loop: Loop, how: str) -> None:
         """Refuse a loop on which the sizes of others in it depend."""
         for inner in every(loop.body, Loop):
-            if loop.axis in symbols(inner.size):
+            if any(loop.axis in symbols(end) for end in inner.ends):
                 raise self.refuse(
                     f"the size of {inner.name}, {inner.size}, depends on it",
                     f"{how} {inner.name} first: then its size is a number",
@@ -171,7 +186,7 @@ class Step:
 
         With `others` there may be others among them, which are returned as well.
         """
-        loops = [self.find(nest, name) for name in names]
+        loops = [self.find(nest, name, later=others) for name in names]
         left = set(names)
         if len(left) != len(names) or len(names) < 2:
             raise self.refuse("it takes two loops or more, each of them once")
@@ -241,10 +256,12 @@ class ForEachLoop(ForEach):
     """A step that changes each loop that it names."""
 
     loops: tuple[str, ...]
+    later: ClassVar[bool] = False
+    """Whether the loops may begin later than at 0."""
 
     @override
     def change(self, nest: Nest) -> Nest:
-        loop = self.find(nest, *self.loops)
+        loop = self.find(nest, *self.loops, later=self.later)
         return replaced_loop(nest, loop.name, self.changed(nest, loop))
 
     def changed(self, nest: Nest, loop: Loop) -> Loop:

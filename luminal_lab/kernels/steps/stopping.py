@@ -1,159 +1,148 @@
-"""The step `stop`: a loop over blocks of scores ends where all further scores are -inf."""
+"""The steps `stop` and `skip`: a loop leaves out iterations at one end that change nothing.
+
+Both look for comparisons of indices that hold in all iterations from some one on, or up to some
+one; `unchanged` says whether such an iteration changes anything. `shorten` tries both.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import ClassVar
 
 from typing_extensions import override
 
-from luminal_lab.core.dims import Dim, Shape, bounds, maximum, minimum, substitute, symbols
-from luminal_lab.core.ops import Add, Exp2, LessThan, Mul, Where
-from luminal_lab.kernels.definition.terms import Apply, Count, Guarded, Number, Read, Term
-from luminal_lab.kernels.nest.nest import Block, Nest, Set, every, paths, private, walk
-from luminal_lab.kernels.nest.sizes import slope
-from luminal_lab.kernels.steps.step import Step, axes_around, extent, replaced_loop
+from luminal_lab.core.dims import Dim, Shape, bounds, known, maximum, minimum, substitute, symbols
+from luminal_lab.kernels.nest.nest import Loop, Nest, axes_in
+from luminal_lab.kernels.nest.sizes import about, slope
+from luminal_lab.kernels.steps.schedule import Handle, Scheduling
+from luminal_lab.kernels.steps.step import Step, axes_around, least_of, replaced_loop
+from luminal_lab.kernels.steps.unchanged import Iteration
+
+LONG = {"for": 8, "simd": 64}
+"""Loops of at most so many iterations are left as they are: it costs more if their sizes change."""
+FACTS = 8
+"""The most comparisons that are tried, each alone and any two of them."""
+
+
+def shorten(scheduling: Scheduling, *loops: Handle) -> Scheduling:
+    """Leave out what changes nothing at the ends of loops, by default of all that are long."""
+    within = set[str]()
+    for loop in loops or scheduling.loops:
+        is_long = loop.loop.kind in LONG and about(loop.size) > LONG[loop.loop.kind]
+        if loops or (is_long and loop not in within):
+            shorter = [scheduling.attempted(step) for step in (Stop(loop), Skip(loop))]
+            within |= axes_in(loop.loop.body) if any(shorter) else set()
+    return scheduling
 
 
 @dataclass(frozen=True)
-class _Same:
-    """The value of an array's element before the iteration."""
+class _Shorten(Step):
+    """Leave out iterations at one end of a loop that change nothing."""
 
-    name: str
-    index: Shape
-
-
-@dataclass(frozen=True)
-class Stop(Step):
-    """End a loop before iterations in which all scores are -inf, as they weigh nothing.
-
-    for j < n: s = where(i < 64*j, -inf, …); m max= s; …   →   for j < min(n, (i + 64)//64): …
-
-    With such scores, no statement may change a value outside the iteration: the maximum stays, 2 to
-    the power of -inf is 0, and 0 times a value is 0. That holds for finite values: a value without
-    a score is not read at all, even if it is NaN.
-    """
-
-    form: ClassVar[str] = "stop {loop} where {scores} is -inf"
     loop: str
-    scores: str
+    side: ClassVar[str]
+    grows: ClassVar[int]
+    """1 if what holds in an iteration holds in all later ones, -1 if in all earlier ones."""
 
     @override
     def apply(self, nest: Nest) -> Nest:
-        loop = self.find(nest, self.loop)
-        writes = [statement for statement in every(loop.body, Set) if statement.name == self.scores]
-        if self.scores not in private(loop.body) or not writes:
-            raise self.refuse(f"{loop.name} makes no {self.scores} anew in each iteration")
-        first = writes[0]
-        self.check(loop.body, first, private(loop.body))
-        ahead = self.ahead(first.term)
-        inner = next(path for path, statement in paths(loop.body) if statement is first)
-        for axis in [inner_loop.axis for inner_loop in inner]:
-            step = slope(ahead, axis)
-            if not isinstance(step, int):
-                raise self.refuse(f"{ahead} is not a multiple of {axis} and something")
-            end = extent(axis) - 1 if step < 0 else 0
-            ahead = substitute(ahead, {axis.name: end})
-        step = slope(ahead, loop.axis)
-        rest = substitute(ahead, {loop.name: 0})
-        if not isinstance(step, int) or step < 1 or loop.axis in symbols(rest):
-            raise self.refuse(f"what is hidden does not grow with {loop.name}")
-        known = axes_around(nest, loop.name) | set(nest.dims)
-        left = {s.name for s in symbols(rest)} - known
-        if left:
-            raise self.refuse(f"what is hidden depends on {', '.join(sorted(left))}")
-        # From here on step * loop + rest > 0 in all of an iteration.
-        end = (step - rest) // step
-        low, _ = bounds(end)
-        if low is None or low < 0:
-            end = maximum(0, end)
-        return replaced_loop(nest, loop.name, replace(loop, size=minimum(loop.size, end)))
+        loop = self.find(nest, self.loop, later=True)
+        if loop.kind not in LONG:
+            raise self.refuse(f"it is a {loop.kind} loop, all of whose iterations run")
+        facts = [*self.facts(nest, loop)][:FACTS]
+        if not facts:
+            raise self.refuse(f"no comparison of indices holds in all {self.side} iterations")
+        # One comparison may be enough; if none is, two that hold together.
+        changed = ""
+        for count in (1, 2):
+            idle: list[Shape] = []
+            for above in combinations(facts, count):
+                array = Iteration(nest, loop, above).changed
+                if array is None:
+                    idle.append(above)
+                changed = changed or f"{array} changes even where {above[0] > 0}"
+            if idle:
+                return replaced_loop(nest, loop.name, self.shorter(loop, idle))
+        raise self.refuse(changed)
 
-    def ahead(self, term: Term) -> Dim:
-        """Return an index expression that is above 0 where a score is -inf."""
-        match term:
-            case Apply(op=Where(), args=(Apply(op=LessThan(), args=(a, b)), yes, no)):
-                left, right = _position(a), _position(b)
-                if left is not None and right is not None and _is_hidden(yes):
-                    return right - left
-                if left is not None and right is not None and _is_hidden(no):
-                    return left - right + 1
-            case _:
-                pass
-        raise self.refuse(f"{self.scores} is not said to be -inf by a comparison of indices")
+    def facts(self, nest: Nest, loop: Loop) -> Iterator[Dim]:
+        """Yield what is above 0 in all iterations beyond some one, if it is in that one."""
+        outside = {*axes_around(nest, loop.name), *nest.dims}
+        iteration, facts = Iteration(nest, loop), dict[Dim, None]()
+        for dim in iteration.compared:
+            for fact in map(iteration.everywhere, (dim, 1 - dim)):
+                step = 0 if fact is None else slope(fact, loop.axis)
+                if fact is not None and isinstance(step, int) and step * self.grows > 0:
+                    rest = substitute(fact, {loop.name: 0})
+                    if {symbol.name for symbol in symbols(rest)} <= outside:
+                        facts[fact] = None
+        yield from facts
 
-    def check(self, block: Block, first: Set, own: set[str]) -> None:
-        """Refuse a block that changes something when all scores are -inf."""
-        known: dict[str, object] = {}
-        for statement in walk(block):
-            if isinstance(statement, Set):
-                value = -float("inf") if statement is first else _value(statement.term, known, own)
-                if statement.how == "=" and statement.name in own:
-                    known[statement.name] = value
-                    continue
-                as_before = {
-                    "=": value == _Same(statement.name, statement.index),
-                    "+=": value == 0.0,
-                    "max=": value == -float("inf"),
-                }[statement.how]
-                if not as_before and statement.name in own:
-                    known[statement.name] = None
-                elif not as_before:
-                    raise self.refuse(f"{statement.name} changes where all {self.scores} are -inf")
+    def shorter(self, loop: Loop, idle: list[Shape]) -> Loop:
+        """Return a loop without the iterations in which all of some dims are above 0."""
+        raise NotImplementedError
 
 
-def _value(term: Term, known: dict[str, object], own: set[str]) -> object:
-    """Return a term's value: a number, an array's earlier element, or None for anything else."""
-    match term:
-        case Number(value=value):
-            return float(value)
-        case Read(buffer=buffer, index=index):
-            return known.get(buffer) if buffer in own else _Same(buffer, index)
-        case Guarded(term=inner):
-            return 0.0 if _value(inner, known, own) == 0.0 else None
-        case Apply(op=Exp2(), args=(x,)):
-            exponent = _value(x, known, own)
-            return (
-                {0.0: 1.0, -float("inf"): 0.0}.get(exponent)
-                if isinstance(exponent, float)
-                else None
-            )
-        case Apply(op=Mul(), args=(a, b)):
-            return _times(_value(a, known, own), _value(b, known, own))
-        case Apply(op=Add(), args=(a, Apply(op=Mul(), args=(b, Number(value=-1))))):
-            x, y = _value(a, known, own), _value(b, known, own)
-            if x == -float("inf"):
-                return x
-            return 0.0 if x is not None and x == y else None
-        case _:
-            return None
+@dataclass(frozen=True)
+class Stop(_Shorten):
+    """End a loop where no later iteration changes anything.
+
+    for j < n: y += where(i < j, 0.0, x[j])   →   for j < min(n, i + 1): …
+
+    A comparison of indices says so: where it holds all through an iteration, only 0 is added to
+    sums, maxima meet -inf, and all else is set to what it was. That holds for finite values: what
+    is hidden is not read at all, even if it is NaN.
+    """
+
+    form: ClassVar[str] = "stop {loop}"
+    side: ClassVar[str] = "later"
+    grows: ClassVar[int] = 1
+
+    @override
+    def shorter(self, loop: Loop, idle: list[Shape]) -> Loop:
+        ends = [maximum(*(self.end(fact, loop) for fact in facts)) for facts in idle]
+        sizes = least_of(loop.size)
+        earlier = [end for end in ends if not any(known(end >= size) for size in sizes)]
+        if not earlier:
+            raise self.refuse("it ends there already")
+        return replace(loop, size=minimum(loop.size, *map(_from_zero, earlier)))
+
+    def end(self, fact: Dim, loop: Loop) -> Dim:
+        """Return the first iteration in which something is above 0."""
+        step, rest = slope(fact, loop.axis), substitute(fact, {loop.name: 0})
+        return (step - rest) // step
 
 
-def _times(a: object, b: object) -> object:
-    if 0.0 in (a, b):
-        return 0.0
-    if a == 1.0:
-        return b
-    if b == 1.0:
-        return a
-    if isinstance(a, float) and isinstance(b, float):
-        return a * b
-    return None
+@dataclass(frozen=True)
+class Skip(_Shorten):
+    """Begin a loop where an earlier iteration would not change anything.
+
+    for j < n: y += where(j + 9 < i, 0.0, x[j])   →   for max(0, i - 9) <= j < n: …
+
+    The step stop says what counts as a change.
+    """
+
+    form: ClassVar[str] = "skip {loop}"
+    side: ClassVar[str] = "earlier"
+    grows: ClassVar[int] = -1
+
+    @override
+    def shorter(self, loop: Loop, idle: list[Shape]) -> Loop:
+        starts = [minimum(*(self.start(fact, loop) for fact in facts)) for facts in idle]
+        start = maximum(loop.start, *starts)
+        if known(start <= loop.start):
+            raise self.refuse("it begins there already")
+        return replace(loop, start=_from_zero(start))
+
+    def start(self, fact: Dim, loop: Loop) -> Dim:
+        """Return the first iteration in which something is no longer above 0."""
+        step, rest = -slope(fact, loop.axis), substitute(fact, {loop.name: 0})
+        return (rest + step - 1) // step
 
 
-def _position(term: Term) -> Dim | None:
-    """Return the index that a term is."""
-    match term:
-        case Count(at=at):
-            return at
-        case Number(value=int() as value):
-            return value
-        case Apply(op=Add(), args=(a, b)):
-            left, right = _position(a), _position(b)
-            return None if left is None or right is None else left + right
-        case _:
-            return None
-
-
-def _is_hidden(term: Term) -> bool:
-    return isinstance(term, Number) and term.value == -float("inf")
+def _from_zero(dim: Dim) -> Dim:
+    """Return a dim, or 0 where it is below that."""
+    low, _ = bounds(dim)
+    return dim if low is not None and low >= 0 else maximum(0, dim)

@@ -100,8 +100,10 @@ LANGUAGES: Final[Mapping[str, Language]] = {
     ),
 }
 MARK: Final = {"cuda": "__global__", "metal": "kernel"}
-NUMBER_OR_NAME = re.compile(r"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
-"""In `1.0f`, f is no name."""
+PIECE = re.compile(
+    rf"{COMMENT.pattern}|{STRING.pattern}|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*", re.DOTALL
+)
+"""A comment, a string, a number or a name: in `1.0f`, f is no name."""
 BUILTIN = re.compile(r"\b\w+\s*\[\[\s*(?!buffer\b)\w+\s*(?:\([^()]*\))?\s*\]\]")
 BOUND = re.compile(r"\b(\w+)\s*\[\[\s*buffer\s*\(\s*(\d+)\s*\)\s*\]\]")
 ASIDE: Final = {
@@ -267,20 +269,11 @@ def _embedded(op: UserKernel, header: Header, function: str) -> str:
     """
     own = {name: f"{function}__{name}" for name in names(_plain(op.source, op.dialect))}
     own[header.name] = function
-    parts: list[str] = []
-    at = 0
-    for match in re.finditer(f"{COMMENT.pattern}|{STRING.pattern}", op.source, re.DOTALL):
-        parts += [_renamed(op.source[at : match.start()], own), match[0]]
-        at = match.end()
-    parts.append(_renamed(op.source[at:], own))
-    stated = [] if header_in(op.source) else [comment(op.header)]
-    gone = [f"#undef {name}" for name in dict.fromkeys(DEFINE.findall(op.source))]
-    return "\n".join([*stated, "".join(parts).strip("\n"), *gone, mark(op)])
 
-
-def _renamed(text: str, own: Mapping[str, str]) -> str:
-    def name(match: re.Match[str]) -> str:
-        is_part = match[0] in "xyzw" and match.start() > 0 and text[match.start() - 1] == "."
+    def renamed(match: re.Match[str]) -> str:
+        is_part = match[0] in "xyzw" and op.source[: match.start()].endswith(".")
         return match[0] if is_part else own.get(match[0], match[0])
 
-    return NUMBER_OR_NAME.sub(name, text)
+    stated = [] if header_in(op.source) else [comment(op.header)]
+    gone = [f"#undef {name}" for name in dict.fromkeys(DEFINE.findall(op.source))]
+    return "\n".join([*stated, PIECE.sub(renamed, op.source).strip("\n"), *gone, mark(op)])

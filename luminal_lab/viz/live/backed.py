@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast, get_args
 
 from luminal_lab.core.ir import IR
@@ -11,7 +11,7 @@ from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
-from luminal_lab.io.gather import facts_of, timed
+from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -146,13 +146,10 @@ def backed_compile(
 ) -> Backed:
     """Return a compile, as a subject with all its facts."""
     asked = dialects_of(dialects)
-    subject = Subject(
-        title or compilation.written.name,
-        compilation.snapshots,
-        gathered(compilation, session, times, asked),
-        str(compilation.pipeline),
-        *_marked(session),
-    )
+    facts = gathered(compilation, session, times, asked)
+    parameters, kept = _marked(session)
+    subject = subject_of(compilation, facts, title)
+    subject = replace(subject, parameters=parameters, kept=kept)
     return Backed(subject, compilation, session, tuple(times), asked)
 
 

@@ -29,7 +29,7 @@ from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.export import Exported, check_name, write_page
 from luminal_lab.viz.live.notebook import outputs, with_widget
 from luminal_lab.viz.live.static import new_widget
-from luminal_lab.viz.search_pages import facts_page, headline, what
+from luminal_lab.viz.search_pages import facts_page, headline, numbers_of, what
 
 if TYPE_CHECKING:
     from luminal_lab.viz.live.widget import LabWidget
@@ -129,7 +129,7 @@ class SearchExplorer:
         check_name(path)
         facts = self.facts
         if not isinstance(self.search, RecordedSearch):
-            facts = search_facts(self.search, with_source=True)
+            facts = search_facts(self.search, whole=True)
         static = self.static("data-ll-static", theme)
         write_page(path, Exported(WHAT, str(self), bundle_of_search(facts), static, theme))
 
@@ -188,7 +188,7 @@ def bundle_of_search(facts: SearchFacts) -> bytes:
         for kernel in facts.kernels
     ]
     columns.put("definition", "u32", columns.texts(forms[one.kernel][one.form] for one in rows))
-    numbers = (", ".join(f"{n} = {value}" for n, value in one.choices.items()) for one in rows)
+    numbers = (numbers_of(facts, one, one.choices) for one in rows)
     columns.put("choices", "u32", columns.texts(numbers))
     header = {
         "what": WHAT,
@@ -201,7 +201,7 @@ def bundle_of_search(facts: SearchFacts) -> bytes:
                 "name": kernel.name,
                 "launches": kernel.launches,
                 "limit": kernel.limit,
-                "bound": kernel.bound,
+                "bound": kernel.bounded_by,
                 "unfused": kernel.unfused,
             }
             for kernel in facts.kernels

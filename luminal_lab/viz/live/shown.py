@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from typing_extensions import override
 
 from luminal_lab.display import Theme
-from luminal_lab.io.facts import Subject
+from luminal_lab.errors import GraphError, LabError
+from luminal_lab.io.derivation_facts import derivation_facts, with_derivation
+from luminal_lab.io.facts import KernelFacts, Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
-from luminal_lab.search.derivation import Derivation, JoinedDerivation
-from luminal_lab.search.space import Space
+from luminal_lab.search.derivation import Derivation
+from luminal_lab.search.derived import JoinedDerivation, KernelDerivation
+from luminal_lab.search.space import Space, space_of
 from luminal_lab.viz.derivation_subject import subject_of_derivation
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
@@ -53,12 +57,18 @@ def compilation_workbench(compilation: Compilation) -> Workbench:
 
 def recording_explorer(recorded: HasSubjects) -> Explorer:
     """Return an explorer of a recording."""
-    return explorer([Backed(subject) for subject in recorded.subjects])
+    return explorer(_compiles(recorded))
 
 
 def recording_workbench(recorded: HasSubjects) -> Workbench:
     """Return a workbench of a recording."""
-    return workbench([Backed(subject) for subject in recorded.subjects])
+    return workbench(_compiles(recorded))
+
+
+def _compiles(recorded: HasSubjects) -> Sequence[Backed]:
+    """Return all that a recording has but searches, which show themselves, if there is more."""
+    subjects = [one for one in recorded.subjects if one.facts.search is None]
+    return [Backed(subject) for subject in subjects or recorded.subjects]
 
 
 @dataclass(frozen=True)
@@ -120,12 +130,43 @@ def derivation_workbench(derivation: Derivation) -> Workbench:
 
 def joined_explorer(joined: JoinedDerivation) -> Explorer:
     """Return an explorer of several derivations."""
-    return explorer([*map(_backed_derivation, joined.parts)])
+    return explorer(_backed_parts(joined))
 
 
 def joined_workbench(joined: JoinedDerivation) -> Workbench:
-    """Return a workbench of several derivations, each a run of one pass."""
-    return workbench([*map(_backed_derivation, joined.parts)])
+    """Return a workbench of several derivations, each a run: its rules, then all of its steps."""
+    return workbench(_backed_parts(joined))
+
+
+def _backed_parts(joined: JoinedDerivation) -> Sequence[Backed]:
+    """Return the kernels whose elements can be shown; a random number is no element."""
+    parts: list[Backed] = []
+    for part in joined.parts:
+        with suppress(LabError, ValueError):
+            parts.append(_backed_part(part))
+    if not parts:
+        raise GraphError(
+            "derivation: there is no kernel that could be shown",
+            hint="a device makes kernels: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
+        )
+    return parts
+
+
+def _backed_part(part: KernelDerivation) -> BackedSpace:
+    """Return how a kernel was found: elements, as long as rules fire, and then its nests."""
+    space = space_of(part.written, ()) if part.rules is None else part.rules.space
+    rules = part.rules or Derivation(space, space.programs(1)[0])
+    subject, facts = subject_of_derivation(rules), derivation_facts(part)
+    kernel = KernelFacts(**vars(facts), definition=str(part.kernel.definition))
+    return BackedSpace(
+        replace(
+            subject,
+            snapshots=with_derivation(subject.snapshots, [facts]),
+            facts=replace(subject.facts, kernels=(kernel,)),
+        ),
+        space=space,
+        is_whole=False,
+    )
 
 
 def _backed_derivation(derivation: Derivation) -> BackedSpace:

@@ -495,19 +495,6 @@ def test_what_numpy_does_lies_between_two_launches():
     np.testing.assert_allclose(z.numpy(), np.exp(data)[::-1] * 2 + data, rtol=1e-6)
 
 
-def test_samples_of_seconds():
-    cx = ll.Graph()
-    x = cx.tensor((64, 64), name="x").set(np.ones((64, 64)))
-    (x @ x).softmax(-1).retrieve()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    program: Any = cx.compilation.runner
-    assert isinstance(program, cpu_program.CPUProgram)
-    environment = Environment(lambda _: np.ones((64, 64), "f"), {}, 0, {})
-    samples = program.trial_seconds(environment, rounds=5)
-    assert len(samples) == 5
-    assert all(0 < one < 60 for one in samples)
-
-
 # -- one kernel ------------------------------------------------------------------------------------
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.dims import evaluate as size_of
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.evaluate import evaluate
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.pieces import in_pieces
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.gpu import gpu_of
@@ -23,7 +23,7 @@ H100 = gpu_of("sm_90")
 
 
 def pieces(text: str) -> tuple[Definition, Definition]:
-    before = online_softmax(parse_definition(text))
+    before = one_pass(parse_definition(text))
     return before, in_pieces(before, H100.cores)
 
 
@@ -31,16 +31,17 @@ def test_a_line_for_each_part_of_it() -> None:
     _, made = pieces(DECODE)
     assert str(made).splitlines()[1:] == [
         "  t[i < 2, j < (n + 255)//256, o < 256] = where(i64[256*j + o] < i64[n], "
-        "[256*j + o < n: (sum p < 4: q[i, p] * k[i, 256*j + o, p]) + z[256*j + o]], -inf)",
+        "[256*j + o < n: (sum p < 4: fused(q[i, p] * k[i, 256*j + o, p])) + z[256*j + o]], -inf)",
         "  m[i < 2, j < (n + 255)//256] = math.maximum(max o < 256: t[i, j, o], -3.4028235e+38)",
         "  w[i < 2, j < (n + 255)//256, o < 256] = exp2((t[i, j, o] - m[i, j]) * 1.442695)",
         "  l[i < 2, j < (n + 255)//256] = sum o < 256: w[i, j, o]",
         "  a[i < 2, j < (n + 255)//256, p < 4] = "
-        "sum o < 256: w[i, j, o] * [256*j + o < n: v[i, 256*j + o, p]]",
+        "sum o < 256: fused(w[i, j, o] * [256*j + o < n: v[i, 256*j + o, p]])",
         "  top[i < 2] = max j < (n + 255)//256: m[i, j]",
         "  c[i < 2, j < (n + 255)//256] = exp2((m[i, j] - top[i]) * 1.442695)",
-        "  whole[i < 2] = sum j < (n + 255)//256: l[i, j] * c[i, j]",
-        "  O[i < 2, p < 4] = (sum j < (n + 255)//256: a[i, j, p] * c[i, j]) * recip(whole[i])",
+        "  whole[i < 2] = sum j < (n + 255)//256: fused(l[i, j] * c[i, j])",
+        "  O[i < 2, p < 4] = "
+        "recip(whole[i]) * (sum j < (n + 255)//256: fused(a[i, j, p] * c[i, j]))",
     ]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.ir import IR
 from luminal_lab.kernels.definition.define import define
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
 from luminal_lab.kernels.nest.lowering import lower
@@ -122,7 +122,7 @@ def test_the_scores_of_a_softmax_keep_their_name():
             "[t, 8]", "[m, 8]"
         ).replace("j < t", "j < m")
     )
-    nest = lower(online_softmax(definition))
+    nest = lower(one_pass(definition))
     assert str(nest.locals["t"].type) == "f32[64]"
     assert nest.locals["t_2"].space == "registers"
 

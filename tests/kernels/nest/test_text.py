@@ -70,6 +70,9 @@ nest a[n: 1..9](x: f32[n, h.n], t: i64[4], s: f32[], if: bf16[n]) -> (y: f32[n],
     simd j < min(8, n - 8*i):
       vector k < 2 - 2*j of 4:
         c[j] max= [0 < i and j + k < 3: x[i, j]]
+    for i//2 <= o < n:
+      simd max(0, n - 3*i) <= o.own < min(8, n - 8*o):
+        c[o.own] += x[i, o]
     unroll l < 2:
       if 1 < i + l:
         d[i + l] = let a = c[l] * s + 1.0; sin(a) + a
@@ -102,6 +105,10 @@ def said(text: str) -> str:
         ("  for i < n:\n    y[i] = 1.0\n  for i < n:\n    y[i] = 1.0", "'i' is the name of a loop"),
         ("  for i < n:\n    for j < n - i:\n      y[j] = 1.0", "is another for each axis around"),
         ("  for i < m:\n    y[i] = 1.0", "there is no dim 'm'"),
+        ("  for i - 2 <= i < n:\n    y[i] = 1.0", "there is no dim 'i'"),
+        ("  for n - 2 <= i < n:\n    y[i] = 1.0", "n - 2 may be below 0, where no loop begins"),
+        ("  parallel 1 <= i < n:\n    y[i] = 1.0", "parallel loops begin at 0; those that may"),
+        ("  at t[0] as 1 <= i < 4:\n    y[i] = 1.0", "an axis should stand here"),
         ("  w[0] = 1.0", "there is no array 'w' here"),
         ("  x[0] = 1.0", "x is an input, which nothing writes"),
         ("  y[0, 0] = 1.0", "y is f32[n], so that it is written at 1 places, and not at 2"),

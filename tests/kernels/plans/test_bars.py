@@ -7,8 +7,11 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, RangeError, ScheduleError, UnknownNameError
+from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.steps.choices import Choice
+from luminal_lab.machines.machine import Machine
 from tests.expect import error_of
 
 PLANS = Path(ll.__file__).parent / "kernels" / "plans"
@@ -70,13 +73,13 @@ def test_a_gpu_plan_knows_nothing_of_a_cpu_and_no_plan_of_a_kernels_name() -> No
 
 
 def test_what_is_open_for_rows_on_a_cpu() -> None:
-    cx = ll.Graph()
-    cx.tensor((4096, 4096)).sum(1).retrieve()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    (kernel,) = cx.kernels
+    text = """kernel sums(a: f32[4096, 4096]) -> (b: f32[4096])
+  b[i < 4096] = sum k < 4096: a[i, k]"""
+    kernel = make_kernel(parse_definition(text), "sums", Machine())
     assert str(kernel.choices).splitlines() == [
         "task_work: 16384, 4096 or 65536; 16384 is taken",
         "lanes: 32, 8, 16 or 64; 32 is taken",
+        "usual values: the plan's own",
     ]
     assert "by 64" in str(kernel.rescheduled(choices={"lanes": 64}).schedule)
 

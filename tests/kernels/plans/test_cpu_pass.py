@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.dims import evaluate as number_of
 from luminal_lab.devices.build import cache
 from luminal_lab.kernels.definition.evaluate import evaluate
-from luminal_lab.kernels.definition.online import online_softmax
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.evaluate import evaluate_nest
@@ -32,6 +32,10 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
 HIDDEN = "where(i32[i] < i32[j], -inf, {})"
 SEEN = "where(i32[j] < i32[i + 3], {}, -inf)"
 MASKED = "where(M[i, j], {}, -inf)"
+WINDOW = "where((i64[i] < i64[j]) + (i64[j] + 15 < i64[i]), -inf, {})"
+AROUND = "where((i64[j] < i64[i + 9]) * (i64[i] < i64[j + 40]), {}, -inf)"
+LATE = "where(i64[j] + 40 < i64[i], -inf, {})"
+"""Where there are more queries than keys, the last ones see none."""
 
 
 def attention(
@@ -74,13 +78,14 @@ def drawn(text: str, **dims: int) -> dict[str, np.ndarray]:
     return found
 
 
-def test_its_default_schedule_and_nest(golden: Golden) -> None:
-    text = attention(size=4, wide=8, mask=HIDDEN)
-    plain = lower(online_softmax(parse_definition(text)))
+@pytest.mark.parametrize(("name", "mask"), {"attention": HIDDEN, "window": WINDOW}.items())
+def test_its_default_schedule_and_nest(name: str, mask: str, golden: Golden) -> None:
+    text = attention(size=4, wide=8, mask=mask)
+    plain = lower(one_pass(parse_definition(text)))
     made = cpu_schedule(plain, Machine(vector_bytes=16, cores=2))
     golden(
         f"{text}\n# ---\n{plain}\n# ---\n{made.schedule}\n# ---\n{made.nest}\n",
-        "golden/nests/attention.nest",
+        f"golden/nests/{name}.nest",
     )
     sizes = {"n": 7, "t": 66}
     inputs = drawn(text, **sizes)
@@ -96,6 +101,9 @@ KINDS = {
     "seen": {"mask": SEEN},
     "masked": {"mask": MASKED, "guard": True},
     "shared": {"heads": 4, "mask": HIDDEN},
+    "window": {"mask": WINDOW},
+    "around": {"heads": 4, "mask": AROUND},
+    "none is seen": {"mask": LATE, "size": 5, "wide": 3},
     "odd": {"size": 5, "wide": 3},
     "eight": {"size": 24, "wide": 8},
 }
@@ -134,6 +142,22 @@ def test_blocks_that_no_query_sees_are_not_read() -> None:
     found = run(inputs, sizes)["O"]
     inputs["V"][:, 128:] = np.nan
     assert run(inputs, sizes)["O"].tobytes() == found.tobytes()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_blocks_before_a_window_are_not_read() -> None:
+    text = attention(mask=WINDOW)
+    kernel = make_kernel(parse_definition(text), "attention", Machine())
+    assert "skip" in str(kernel.schedule)
+    sizes = {"n": 400, "t": 400}
+    inputs = drawn(text, **sizes)
+    run = Running(kernel)
+    found = run(inputs, sizes)["O"]
+    inputs["V"][:, :256] = np.nan
+    after = run(inputs, sizes)["O"]
+    # Tasks are of 96 rows, and blocks of 64 keys: that of row 288 begins at key 256.
+    assert after[:, 288:].tobytes() == found[:, 288:].tobytes()
+    assert np.isnan(after[:, 100:256]).all()
 
 
 MEAN = """\

@@ -86,6 +86,22 @@ kernel decode_attention(q: f32[2, 16], k: f32[2, m, 16], v: f32[2, m, 16]) -> (O
   l[h < 2] = sum j < m: exp2((s[h, j] - t[h]) * 1.442695)
   O[h < 2, d < 16] = sum j < m: \
 fused(exp2((s[h, j] - t[h]) * 1.442695) * recip(l[h]) * v[h, j, d])""",
+    "mean": """\
+kernel mean(s: f32[n, m], v: f32[m, 24]) -> (O: f32[n, 24])
+  O[i < n, d < 24] = acc * recip(l) where (m_2, l, acc) = \
+fold j < m from (-3.4028235e+38, 0.0, 0.0): let a = math.maximum(m_2, s[i, j]); \
+let b = exp2((a - m_2) * -1.0); let c = exp2(s[i, j] - a); \
+(a, l * b + c, acc * b + fused(c * v[j, d]))""",
+    "powers": """\
+kernel powers(x: f32[n, 24], w: f32[24, m]) -> (O: f32[n, m])
+  O[i < n, j < m] = (sum k < 24: fused(x[i, k] * w[k, j])) - t - log2(l) where (t, l) = \
+fold p < m from (-3.4028235e+38, 0.0): \
+let a = math.maximum(t, sum k < 24: fused(x[i, k] * w[k, p])); \
+(a, l * exp2((a - t) * -1.0) + exp2((sum k < 24: fused(x[i, k] * w[k, p])) - a))""",
+    "norm_matmul": """\
+kernel norm_matmul(x: f32[n, 64], w: f32[64, 48]) -> (O: f32[n, 48])
+  s[i < n] = recip(sqrt((sum j < 64: fused(x[i, j] * x[i, j])) * 0.015625 + 1e-05))
+  O[i < n, k < 48] = s[i] * (sum j < 64: fused(x[i, j] * w[j, k]))""",
     "decode": """\
 kernel decode(x: f32[64], w: f32[64, 48]) -> (y: f32[48])
   y[j < 48] = sum k < 64: fused(x[k] * w[k, j])""",
@@ -142,6 +158,7 @@ def given_to(name: str, dims: dict[str, int]) -> tuple[dict[str, Array], dict[st
 
 TILES = {
     *("matmul", "half_matmul", "deep_matmul", "convolution", "attention", "decode_attention"),
+    *("mean", "powers", "norm_matmul"),
 }
 """What the emulator computes, and Python element by element would for a minute."""
 EMULATED = "columns", "decay", "moments", "one_pass", "quantised", "rms_norm", "total"
@@ -233,10 +250,21 @@ def check_emulated(made: Kernel, name: str, gpu: GPU) -> None:
         ("quantised", [("12", 256)]),
         ("attention", [("2*((n + 63)//64)", 256)]),
         ("decode_attention", [("2*((m + 255)//256)", 256), ("2", 32)]),  # pieces of keys
+        ("mean", [("(n + 63)//64", 128)]),  # 8 threads a row, as there are 24 columns
+        ("powers", [("(n + 63)//64", 256)]),
+        ("norm_matmul", [("(n + 7)//8", 256), ("2*((n + 31)//32)", 256)]),  # rows, then tiles
     ],
 )
 def test_what_is_launched(name: str, launches: list[tuple[str, int]]) -> None:
     assert [(str(one.tasks), one.threads) for one in kernel(name).phases] == launches
+
+
+def test_a_pass_has_fewer_rows_in_a_block_where_most_cores_would_have_none() -> None:
+    def blocks(rows: int) -> object:
+        text = TEXTS["mean"].replace("[n,", f"[{rows},").replace("i < n", f"i < {rows}")
+        return make_gpu_kernel(parse_definition(text), "mean", H200).phases[0].tasks
+
+    assert (blocks(128), blocks(1024), blocks(8192)) == (8, 64, 128)
 
 
 def test_tensor_units_multiply_what_they_can() -> None:

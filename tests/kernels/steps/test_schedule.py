@@ -234,7 +234,7 @@ def test_text_that_is_no_step() -> None:
         ("split i by 4\nsplit i.own, by 2", "line 2, column 17: 'by' should stand here"),
         ("reorder i j", "line 1, column 11: a step ends with its line"),
         ("# all\n, k", "line 2, column 1: a step should stand here"),
-        ("stop i where s is inf", "line 1, column 19: '-inf' should stand here"),
+        ("stop i where s is -inf", "line 1, column 8: a step ends with its line"),
         ("merge i, j as", "line 1, column 14: a name should stand here, but the text ends"),
         ("simd " + "i, " * 1000 + "i", "line 1, column 3006: a list has at most 1,000 items"),
     ],

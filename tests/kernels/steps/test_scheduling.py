@@ -178,3 +178,13 @@ def test_a_list_that_is_refused(steps: list[str], message: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         after(*steps)
     assert message in str(caught.value)
+
+
+def test_the_first_value_whose_steps_are_allowed_is_taken(scheduling: Scheduling) -> None:
+    def cut(part: int) -> None:
+        scheduling.do(Split(("i",), (8, part), ("block", "tile", "own")))
+
+    assert scheduling.first(cut, (3, 0, 4, 2))  # 8 has no whole parts of 3
+    assert [str(step) for step in scheduling.steps] == ["split i by 8, 4 as block, tile, own"]
+    assert not scheduling.first(cut, (2,))  # i is gone
+    assert len(scheduling.steps) == 1

@@ -129,7 +129,7 @@ def test_what_it_calls_of_the_prelude_comes_with_it():
     summed(cx.tensor((64,), name="x")).retrieve()
     cx.compile(ll.CUDACompiler(arch="sm_80"))
     kernel = cx.kernels["summed"]
-    assert "float lab_block_sum_f32(" in gpu_source([kernel], CUDA_DIALECT)
+    assert "float lab_block_sum_in_f32(" in gpu_source([kernel], CUDA_DIALECT)
     seen = kernel.emulate(trace=True)
     assert seen.agrees
     assert not seen.findings

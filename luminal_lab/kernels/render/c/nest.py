@@ -53,7 +53,6 @@ from luminal_lab.kernels.nest.nest import (
     Loop,
     Nest,
     Set,
-    accesses,
     arrays_in,
     every,
     looks_up,
@@ -72,7 +71,6 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
     Rendered,
     RenderedPhase,
-    buffers_of,
     bytes_of,
     function_names,
     rendered,
@@ -210,13 +208,9 @@ class _Writer(Writer):
         """Write what stands between the braces of a phase's function."""
         code, used = self.code, arrays_in(block)
         used |= {fetch.name for fetch in walk(block) if isinstance(fetch, Fetch)}
-        set_here = {access.name for access in accesses(block) if access.how != "read"}
-        for number, buffer in enumerate(buffers_of(self.nest)):
+        for buffer, text in self.buffers(block).items():
             if buffer in used:
-                const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
-                alone = buffer not in self.nest.alike
-                name = c_name(buffer)
-                code.raw(C.buffer(name, C_TYPES[type], number, const, is_alone=alone))
+                code.raw(text)
         dims = {dim: partial("lab_dims[{}]".format, number) for number, dim in enumerate(self.dims)}
         self.in_place(block)
         with code.constants("lab_i64", dims):
@@ -273,7 +267,8 @@ class _Writer(Writer):
         There are instructions for it that no compiler finds in a loop. They make NaNs quiet, as
         sums do.
         """
-        if not (isinstance(loop.size, int) and loop.size % 8 == 0 and loop.size <= MOST_WIDENED):
+        size = loop.size if loop.start == 0 else None
+        if not (isinstance(size, int) and size % 8 == 0 and size <= MOST_WIDENED):
             return
         added = [update for update in loop.body if isinstance(update, Set) and update.how == "+="]
         if len(added) < len(loop.body):
@@ -288,8 +283,8 @@ class _Writer(Writer):
                 if stride == 1 and not known and not arrays.is_scalar(read.buffer):
                     name, start = code.fresh(), substitute(flat, {loop.name: 0})
                     given = f"{c_name(read.buffer)} + {code.index(start, PRODUCT)}"
-                    code.array("float", name, loop.size, "aligned")
-                    code.invoke(f"lab_widen_{read.dtype.short}", name, given, loop.size)
+                    code.array("float", name, size, "aligned")
+                    code.invoke(f"lab_widen_{read.dtype.short}", name, given, size)
                     arrays.floats[read] = f"{name}[{c_name(loop.name)}]"
 
     def reductions(self, loop: Loop) -> str:
@@ -340,7 +335,7 @@ def _note_once(body: CBlock) -> None:
     if all(block is body for block, _, _ in notes):
         return
     for block, at, note in notes:
-        block[at] = note._replace(place="lab_astray")
+        block[at] = note._replace(target="lab_astray")
     body.insert(0, Declare("int", "lab_astray", "0"))
     body.append(Assign("lab_wrong", "lab_astray", "|="))
 
@@ -349,7 +344,7 @@ def _notes(block: CBlock) -> Iterator[tuple[CBlock, int, Assign]]:
     """Yield where statements note that a position is wrong."""
     for at, statement in enumerate(block):
         match statement:
-            case Assign(place="lab_wrong"):
+            case Assign(target="lab_wrong"):
                 yield block, at, statement
             case Branch(body=inner) | Repeat(body=inner) | Group(body=inner):
                 yield from _notes(inner)

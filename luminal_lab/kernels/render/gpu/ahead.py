@@ -25,7 +25,7 @@ arrived, and for what the iteration before has read, whose place the next copies
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dims.expression import Remainder
@@ -39,6 +39,7 @@ from luminal_lab.kernels.nest.nest import (
     accesses,
     arrays_written,
     every,
+    paths,
     walk,
 )
 from luminal_lab.kernels.render.gpu.waiting import Touch, Touches, Turn
@@ -52,10 +53,10 @@ class Arrivals:
     count: int
     """How many iterations ahead they are."""
     arrays: frozenset[str]
-    in_groups: bool
-    """Whether what comes before the loop makes a group for each of the first iterations."""
-    bulk: int = 0
+    bulk: int
     """How many bulk copies arrive for an iteration, if such it are."""
+    in_groups: bool = False
+    """Whether what comes before the loop makes a group for each of the first iterations."""
 
     @property
     def left(self) -> int:
@@ -82,19 +83,15 @@ def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
         if not isinstance(loop, (Loop, When)):
             continue
         ahead = _ahead(nest, loop) if isinstance(loop, Loop) and loop.kind == "for" else None
-        if ahead is not None and _is_alone(ahead, whole, block[: at + 1]):
+        if ahead is not None and _uses(ahead, whole) == _uses(ahead, block[: at + 1]):
             before = [x for x in block[:at] if not isinstance(x, Local)]
-            yield Arrivals(
-                *ahead,
-                in_groups=bool(before) and _is_first(ahead, before[-1]),
-                bulk=len(bulk_loops(loop.body[:1])),
-            )
+            yield replace(ahead, in_groups=bool(before) and _is_first(ahead, before[-1]))
         else:
             yield from _arrivals(nest, whole, loop.body)
 
 
-def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
-    """Return a loop that begins with copies into places that it uses later: how much, and which."""
+def _ahead(nest: Nest, loop: Loop) -> Arrivals | None:
+    """Return what arrives of a loop that begins with copies into places that it uses later."""
     first = loop.body[0] if loop.body else None
     if not isinstance(first, When):
         return None
@@ -102,27 +99,20 @@ def _ahead(nest: Nest, loop: Loop) -> tuple[str, int, frozenset[str]] | None:
     arrays = {update.name for update in sets}
     counts = {_behind(update.index[0], loop.axis) for update in sets if update.index}
     sizes = {nest.types[name].shape[0] for name in arrays if nest.types[name].shape}
-    spaces = {nest.locals[name].space if name in nest.locals else None for name in arrays}
-    shared = spaces in ({"shared"}, {"tiles"})
-    if len(counts) != 1 or not arrays or not shared:
+    if len(counts) != 1 or {*map(nest.space_of, arrays)} not in ({"shared"}, {"tiles"}):
         return None
     (count,) = counts
     if count is None or sizes != {count + 1}:
         return None
-    written = arrays_written(loop.body[1:])
-    copied = {use.name for use in accesses(first.body)}
-    return None if written & copied else (loop.name, count, frozenset(arrays))
+    if arrays_written(loop.body[1:]) & {use.name for use in accesses(first.body)}:
+        return None
+    return Arrivals(loop.name, count, frozenset(arrays), len(bulk_loops((first,))))
 
 
 def bulk_loops(block: Block) -> list[Loop]:
     """Return the outermost loops of bulk copies in a block."""
-    loops: list[Loop] = []
-    for statement in block:
-        if isinstance(statement, Loop) and statement.kind == "bulk":
-            loops.append(statement)
-        elif isinstance(statement, (Loop, When)):
-            loops += bulk_loops(statement.body)
-    return loops
+    loops = [(around, s) for around, s in paths(block) if isinstance(s, Loop) and s.kind == "bulk"]
+    return [loop for around, loop in loops if all(outer.kind != "bulk" for outer in around)]
 
 
 def _behind(slot: Dim, axis: Symbol) -> int | None:
@@ -134,15 +124,14 @@ def _behind(slot: Dim, axis: Symbol) -> int | None:
     return count if isinstance(count, int) and slots == count + 1 and count > 0 else None
 
 
-def _is_alone(ahead: tuple[str, int, frozenset[str]], whole: Block, upto: Block) -> bool:
-    """Return whether nobody else uses the arrays but what stands before the loop in its block."""
-    mine = sum(use.name in ahead[2] for use in accesses(upto))
-    return mine == sum(use.name in ahead[2] for use in accesses(whole))
+def _uses(ahead: Arrivals, block: Block) -> int:
+    """Return how often a block uses the arrays."""
+    return sum(use.name in ahead.arrays for use in accesses(block))
 
 
-def _is_first(ahead: tuple[str, int, frozenset[str]], before: object) -> bool:
+def _is_first(ahead: Arrivals, before: object) -> bool:
     """Return whether a loop copies what the first iterations need, one of them in each of its."""
-    if not isinstance(before, Loop) or before.size != ahead[1]:
+    if not isinstance(before, Loop) or before.size != ahead.count:
         return False
     slots = {update.index[0] for update in walk((before,)) if isinstance(update, Set)}
     return before.kind == "for" and slots == {before.axis}

@@ -50,6 +50,7 @@ from luminal_lab.kernels.nest.nest import (
     accesses,
     arrays_in,
     every,
+    paths,
     private,
     walk,
 )
@@ -88,11 +89,6 @@ class ThreadRegion:
     def loops(self) -> tuple[Loop, ...]:
         """The loops whose positions are threads."""
         return self.axes if self.fold is None else (*self.axes, self.fold)
-
-    @cached_property
-    def is_warps(self) -> bool:
-        """Whether whole warps run it together, each as one."""
-        return self.lanes > 1
 
     @cached_property
     def lanes(self) -> int:
@@ -212,18 +208,16 @@ class NestLaunch:
 
     def _starts(self, block: Block) -> Iterator[Loop]:
         """Yield the loops with which regions begin."""
-        for statement in block:
-            if isinstance(statement, Loop) and statement.kind in ("thread", "across"):
-                yield statement
-            elif isinstance(statement, Loop):
-                if statement.kind == "block":
-                    raise self.nest.fault(
-                        f"{statement.name} is a loop over blocks inside of others",
-                        "blocks are the outermost loops",
-                    )
-                yield from self._starts(statement.body)
-            elif isinstance(statement, When):
-                yield from self._starts(statement.body)
+        for around, loop in paths(block):
+            if not isinstance(loop, Loop) or any(outer.kind in _MANY for outer in around):
+                continue
+            if loop.kind == "block":
+                raise self.nest.fault(
+                    f"{loop.name} is a loop over blocks inside of others",
+                    "blocks are the outermost loops",
+                )
+            if loop.kind in _MANY:
+                yield loop
 
     def _region(self, first: Loop) -> ThreadRegion:
         loops = [*perfect(first)]
@@ -232,7 +226,7 @@ class NestLaunch:
         fold = inner[0] if inner and inner[0].kind == "across" else None
         body = (fold or axes[-1]).body
         for statement in every(body, Loop):
-            if statement.kind in ("block", "thread", "across"):
+            if statement.kind in _MANY:
                 raise self.nest.fault(
                     f"{statement.name} is a loop over "
                     f"{_MANY[statement.kind]} inside of what each thread does",

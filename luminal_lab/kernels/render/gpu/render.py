@@ -18,7 +18,7 @@ what waiting, in regions.py. Functions whose names begin with lab_ are the prelu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 
 from luminal_lab.core.dims import Dim
@@ -40,6 +40,7 @@ from luminal_lab.kernels.nest.nest import (
     arrays_written,
     every,
     looks_up,
+    paths,
     terms_in,
 )
 from luminal_lab.kernels.prelude.rows import C_TYPES
@@ -57,11 +58,11 @@ from luminal_lab.kernels.render.names import c_name
 from luminal_lab.kernels.render.rendered import (
     Rendered,
     RenderedPhase,
-    buffers_of,
     function_names,
     rendered,
     without_loops,
 )
+from luminal_lab.kernels.steps.step import around
 
 APART = "bulk", "tensor"
 """The kinds of loops that are one operation of many elements."""
@@ -104,9 +105,8 @@ class Blocks:
         self.phase, self.nest, self.types = phase, phase.nest, phase.nest.types
         self.dialect, self.dims = dialect, dims
         self.code = Code(dialect, self.nest.names)
-        self.buffers = buffers_of(self.nest)
         self.arrays, self.waits = ThreadArrays(phase, self.code), Waits(phase, self.code)
-        self.threads = Threads(self.arrays, exact, self.waits, self.buffers)
+        self.threads = Threads(self.arrays, exact, self.waits)
         self.regions = Regions(self.threads, self.arrays, self.waits)
         self.bytes = 0
         """The bytes that the threads of a block declare that they share."""
@@ -167,14 +167,7 @@ class Blocks:
 
     def head(self, name: str) -> list[str]:
         """Return the lines that say what a function is called and given."""
-        dialect, given = self.dialect, list[str]()
-        set_here = arrays_written(self.phase.body)
-        for number, buffer in enumerate(self.buffers):
-            const, type = "const " * (buffer not in set_here), self.types[buffer].dtype
-            alone = buffer not in self.nest.alike
-            given.append(
-                dialect.buffer(c_name(buffer), C_TYPES[type], number, const, is_alone=alone)
-            )
+        dialect, given = self.dialect, [*self.threads.buffers(self.phase.body).values()]
         numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
         given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
         if self.faults:
@@ -219,8 +212,10 @@ class Blocks:
                 "into it ahead by bulk copies",
                 "bind the loops that copy it to bulk, and take the loop around them ahead",
             )
-        for name in _by_threads(self.phase.body):
-            self.arrays.check_place(name)
+        for outer, update in paths(self.phase.body):
+            if isinstance(update, Set) and all(loop.kind not in APART for loop in outer):
+                for name in (update.name, *read_by(update.term)):
+                    self.arrays.check_place(name)
         if not tiles:
             return
         self.code.raw(f"extern __shared__ __align__(1024) lab_u8 {TILES}[];")
@@ -240,8 +235,7 @@ class Blocks:
         bulk = [arrival for arrival in self.arrivals.values() if arrival.bulk]
         if not bulk:
             return
-        inside = {loop.name for loop in _again(self.phase.body)}
-        if len(bulk) > 1 or bulk[0].loop in inside:
+        if len(bulk) > 1 or len(around(self.nest, bulk[0].loop)) > len(self.phase.blocks):
             raise self.nest.fault(
                 f"{bulk[0].loop} is not the one loop of a block that bulk "
                 "copies are ahead of, or is run again",
@@ -333,21 +327,3 @@ class Blocks:
             waits.open = before | turned(waits.open, loop.name)
             if waits.open == before:
                 break
-
-
-def _by_threads(block: Block) -> Iterable[str]:
-    """Yield the arrays that are used one element at a time: not by bulk copies or products."""
-    for part in block:
-        if isinstance(part, Set):
-            yield from (part.name, *read_by(part.term))
-        elif isinstance(part, When) or (isinstance(part, Loop) and part.kind not in APART):
-            yield from _by_threads(part.body)
-
-
-def _again(block: Block, *, inside: bool = False) -> Iterable[Loop]:
-    """Yield the loops that stand in others, and so are run some times."""
-    for statement in block:
-        if isinstance(statement, (Loop, When)):
-            if inside and isinstance(statement, Loop):
-                yield statement
-            yield from _again(statement.body, inside=inside or isinstance(statement, Loop))

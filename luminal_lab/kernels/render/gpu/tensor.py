@@ -110,27 +110,29 @@ def _warp_product(
     nest: Nest, loops: list[Loop], tiles: Tiles, update: Set, factors: list[Read], word: str | None
 ) -> TileProduct:
     """Return the product of a warp."""
-    (i, j, k), sizes = loops, tuple(loop.size for loop in loops)
+    i, j, sizes = *loops[:2], tuple(loop.size for loop in loops)
     if word is None or sizes != (*tiles.sums, tiles.depth[word]):
         wanted = ", ".join(map(str, (*tiles.sums, tiles.depth.get(word or "", 0))))
         raise _refused(nest, i, f"has sizes {sizes}, and the units' are {wanted}")
-    left, right = (_operand(nest, read, (i, j, k)) for read in factors)
-    if left[1] == 0 and right[0] == 0:
-        pass
-    elif right[1] == 0 and left[0] == 0:
-        factors.reverse()
-        left, right = right, left
-    else:
+    steps = {
+        read: [slope(nest.flat(read.buffer, read.index), x.axis) for x in loops] for read in factors
+    }
+    left, right = sorted(factors, key=lambda read: (steps[read][1] != 0, steps[read][0] == 0))
+    (down, beside, along), (below, across, deep) = steps[left], steps[right]
+    if beside != 0 or below != 0:
         raise _refused(nest, i, "does not multiply rows with columns")
+    _check_sums(nest, i, j, update)
+    rows, columns = (
+        _tile(nest, left, loops, (down, along)),
+        _tile(nest, right, loops, (deep, across)),
+    )
+    return TileProduct(word, update.name, update.index, rows, columns)
+
+
+def _check_sums(nest: Nest, i: Loop, j: Loop, update: Set) -> None:
+    """Refuse sums of a tile that do not lie by its rows and columns."""
     if update.index[-2:] != (i.axis, j.axis):
         raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
-    return TileProduct(
-        word,
-        update.name,
-        update.index,
-        _tile(nest, factors[0], (i, j, k), (left[0], left[2])),
-        _tile(nest, factors[1], (i, j, k), (right[2], right[1])),
-    )
 
 
 def _group_product(
@@ -138,8 +140,7 @@ def _group_product(
 ) -> GroupProduct:
     """Return the product of four warps; columns may lie side by side, rows may not."""
     i, j, k = loops
-    if update.index[-2:] != (i.axis, j.axis):
-        raise _refused(nest, i, f"does not add to {update.name} at [.., {i.name}, {j.name}]")
+    _check_sums(nest, i, j, update)
     if i.axis not in symbols(nest.flat(factors[0].buffer, factors[0].index)):
         factors.reverse()
     left, right = factors
@@ -193,13 +194,7 @@ def factors_of(term: Term) -> list[Read]:
     return factors
 
 
-def _operand(nest: Nest, read: Read, loops: tuple[Loop, ...]) -> list[Dim]:
-    """Return how far apart neighbours along each axis are."""
-    flat = nest.flat(read.buffer, read.index)
-    return [slope(flat, loop.axis) for loop in loops]
-
-
-def _tile(nest: Nest, read: Read, loops: tuple[Loop, ...], strides: tuple[Dim, Dim]) -> Operand:
+def _tile(nest: Nest, read: Read, loops: list[Loop], strides: tuple[Dim, Dim]) -> Operand:
     flat = nest.flat(read.buffer, read.index)
     start = substitute(flat, {loop.name: 0 for loop in loops})
     names = {loop.name for loop in loops}

@@ -37,13 +37,11 @@ AHEAD = 16
 class Threads(Writer):
     """Writes what one thread does by itself, and its part of what its warp does."""
 
-    def __init__(
-        self, arrays: ThreadArrays, exact: AbstractSet[str], waits: Waits, buffers: list[str]
-    ) -> None:
+    def __init__(self, arrays: ThreadArrays, exact: AbstractSet[str], waits: Waits) -> None:
         super().__init__(arrays, exact)
         self.own_size = arrays.own_size
         self.vectors = Vectors(self, arrays, waits)
-        self.warps = Warps(self, arrays, buffers)
+        self.warps = Warps(self, arrays)
         sizes = [size_of(type.shape) for type in self.types.values()]
         self.whole = "int" if all(isinstance(s, int) and s <= INT for s in sizes) else "lab_i64"
         """The type of indices: the narrow one where every place is known to fit."""

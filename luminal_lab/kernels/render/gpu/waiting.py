@@ -133,7 +133,7 @@ def touches(
 
 def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
     """Return the places of a use, if different threads have different ones."""
-    if use.index is None or region.fold is not None or region.is_warps:
+    if use.index is None or region.fold is not None or region.lanes > 1:
         return None
     fixed = {loop.name for loop in phase.blocks}
     own = axes_in(region.body)

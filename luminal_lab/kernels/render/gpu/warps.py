@@ -23,6 +23,7 @@ from luminal_lab.kernels.render.gpu.nest import GROUP, ThreadRegion
 from luminal_lab.kernels.render.gpu.tensor import GroupProduct, TileProduct, product_of
 from luminal_lab.kernels.render.index import PRODUCT
 from luminal_lab.kernels.render.names import c_name
+from luminal_lab.kernels.render.rendered import buffers_of
 from luminal_lab.kernels.render.writer import Writer
 from luminal_lab.kernels.tile_map import SWIZZLED, TileMap
 
@@ -33,12 +34,10 @@ MULTIPLIED = "mul", "sum_reduce"
 class Warps:
     """Writes what a thread does together with its warp, or with three others."""
 
-    def __init__(self, writer: Writer, arrays: ThreadArrays, buffers: list[str]) -> None:
+    def __init__(self, writer: Writer, arrays: ThreadArrays) -> None:
         self.writer, self.arrays, self.code = writer, arrays, arrays.code
         self.nest, self.types, self.phase = arrays.nest, arrays.types, arrays.phase
         self.tiles = self.code.dialect.tile
-        self.buffers = buffers
-        """What the function is given, in order."""
         self.maps: dict[TileMap, str] = {}
         """The maps by which bulk copies find their tiles, and what the function calls them."""
 
@@ -166,7 +165,7 @@ class Warps:
         shape, dtype = self.types[copy.into].shape, self.types[copy.into].dtype
         at = f"&{ARRIVED}[{self.code.index(copy.index[0])}]"
         self.code.invoke("lab_barrier_expect", at, lies.size * dtype.itemsize)
-        number = self.buffers.index(copy.of)
+        number = buffers_of(self.nest).index(copy.of)
         tile_map = TileMap(copy.of, number, dtype, copy.width, copy.height, lies.rows)
         name = unique(f"lab_map_{c_name(copy.of)}", {*self.maps.values()})
         name = self.maps.setdefault(tile_map, name)

@@ -9,7 +9,7 @@
 //   top[i < 2] = max j < (m + 255)//256: m_2[i, j]
 //   c[i < 2, j < (m + 255)//256] = exp2((m_2[i, j] - top[i]) * 1.442695)
 //   whole[i < 2] = sum j < (m + 255)//256: fused(l[i, j] * c[i, j])
-//   O[i < 2, o < 16] = (sum j < (m + 255)//256: fused(a[i, j, o] * c[i, j])) * recip(whole[i])
+//   O[i < 2, o < 16] = recip(whole[i]) * (sum j < (m + 255)//256: fused(a[i, j, o] * c[i, j]))
 kernel void kernel_decode_attention__0(
     device const float *q [[buffer(0)]],
     device const float *k [[buffer(1)]],
@@ -122,6 +122,6 @@ kernel void kernel_decode_attention__1(
             const float v3 = a[16*((m + 255) / 256)*i_6 + 16*j_9 + o_3];
             t_9 = lab_fma_f32(v3, c[((m + 255) / 256)*i_6 + j_9], t_9);
         }
-        O[16*i_6 + o_3] = t_9 * lab_recip_f32(whole);
+        O[16*i_6 + o_3] = lab_recip_f32(whole) * t_9;
     }
 }

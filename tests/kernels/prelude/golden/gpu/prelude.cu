@@ -31,17 +31,21 @@ static __device__ __forceinline__ void lab_sync() { __syncthreads(); }
 
 #define LAB_INF __int_as_float(0x7f800000)
 
-static __device__ __forceinline__ float lab_block_max_f32(float x, float *shared, int threads) {
-    const int lane = (int)threadIdx.x % 32, warps = threads / 32;
+static __device__ __forceinline__ float lab_block_max_in_f32(
+    float x, float *shared, int threads, lab_u32 thread_) {
+    const int lane = (int)thread_ % 32, warps = threads / 32;
     x = lab_warp_max_f32(x, 32);
     if (warps < 2) return x;
     lab_sync();
-    if (lane == 0) shared[threadIdx.x / 32] = x;
+    if (lane == 0) shared[thread_ / 32] = x;
     lab_sync();
     x = shared[lane < warps ? lane : 0];
     if (lane >= warps) x = -LAB_INF;
     return lab_warp_max_f32(x, 32);
 }
+
+#define lab_block_max_f32(value, shared, threads) \
+    lab_block_max_in_f32(value, shared, threads, threadIdx.x)
 
 struct alignas(16) lab_f16x8 { lab_f16 at[8]; };
 

@@ -38,7 +38,7 @@ static inline void lab_sync() {
 #define LAB_INF INFINITY
 
 static inline float lab_block_max_in_f32(
-    float x, threadgroup float *shared, int threads, uint thread_) {
+    float x, threadgroup float *shared, int threads, lab_u32 thread_) {
     const int lane = (int)thread_ % 32, warps = threads / 32;
     x = lab_warp_max_f32(x, 32);
     if (warps < 2) return x;
@@ -50,8 +50,8 @@ static inline float lab_block_max_in_f32(
     return lab_warp_max_f32(x, 32);
 }
 
-#define lab_block_max_f32(x, shared, threads) \
-    lab_block_max_in_f32(x, shared, threads, lab_thread)
+#define lab_block_max_f32(value, shared, threads) \
+    lab_block_max_in_f32(value, shared, threads, lab_thread)
 
 struct alignas(16) lab_f16x8 { lab_f16 at[8]; };
 

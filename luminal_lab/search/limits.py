@@ -1,0 +1,148 @@
+"""What is known of a form before it is measured: its work, and the least seconds that it takes.
+
+A limit must hold whatever the schedule does: values that it may skip, as those behind a mask, or
+compute once for many points, count for nothing, or once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from math import prod
+
+from luminal_lab.core.dims import Symbol, evaluate
+from luminal_lab.core.dtypes import DType
+from luminal_lab.core.op import size_of
+from luminal_lab.core.ops import Mul, Where
+from luminal_lab.core.ops.intrinsic import FusedMul
+from luminal_lab.devices.cpu.compiler import CPUCompiler
+from luminal_lab.devices.facts.probe import known_rates, peak_rates
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.errors import LabError
+from luminal_lab.kernels.definition.cost import bytes_moved, flops
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Fold,
+    Guarded,
+    Lookup,
+    Number,
+    Read,
+    Term,
+    free,
+    walk,
+)
+from luminal_lab.machines.rates import PeakRates
+from luminal_lab.search.driver import Limit
+from luminal_lab.search.forms import Form
+
+FLOPS_OF_BYTE = 8
+"""How many operations take about as long as to move a byte."""
+ENOUGH = 20.0
+"""The seconds of a budget from which on the machine's rates are measured, where nobody has."""
+
+
+def work_of(definition: Definition, dims: Mapping[str, int]) -> float:
+    """Return operations, and bytes as the operations that take as long."""
+    return max(1, flops(definition, dims), bytes_moved(definition, dims) * FLOPS_OF_BYTE)
+
+
+def limits_of(
+    forms: Sequence[Form], dims: Mapping[str, int], rates: PeakRates | None, machine: str
+) -> tuple[Limit, ...]:
+    """Return what is known of forms, where there are several; without rates only their work."""
+    if len(forms) == 1:
+        return ()
+    limits: list[Limit] = []
+    for form in forms:
+        work = sum(work_of(definition, dims) for definition in form.definitions)
+        seconds = None
+        if rates is not None and not rates.is_doubtful:
+            seconds = sum(least_seconds(definition, dims, rates) for definition in form.definitions)
+        limits.append(Limit(work, seconds, machine))
+    return tuple(limits)
+
+
+def rates_of(device: DeviceCompiler, seconds: float) -> PeakRates | None:
+    """Return a CPU's rates, measured now if a budget is worth it; None if none are known."""
+    if not isinstance(device, CPUCompiler):
+        return None
+    with suppress(LabError, OSError):
+        if ENOUGH <= seconds < float("inf"):
+            return peak_rates(device.threads)
+        return known_rates(device.threads)
+    return None
+
+
+def least_seconds(definition: Definition, dims: Mapping[str, int], rates: PeakRates) -> float:
+    """Return the seconds that a kernel takes at least, by any schedule."""
+    written = sum(
+        evaluate(size_of(line.type.shape), dims) * line.type.dtype.itemsize
+        for line in definition.outputs
+    )
+    read, operations = least_work(definition, dims)
+    floats = [type.dtype for type in definition.types.values() if type.dtype.is_float]
+    dtype = max(floats or [DType.float32], key=lambda dtype: dtype.itemsize).name
+    limits = (
+        rates.limit(
+            flops=operations,
+            read=read,
+            written=written,
+            dtype=dtype.removesuffix("_"),
+            threads=threads,
+        )
+        for threads in (1, rates.threads)
+    )
+    return min(limit.seconds for limit in limits)
+
+
+def least_work(definition: Definition, dims: Mapping[str, int]) -> tuple[int, int]:
+    """Return bytes that are read and operations that are done whatever the schedule does.
+
+    Of the operations the fold that needs most counts. Behind a mask or a lookup nothing does.
+    """
+    read: dict[str, int] = {}
+    operations = 0
+    for line in definition.lines:
+        parts = [*walk(line.term)]
+        if any(_may_skip(part) for part in parts):
+            return 0, 0
+        sizes: dict[str, int] = {}
+        folds = [(part.axis.name, part.size) for part in parts if isinstance(part, Fold)]
+        own = [(axis.name, size) for axis, size in zip(line.axes, line.type.shape, strict=True)]
+        try:
+            for name, dim in (*own, *folds):
+                size = evaluate(dim, dims)
+                sizes[name] = min(size, sizes.get(name, size))
+        except (LabError, LookupError):  # a fold whose size depends on where it is
+            return 0, 0
+        for part in parts:
+            points = prod(sizes.get(name, 1) for name in free(part))
+            if isinstance(part, Read) and _is_plain(part):
+                bytes_ = points * part.dtype.itemsize
+                read[part.buffer] = max(bytes_, read.get(part.buffer, 0))
+            elif isinstance(part, Fold) and part.states is None:
+                each = 2 if _is_product(part.body) else 1
+                operations = max(operations, each * points * sizes[part.axis.name])
+    return sum(read.values()), operations
+
+
+def _may_skip(part: Term) -> bool:
+    """Return whether a schedule may pass over what is inside."""
+    return isinstance(part, (Guarded, Lookup)) or (
+        isinstance(part, Apply) and isinstance(part.op, Where)
+    )
+
+
+def _is_plain(read: Read) -> bool:
+    """Return whether each of its elements is another one: an axis for each place."""
+    names = [index.name for index in read.places if isinstance(index, Symbol)]
+    return len({*names}) == len(names) == len(read.places)
+
+
+def _is_product(term: Term) -> bool:
+    return (
+        isinstance(term, Apply)
+        and isinstance(term.op, (Mul, FusedMul))
+        and not any(isinstance(argument, Number) for argument in term.args)
+    )

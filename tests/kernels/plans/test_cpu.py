@@ -1,0 +1,83 @@
+"""What any default schedule for a CPU leaves out: terms of sums that are 0 outside of a window."""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.devices.build import cache
+from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.make import make_kernel
+from luminal_lab.machines.machine import Machine
+from tests.kernels.running import Running
+
+WINDOWS = {
+    "a sum": (
+        "kernel k(a: f32[n, t]) -> (y: f32[n])\n"
+        "  y[i < n] = sum j < t: where(i64[i] - i64[j] < 20, a[i, j], 0.0)",
+        "skip",
+    ),
+    "sums so far": (
+        "kernel k(a: f32[n, t]) -> (y: f32[n])\n"
+        "  y[i < n] = sum j < t: where(i64[i] < i64[j], 0.0, a[i, j])",
+        "stop",
+    ),
+    "a maximum": (
+        "kernel k(a: f32[n, t]) -> (y: f32[n])\n"
+        "  y[i < n] = max j < t: where(i64[i] < i64[j + 9], a[i, j], -inf)",
+        "skip",
+    ),
+    "a product with a band": (
+        "kernel k(a: f32[n, t], b: f32[t, 48]) -> (y: f32[n, 48])\n"
+        "  y[i < n, d < 48] = sum j < t: fused("
+        "where((i64[j] < i64[i + 9]) * (i64[i] < i64[j + 30]), a[i, j], 0.0) * b[j, d])",
+        "skip",
+    ),
+    "a product with a triangle": (
+        "kernel k(a: f32[n, t], b: f32[t, 48]) -> (y: f32[n, 48])\n"
+        "  y[i < n, d < 48] = sum j < t: fused(where(i64[i] < i64[j], 0.0, a[i, j]) * b[j, d])",
+        "stop",
+    ),
+    "the sum of a part": (
+        "kernel k(a: f32[n, t]) -> (y: f32[n])\n  y[i < n] = sum j < t: [j < i + 1: a[i, j]] * 2.0",
+        "stop",
+    ),
+}
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_what_is_outside_of_a_window_is_left_out(
+    kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    text, word = WINDOWS[kind]
+    definition = parse_definition(text)
+    kernel = make_kernel(definition, "k", Machine())
+    assert f"\n{word} " in str(kernel.schedule)
+    run = Running(kernel)
+    for n, t in [(1, 1), (7, 90), (150, 130), (200, 40)]:
+        sizes, draw = {"n": n, "t": t}, np.random.default_rng(0)
+        inputs = {
+            name: draw.standard_normal([number_of(size, sizes) for size in type.shape]).astype("f4")
+            for name, type in definition.inputs
+        }
+        expected: Any = evaluate(definition, inputs, sizes)["y"]
+        np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_short_loops_and_those_without_windows_stay_as_they_are() -> None:
+    for text in (
+        "kernel k(a: f32[n, 8]) -> (y: f32[n])\n"
+        "  y[i < n] = sum j < 8: where(i64[i] < i64[j], 0.0, a[i, j])",
+        "kernel k(a: f32[n, t]) -> (y: f32[n])\n"
+        "  y[i < n] = sum j < t: where(i64[i] < i64[j], 1.0, a[i, j])",
+        "kernel k(a: f32[n, t]) -> (y: f32[n, t])\n"
+        "  y[i < n, j < t] = where(i64[i] < i64[j], 0.0, a[i, j])",
+    ):
+        schedule = str(make_kernel(parse_definition(text), "k", Machine()).schedule)
+        assert "stop" not in schedule
+        assert "skip" not in schedule
