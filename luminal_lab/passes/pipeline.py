@@ -217,9 +217,11 @@ def as_pass(like: object) -> Pass | Pipeline:
             f"pipeline: {like.__name__} is the class of a pass", hint=f"write {like.__name__}()"
         )
     if isinstance(like, Iterable) and not isinstance(like, Mapping):
-        parts = list(cast("Iterable[PassLike]", like))
         is_plain = isinstance(like, (list, tuple))
-        if is_plain or not any(type(part) is type(like) for part in parts):  # as a recording's are
+        whole = cast("Iterable[PassLike]", like)
+        parts = list(whole)
+        # The steps of a recording are recordings.
+        if is_plain or all(type(part) is not type(whole) for part in parts):
             return Pipeline(parts)
     raise PassError(
         f"pipeline: {like!r} is not a pass",
