@@ -13,7 +13,7 @@ from luminal_lab.core.binding import solve_shape
 from luminal_lab.core.interpret import Environment, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError, expect
+from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -144,20 +144,27 @@ class CompiledStore(Store):
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
         sizes = self._set_dims | self._bound
-        with self.whole():
-            written = self._asked("search")
-            for id, array in self._data.items():
-                sizes |= solve_shape(written[id].shape, array.shape, sizes) if id in written else {}
-            fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
-        search = search_program(
-            fused,
-            device,
-            budget=budget,
-            seed=seed,
-            executor=executor,
-            dims={n: sizes[n] for n in sizes if n in fused.symbols} | size_lists("search", dims),
-            winners=Winners(),
-        )
+        try:
+            with self.whole():
+                written = self._asked("search")
+                for id, array in self._data.items():
+                    if id in written:
+                        sizes |= solve_shape(written[id].shape, array.shape, sizes)
+                fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
+            known = {n: sizes[n] for n in sizes if n in fused.symbols}
+            search = search_program(
+                fused,
+                device,
+                budget=budget,
+                seed=seed,
+                executor=executor,
+                dims=known | size_lists("search", dims),
+                winners=Winners(),
+            )
+        except KeyboardInterrupt:
+            raise Interrupted(
+                "search: stopped by Ctrl-C before anything was found; the graph is as it was"
+            ) from None
         self._searched = search.best
         return search
 

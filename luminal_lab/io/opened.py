@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from typing_extensions import override
 
@@ -98,6 +98,16 @@ class Opened(DrawnGraph, Examined):
         self.name = visible(name)
         """The file's name."""
         self.contents = contents
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        has_search = any(subject.facts.search is not None for subject in self.subjects)
+        if has_search and hasattr(self.search, name):
+            hint = f"it is the search's: run.search.{name}"
+        else:
+            hint = nearest(name, [name for name in dir(self) if name[0] != "_"])
+        raise UnknownNameError(f"a recording has no {name!r}", hint=hint)
 
     # -- what it holds -----------------------------------------------------------------------------
 

@@ -13,13 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import NoReturn
 
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR, Table
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.display import Displayed, Explored, Recorded
-from luminal_lab.errors import ArgumentError, LabError, RecordingError, TrustError
+from luminal_lab.errors import (
+    ArgumentError,
+    LabError,
+    RecordingError,
+    TrustError,
+    UnknownNameError,
+    nearest,
+)
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import save_recording
 from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
@@ -55,6 +63,18 @@ class RecordedSearch(Displayed, Explored, Recorded):
         """The file's name."""
         self.facts = facts
         self.ir = ir
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise for what only a search has that runs here, and for an unknown name."""
+        if name[:2] == "__":
+            raise AttributeError(name)
+        live = name in {*dir(ProgramSearch), *ProgramSearch.__annotations__}
+        raise UnknownNameError(
+            f"a recorded search has no {name!r}",
+            hint=f"write run.search.replay().{name}: that measures nothing"
+            if live
+            else nearest(name, PUBLIC),
+        )
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -241,3 +261,6 @@ FORMATTERS = {
     "RecordedSearch.save": save_search,
 }
 """The function that saves each class, by the names of the class and of the method."""
+
+
+PUBLIC = [name for name in dir(RecordedSearch) if name[0] != "_"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 from typing import TypeAlias, overload
 
 from typing_extensions import override
@@ -36,6 +37,7 @@ COLUMNS = (
 )
 SHOWN = 12
 """The candidates that a search's text shows."""
+NONE_FASTER = "none is faster than the default"
 Numbers: TypeAlias = Mapping[str, int]
 
 
@@ -106,7 +108,15 @@ class Candidate(Displayed):
     def __str__(self) -> str:
         lines = [f"candidate {self.number} of {self.definition.name}: {self.told}"]
         lines += [f"after `{self.step}` its values are wrong"] if self.step else []
-        return "\n".join([*lines, "", self.text])
+        return "\n".join([*lines, "", self.headed])
+
+    @property
+    def headed(self) -> str:
+        """The schedules of its kernels, each under the kernel's name if there are several."""
+        if len(self.form.stages) == 1:
+            return self.text
+        parts = zip(self.definitions, self.text.split(BETWEEN), strict=True)
+        return "\n\n".join(f"# {name}\n{text.strip()}" for name, text in parts)
 
     @property
     def told(self) -> str:
@@ -155,6 +165,14 @@ class Candidates(Displayed, Sequence[Candidate]):
             return self._candidates[index]
         hint = "candidates count from 0, the default schedule"
         return self._candidates[position(index, len(self), "search: there is no candidate", hint)]
+
+    @property
+    def ranked(self) -> list[Candidate]:
+        """All of them, the best of each kernel before the others, then by their share of its time.
+
+        The best were measured again, so that another may have been faster once.
+        """
+        return sorted(self, key=lambda c: (not c.is_best, inf if c.ratio is None else c.ratio))
 
     def to_pandas(self) -> Table:
         """Return a table of pandas, a row for each candidate."""

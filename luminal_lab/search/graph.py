@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from math import inf
 from time import monotonic
 from typing import ClassVar, NamedTuple, NoReturn
 
@@ -44,7 +43,14 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.progress import progress
-from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, seconds_text, table_of
+from luminal_lab.search.candidates import (
+    NONE_FASTER,
+    SHOWN,
+    Candidate,
+    Candidates,
+    seconds_text,
+    table_of,
+)
 from luminal_lab.search.derived import JoinedDerivation
 from luminal_lab.search.draws import replay
 from luminal_lab.search.executors import Clock
@@ -62,6 +68,7 @@ from luminal_lab.search.loops import (
 )
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region, Regions, reads_back
+from luminal_lab.search.space import Space
 from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
@@ -159,7 +166,9 @@ class ProgramCandidate(Displayed):
 
     @override
     def __str__(self) -> str:
-        lines = [f"# {region.form.name}\n{region.text}" for region in self.regions.values()]
+        regions = self.regions.values()
+        alone = [f"# {name}\n" * (len(one.form.stages) == 1) for name, one in self.regions.items()]
+        lines = [title + one.headed for title, one in zip(alone, regions, strict=True)]
         return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
 
     @override
@@ -220,6 +229,17 @@ class ProgramSearch(Displayed, Explored, Recorded):
     def candidates(self) -> Candidates:
         """All that was tried, kernel by kernel; number 0 of each is its default."""
         return Candidates([one for search in self.kernels.values() for one in search.candidates])
+
+    @property
+    def space(self) -> Space:
+        """The programs for what is searched, if that is one region; else each has a space."""
+        if len(self.kernels) == 1:
+            return next(iter(self.kernels.values())).space
+        names = ", ".join(map(repr, self.kernels))
+        raise GraphError(
+            f"search: each of {len(self.kernels)} regions has a space of its own: {names}",
+            hint=f"say which: search.kernels[{next(iter(self.kernels))!r}].space",
+        )
 
     @property
     def ended(self) -> Mapping[str, str]:
@@ -302,18 +322,19 @@ class ProgramSearch(Displayed, Explored, Recorded):
     def __str__(self) -> str:
         best, default = self.best, self.default
         lines = [f"search of {self.ir.name}: {len(self.candidates)} candidates"]
-        if best.seconds is not None and default.seconds is not None:
+        if not any(region.number for region in best.regions.values()):
+            lines.append(f"{NONE_FASTER}: {best.told}")
+        elif best.seconds is not None and default.seconds is not None:
             share = best.seconds / default.seconds
             lines.append(f"the best takes {best.told}, {share:.3f} of the default's time")
-        if best.modelled is not None and default.modelled is not None:
+        elif best.modelled is not None and default.modelled is not None:
             share = best.modelled / default.modelled
             lines.append(f"the best: {best.told}; {share:.3f} of the default's by the same model")
         for name, search in self.kernels.items():
             lines += [f"  {name} ×{self.counts[name]}: {search.best.told}; {search.ended}"]
             lines += [f"    {line}" for line in refused_lines(search.refused)]
         lines += [f"  {name}: not searched: {why}" for name, why in self.skipped.items()]
-        ordered = sorted(self.candidates, key=lambda one: inf if one.ratio is None else one.ratio)
-        return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
+        return "\n".join([*lines, "", *table_of(self.candidates.ranked[:SHOWN])])
 
     @override
     def __repr__(self) -> str:
@@ -410,7 +431,8 @@ def _sizes(ir: IR, dims: Sizes) -> Sizes:
             known = ", ".join(sorted(ir.symbols))
             raise DimError(
                 f"search: {ir.name} has no dim {name!r}",
-                hint=nearest(name, ir.symbols) or (f"it has {known}" if known else None),
+                hint=nearest(name, ir.symbols)
+                or (f"it has {known}" if known else "all its sizes are numbers"),
             )
     return dims
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from math import inf, prod
+from numbers import Real
 from time import monotonic
 from typing import TypeAlias, cast
 
@@ -40,7 +41,14 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.rates import PeakRates
-from luminal_lab.search.candidates import SHOWN, Candidate, Candidates, candidates_of, table_of
+from luminal_lab.search.candidates import (
+    NONE_FASTER,
+    SHOWN,
+    Candidate,
+    Candidates,
+    candidates_of,
+    table_of,
+)
 from luminal_lab.search.derived import JoinedDerivation, derivation_of
 from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver, limits_asked
@@ -50,6 +58,7 @@ from luminal_lab.search.limits import limits_of, work_of
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import Region
 from luminal_lab.search.run import Run
+from luminal_lab.search.space import Space, space_of
 from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
 from luminal_lab.search.worker import Job, Worker
@@ -71,7 +80,7 @@ class Budget:
     def of(cls, given: object) -> Budget:
         """Return an argument as a budget: a number is seconds."""
         budget = given if isinstance(given, Budget) else None
-        if isinstance(given, (int, float)) and not isinstance(given, bool):
+        if not isinstance(given, bool) and isinstance(given, Real):
             budget = cls(seconds=float(given))
         if budget is None or not (budget.seconds > 0 and budget.candidates >= 1):
             raise ArgumentError(
@@ -157,6 +166,11 @@ class KernelSearch(Displayed, Explored, Recorded):
     def derivation(self) -> JoinedDerivation:
         """How the kernels of the best came of what was written: rules, then steps."""
         return derivation_of(self.best, self.definition)
+
+    @cached_property
+    def space(self) -> Space:
+        """The programs for it, by all rules, as a graph of classes that can be walked."""
+        return space_of(self.definition)
 
     def take(self, winner: Winner) -> bool:
         """Begin with what was found before; return whether it can be read."""
@@ -262,12 +276,11 @@ class KernelSearch(Displayed, Explored, Recorded):
         if best.ratio is not None and best.number:
             lines.append(f"the best takes {best.ratio:.3f} of the default's time")
         elif best.ratio is not None:
-            lines.append("none is faster than the default")
+            lines.append(NONE_FASTER)
         errors = sum(candidate.error is not None for candidate in candidates)
         refused = sum(self.refusals.values())
         lines.append(f"{errors} failed or were refused; steps refused {refused} more")
-        ordered = sorted(candidates, key=lambda c: inf if c.ratio is None else c.ratio)
-        return "\n".join([*lines, "", *table_of(ordered[:SHOWN])])
+        return "\n".join([*lines, "", *table_of(candidates.ranked[:SHOWN])])
 
     @override
     def __repr__(self) -> str:

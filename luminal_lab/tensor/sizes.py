@@ -15,7 +15,10 @@ Mentioned: TypeAlias = tuple[tuple[Symbol, Node], ...]
 """Symbols, each with a node that mentions it."""
 
 
-def named_sizes(what: str, like: object) -> dict[str, int]:
+ONE = "one whole number"
+
+
+def named_sizes(what: str, like: object, wanted: str = ONE) -> dict[str, int]:
     """Return sizes of dims given by name, or an empty dict for None."""
     if like is None:
         return {}
@@ -30,7 +33,7 @@ def named_sizes(what: str, like: object) -> dict[str, int]:
         if number is None or number.bit_length() > 63:
             raise ArgumentError(
                 f"{what}: dims gives the dim {name!r} the size {size!r}",
-                hint=f'give one whole number, as in {{"{name}": 128}}',
+                hint=f'give {wanted}, as in {{"{name}": 128}}',
             )
         sizes[name] = number
     return sizes
@@ -44,7 +47,8 @@ def size_lists(what: str, like: object) -> dict[str, int | Sequence[int]]:
     for dim, size in cast("Mapping[object, object]", like).items():
         name, is_list = str(dim), isinstance(size, (list, tuple))
         listed = cast("Sequence[object]", size if is_list and size else (size,))
-        numbers = [named_sizes(what, {name: number})[name] for number in listed]
+        wanted = f"{ONE}, or a list of them"
+        numbers = [named_sizes(what, {name: number}, wanted)[name] for number in listed]
         sizes[name] = numbers if is_list else numbers[0]
     return sizes
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -171,6 +171,23 @@ def test_it_is_saved_again(saved: RecordedSearch, tmp_path: Path):
     run = ll.open(tmp_path / "again.lab")
     assert run.search.facts == saved.facts
     assert repr(run).endswith(f" nodes, {len(saved.candidates)} candidates>")
+
+
+def test_what_only_a_search_has_that_runs_says_where_it_is(
+    saved: RecordedSearch, search: ProgramSearch, tmp_path: Path
+):
+    with pytest.raises(AttributeError, match=r"no 'resume'\nhint: write .*replay.*resume"):
+        cast("Any", saved).resume()
+    with pytest.raises(AttributeError, match=r"no 'kernels'\nhint: write .*replay.*kernels"):
+        _ = cast("Any", saved).kernels
+    with pytest.raises(AttributeError, match="no 'bset'\nhint: did you mean 'best'"):
+        _ = cast("Any", saved).bset
+    search.save(tmp_path / "run.lab")
+    run = cast("Any", ll.open(tmp_path / "run.lab"))
+    with pytest.raises(AttributeError, match=r"no 'best'\nhint: it is the search's: run\.search"):
+        _ = run.best
+    with pytest.raises(AttributeError, match="no 'snapshot'\nhint: did you mean 'snapshots'"):
+        _ = run.snapshot
 
 
 def test_a_recording_without_a_search_says_so(tmp_path: Path):

@@ -1,5 +1,6 @@
 """The search for a graph: each kernel once, a candidate for pipelines, winners that stay."""
 
+import json
 import os
 import shutil
 import signal
@@ -14,9 +15,18 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import LabWarning
 from luminal_lab.devices.build import cache
-from luminal_lab.errors import ArgumentError, DeviceError, DimError, GraphError, ParseError
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DimError,
+    GraphError,
+    Interrupted,
+    ParseError,
+)
 from luminal_lab.kernels.fuse.chains import Chain
+from luminal_lab.plain import plain
 from luminal_lab.search import graph, measure, regions, target, worker
+from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.loops import replayed
 from luminal_lab.search.run import SPENT
@@ -154,6 +164,41 @@ def test_ctrl_c_before_that_is_ctrl_c(fused: IR, monkeypatch: pytest.MonkeyPatch
         searched(fused)
 
 
+def test_a_session_says_that_nothing_was_found(monkeypatch: pytest.MonkeyPatch):
+    cx = ll.Graph()
+    (cx.tensor((8, 8), name="x") @ cx.tensor((8, 8), name="w")).retrieve()
+    interrupted_at(0, monkeypatch)
+    with pytest.raises(Interrupted, match="search: stopped by Ctrl-C before anything was found"):
+        cx.search(DEVICE, budget=1)
+
+
+def test_the_best_is_the_first_line_and_schedules_stand_under_their_kernels(fused: IR):
+    search = searched(fused)
+    ranked = search.candidates.ranked
+    first = [one.is_best for one in ranked[: len(search.kernels) + 1]]
+    assert first == [True] * len(search.kernels) + [False]
+    heads = [line for line in str(search.default).splitlines() if line.startswith("#")]
+    assert sorted(heads) == ["# matmul", "# matmul", "# softmax"]
+
+
+def test_a_search_that_finds_nothing_faster_says_so(fused: IR):
+    def slow(job: str) -> str:
+        times = tuple(Outcome("measured", (1.0,)) for _ in job_of(job).schedules)
+        return json.dumps(plain(Answer(Outcome("measured", (1e-3,)), times, "here")))
+
+    budget = ll.Budget(candidates=8)
+    search = search_program(fused, DEVICE, budget=budget, dims={"n": 40}, worker=slow)
+    assert "none is faster than the default: 2 ms" in str(search)
+
+
+def test_the_space_of_a_region(fused: IR):
+    search = searched(fused)
+    space = search.kernels["matmul"].space
+    assert space.definition == search.kernels["matmul"].definition
+    with pytest.raises(GraphError, match="each of 2 regions has a space of its own"):
+        _ = search.space
+
+
 def test_ctrl_c_keeps_what_all_regions_know(fused: IR):
     count = iter(range(100))
 
@@ -207,6 +252,11 @@ def test_words_for_what_cannot_be_searched(fused: IR):
         cast("Any", cx).search(3)
     with pytest.raises(DimError, match="search: main has no dim 'm'\nhint: it has n"):
         search_program(fused, DEVICE, dims={"m": 3})
+    (cx.tensor((3, 3), name="y") @ cx.tensor((3, 3), name="z")).retrieve()
+    with pytest.raises(DimError, match=r"has no dim 'm'[^?]*hint: all its sizes are numbers"):
+        cx.search(dims={"m": 3})
+    with pytest.raises(ArgumentError, match="give one whole number, or a list of them"):
+        cx.search(dims={"m": []})
 
 
 def test_a_search_as_part_of_a_pipeline():

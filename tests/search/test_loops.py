@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from luminal_lab.devices.build import cache
@@ -108,6 +109,10 @@ def test_ctrl_c_keeps_what_was_found(at: int):
 def test_a_budget_in_which_nothing_can_be_measured(budget: object):
     with pytest.raises(ArgumentError, match="nothing can be measured\nhint: give seconds"):
         searched(budget=budget)
+
+
+def test_a_budget_may_be_a_number_of_numpy():
+    assert Budget.of(np.float32(2)) == Budget.of(np.int64(2)) == Budget(seconds=2.0)
 
 
 def test_words_for_what_does_not_fit():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from luminal_lab.errors import ArgumentError, expect
@@ -22,6 +23,7 @@ ProgramsLike: TypeAlias = Mapping[str, Computed] | Mapping[Definition, Computed]
 HINT = "give a dict: {kernel.definition: another}, or {kernel.definition: None}"
 
 
+@lru_cache(maxsize=256)
 def nameless(definition: Definition) -> str:
     """Return the text of a definition without its name."""
     return str(replace(definition, name="kernel"))

@@ -9,6 +9,7 @@ import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias, cast, overload
 
 from typing_extensions import override
@@ -115,15 +116,23 @@ def _lines(like: object, kernel: str) -> list[str]:
 
 def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
     """Apply each step to a nest and return the changes; an error marks the refused step."""
+    try:
+        return _applied(schedule, nest)
+    except ScheduleError as error:
+        message = f"kernel {kernel}: {error.message}"
+        raise ScheduleError(message, where=error.where, hint=error.hint) from None
+
+
+@lru_cache(maxsize=64)
+def _applied(schedule: Schedule, nest: Nest) -> Changes:
+    # What was found before is checked by the same steps that then make its kernel.
     scheduling = Scheduling(nest)
     for position, step in enumerate(schedule):
         try:
             scheduling.do(step)
         except ScheduleError as error:
-            lines = [str(step) for step in schedule]
-            raise ScheduleError(
-                f"kernel {kernel}: {error.message}", where=marked(lines, position), hint=error.hint
-            ) from None
+            where = marked([str(step) for step in schedule], position)
+            raise ScheduleError(error.message, where=where, hint=error.hint) from None
     pairs = itertools.pairwise(scheduling.nests)
     return Changes(
         nest, tuple(Change(step, *pair) for step, pair in zip(schedule, pairs, strict=True))
