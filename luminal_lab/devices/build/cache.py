@@ -213,7 +213,7 @@ class Cache:
             )
         if reasons:
             warn(f"cache: libraries are kept in {folder}, for there is no using {reasons[0]}")
-        _prune(folder, path, self.limit)
+        _make_room(folder, path, self.limit)
         return path / LIBRARY
 
 
@@ -313,7 +313,7 @@ def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, obje
     if reason is not None:
         raise OSError(0, reason)
     _placed(path, files, {**facts, "digest": _digest_of(files)}, lambda _: "")
-    _prune(path.parent, path, LIMIT)
+    _make_room(path.parent, path, LIMIT)
 
 
 def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict[str, object]]:
@@ -405,9 +405,26 @@ def write_whole(path: Path, text: str) -> None:
         (draft / "made").replace(path)
 
 
-def _prune(folder: Path, keep: Path, limit: int) -> None:
-    """Remove abandoned drafts, and, above the limit, what was not used for longest."""
-    now = time.time()
+_room: dict[tuple[Path, int], int] = {}
+"""The bytes that may still come into a folder with a limit before all of it is looked at again."""
+SHARES = 8
+"""So many processes may use their room at once and stay below the limit."""
+
+
+def _make_room(folder: Path, keep: Path, limit: int) -> None:
+    """Keep a folder below its limit: looking at all its entries takes longer than adding one."""
+    _, size = _use(keep)
+    _room[folder, limit] = _room.get((folder, limit), 0) - size
+    if _room[folder, limit] < 0:
+        _room[folder, limit] = (limit - _prune(folder, keep, limit)) // SHARES
+
+
+def _prune(folder: Path, keep: Path, limit: int) -> int:
+    """Remove abandoned drafts, and, above the limit, what was not used for longest.
+
+    Return the bytes that stay.
+    """
+    now, total = time.time(), limit
     with suppress(OSError):
         for draft in folder.glob(f"{DRAFT}*"):
             if now - draft.lstat().st_mtime > ABANDONED:
@@ -417,6 +434,7 @@ def _prune(folder: Path, keep: Path, limit: int) -> None:
         for used, size, path in entries_by_use:
             if total > limit and path != keep and now - used > FRESH and _remove(path):
                 total -= size
+    return total
 
 
 def _remove(path: Path) -> bool:

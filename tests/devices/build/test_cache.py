@@ -441,8 +441,24 @@ def test_what_is_stored_now_stays_whatever_the_clock_says(folder, monkeypatch):
     assert [entry.path for entry in entries(folder)] == [path.parent]
 
 
-def test_drafts_that_nobody_finished_go(cache, folder):
+def test_entries_are_not_all_looked_at_each_time(folder, monkeypatch):
+    looked, whole = [], module._prune
+    monkeypatch.setattr(module, "_room", {})
+    monkeypatch.setattr(module, "_prune", lambda *how: looked.append(1) or whole(*how))
+    for number in range(20):
+        put(Cache(folder, limit=300_000), b"%d" % number, b"x" * 10_000)
+        if number < 19:
+            age(folder / f"lib-{key_of(b'%d' % number)}" / FACTS, 10_000)
+    assert 1 < len(looked) < 12  # the fuller the folder, the more often
+    for number in range(20, 60):
+        path = put(Cache(folder, limit=300_000), b"%d" % number, b"x" * 10_000)
+        age(path.parent / FACTS, 10_000 - number)
+    assert sum(path.stat().st_size for path in folder.glob("lib-*/*")) <= 300_000
+
+
+def test_drafts_that_nobody_finished_go(cache, folder, monkeypatch):
     put(cache)
+    monkeypatch.setattr(module, "_room", {})
     (folder / ".draft-old").mkdir()
     (folder / ".draft-old" / "half").write_text("")
     (folder / ".draft-new").mkdir()
