@@ -16,7 +16,7 @@ const STYLES = /^css`([^`]*)`/gm;
 const minifiedStyles = {
   name: "minified styles",
   setup: (bundling) =>
-    bundling.onLoad({ filter: /\/src\/\w+\.ts$/ }, async ({ path }) => {
+    bundling.onLoad({ filter: /\/src\/\w+\/\w+\.ts$/ }, async ({ path }) => {
       let contents = await readFile(path, "utf8");
       for (const [whole, rules] of contents.matchAll(STYLES)) {
         const { code, warnings } = await transform(rules, { loader: "css", minify: true, target: "chrome110" });
@@ -30,7 +30,7 @@ const minifiedStyles = {
 const folder = process.argv.slice(2).find((word) => !word.startsWith("--"));
 const target = folder ? resolve(folder) : here("../luminal_lab/viz/static");
 const { metafile, outputFiles } = await build({
-  entryPoints: { lab: here("src/widget.ts") },
+  entryPoints: { lab: here("src/shell/widget.ts") },
   outdir: target,
   write: false,
   bundle: true,

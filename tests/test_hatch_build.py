@@ -33,7 +33,8 @@ def hook() -> ModuleType:
 def tree(tmp_path: Path) -> Path:
     """What a fresh clone has of the front end, and the file that git ignores by."""
     root = tmp_path / "clone"
-    for name in ("build.mjs", "package.json", "package-lock.json", "src/dom.ts", "src/page.ts"):
+    sources = "src/parts/dom.ts", "src/shell/page.ts"
+    for name in ("build.mjs", "package.json", "package-lock.json", *sources):
         (root / "frontend" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "frontend" / name, root / "frontend" / name)
     return root
@@ -49,7 +50,7 @@ def calls(hook: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         if command[1] == "build.mjs":
             folder = Path(command[2])
             folder.mkdir()
-            names = sorted(file.name for file in (at / "src").iterdir())
+            names = sorted(file.name for file in (at / "src").rglob("*.ts"))
             (folder / "lab.js").write_text(" ".join(names))
         return ""
 
@@ -70,7 +71,7 @@ def test_a_bundle_is_made_once_for_the_same_sources(hook, tree, calls):
 
 def test_a_changed_source_makes_it_again(hook, tree, calls):
     hook.bundled(tree)
-    (tree / "frontend/src/new.ts").write_text("export {};\n")
+    (tree / "frontend/src/parts/new.ts").write_text("export {};\n")
     assert hook.is_old(tree)
     hook.bundled(tree)
     assert (tree / STATIC / "lab.js").read_text() == "dom.ts new.ts page.ts"
@@ -78,7 +79,7 @@ def test_a_changed_source_makes_it_again(hook, tree, calls):
 
 def test_ends_of_lines_are_no_change(hook, tree, calls):
     hook.bundled(tree)
-    source = tree / "frontend/src/dom.ts"
+    source = tree / "frontend/src/parts/dom.ts"
     source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))
     assert not hook.is_old(tree)
 
@@ -156,7 +157,7 @@ def test_an_sdist_has_the_bundle_and_its_sources(packed):
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert f"{STATIC}/lab.js" in names
     assert {"hatch_build.py", "frontend/build.mjs", "frontend/package-lock.json"} <= names
-    assert "frontend/src/widget.ts" in names
+    assert "frontend/src/shell/widget.ts" in names
     assert not [name for name in names if "node_modules" in name]
 
 

@@ -1,6 +1,6 @@
 // A widget's model as Jupyter has them: what is set and sent, without a kernel.
 
-import type { Model } from "../src/live";
+import type { Model } from "../src/data/live";
 
 type Listener = (...values: unknown[]) => void;
 

@@ -1,7 +1,8 @@
 // Makes bundles for tests, without Python: graphs from a few words, each frame laid out in plain rows.
 
-import { type Arrays, read, type Bundle } from "../src/bundle";
-import type { Facts, Origin } from "../src/model";
+import { read, type Bundle } from "../src/data/bundle";
+import type { Arrays } from "../src/data/columns";
+import type { Facts, Origin } from "../src/data/model";
 
 export interface Node {
   readonly id: number;

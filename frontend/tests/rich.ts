@@ -1,8 +1,8 @@
 // A run about which everything is known, for the panes of the workbench.
 
-import type { Facts } from "../src/model";
-import { Store, type Pane } from "../src/store";
-import { withoutKernel, type Live, type Reply } from "../src/live";
+import type { Facts } from "../src/data/model";
+import { Store, type Pane } from "../src/data/store";
+import { withoutKernel, type Live, type Reply } from "../src/data/live";
 import { SIMPLE } from "./graphs";
 import { made, type Made } from "./made";
 

@@ -12,7 +12,7 @@ from tests.viz.graphs import gpt2, trained_mlp
 
 @pytest.mark.parametrize(
     ("text", "size", "width"),
-    # frontend/tests/metrics.test.ts has the same numbers.
+    # frontend/tests/data/metrics.test.ts has the same numbers.
     [("max_reduce axis 1", 12.5, 111.2), ("%h.0.attn → f32[4, 8]", 10, 91.9), ("ж@…", 16, 44.4)],
 )
 def test_widths_are_those_of_a_table(text, size, width):

@@ -1,0 +1,55 @@
+// Things of a picture in words: for the pointer, for who hears, and how much of a graph is shown.
+
+import { STATUS, titleOf, worthOf, type Look } from "./drawing";
+import { WORDS } from "./shapes";
+import { count } from "../data/units";
+
+const MARKS = ["retrieved", "kept", "computed again", "unused"];
+
+function marksOf({ scene, there }: Look, thing: number): string[] {
+  const status = STATUS[there.status(thing)]?.[0];
+  return [...MARKS.filter((_, bit) => scene.view.thing.marks[thing]! & (1 << bit)), ...(status ? [status] : [])];
+}
+
+/** "mul %12 f32[4, 8], reads x and %9"; "box h.0, closed, 102 nodes". */
+export function nameOf(look: Look, thing: number): string {
+  const { there, scene } = look, { view } = scene, { run } = there, row = there.row(thing), box = view.box(thing);
+  if (row < 0) {
+    if (!box) return "nothing";
+    const many = `${count(box.nodes, "node")}${box.times > 1 ? ` each, ${box.times} equal ones` : ""}`;
+    return `box ${titleOf(box)}, ${scene.isOpen(thing) ? "open" : "closed"}, ${many}`;
+  }
+  const called = (id: number): string => {
+    const source = there.rowOf(id), at = source < 0 ? -1 : (view.folded.get(source) ?? source), kind = at < 0 ? "" : run.kind(at);
+    return at < 0 ? `%${id}` : kind === "constant" ? view.label(view.thingOf(at)) : `${/^(input|parameter)$/.test(kind) ? "" : "%"}${run.name(at)}`;
+  };
+  const reads = [...new Set(Array.from(run.sources(row), called))], last = reads.pop();
+  return [
+    `${view.label(thing)} ${run.kind(row) === "input" ? "input" : `%${run.name(row)}`} ${run.type(row)}`,
+    ...(last ? [`reads ${reads.length ? `${reads.join(", ")} and ` : ""}${last}`] : []),
+    ...marksOf(look, thing),
+  ].join(", ");
+}
+
+/** All that the pointer is told of a thing, as lines. */
+export function toldOf(look: Look, thing: number): string {
+  const { there, overlay } = look, { run } = there, row = there.row(thing);
+  const worth = worthOf(look, thing)?.text, value = worth ? `${overlay!.name}: ${worth}` : "";
+  if (row < 0) return [nameOf(look, thing), value, "double click: open or close"].filter(Boolean).join("\n");
+  const origin = run.origins[run.origin[row]!], kind = WORDS[run.kind(row)];
+  return [
+    run.text(row), kind && `a ${kind}`, marksOf(look, thing).join(", "), run.scope(row) && `scope ${run.scope(row)}`,
+    origin && `${origin.file}, line ${origin.line}: ${origin.code}`, run.rule(row) && `made by ${run.rule(row)}`, value,
+  ].filter(Boolean).join("\n");
+}
+
+/** How much of the graph is shown, and where the rest is. */
+export function amountOf({ there, scene }: Look): string {
+  const { all, folded } = there.counts, { view } = scene;
+  let nodes = 0;
+  for (const { frame } of scene.frames)
+    for (let thing = view.frame.things[frame]!; thing < view.frame.things[frame + 1]!; thing++) if (there.row(thing) >= 0) nodes++;
+  const closed = all - folded - nodes;
+  const rest = [folded && `${count(folded, "view")} in the edges`, closed > 0 && `${closed.toLocaleString("en")} in closed boxes`].filter(Boolean);
+  return rest.length ? `${nodes.toLocaleString("en")} of ${count(all, "node")}; ${rest.join(", ")}` : count(all, "node");
+}

@@ -1,0 +1,65 @@
+// The cells or files that wrote the graph; a line lights what became of it, and is lit by it.
+
+import { h, span } from "../parts/dom";
+import { drawn, tokens, widest, type Token } from "../parts/highlight";
+import { listing } from "../parts/listing";
+import type { Origin } from "../data/model";
+import type { Pane, Selected, Store } from "../data/store";
+import { css } from "../parts/styles";
+
+css`
+.ll-cell { background: var(--ll-panel); font-weight: 600; }
+`;
+
+interface Line {
+  readonly number: number; // 0: a title
+  readonly tokens: readonly Token[];
+  /** Into the run's origins; more than one where a line was run twice. */
+  readonly origins: readonly number[];
+}
+
+/** Lines of all cells; where their text is not known, those lines that wrote nodes. */
+export function cellLines(cells: readonly { title: string; text: string }[], origins: readonly Origin[]): Line[] {
+  const found: Line[] = [];
+  const known = new Map(cells.map((cell) => [cell.title, cell.text.replace(/\n+$/, "").split("\n")]));
+  const places = new Map<string, number[]>();
+  origins.forEach(({ file, line, code }, at) => {
+    const key = `${file}\n${line}`;
+    places.set(key, [...(places.get(key) ?? []), at]);
+    if (cells.some((cell) => cell.title === file)) return;
+    const lines = known.get(file) ?? [];
+    lines[line - 1] = code;
+    known.set(file, lines);
+  });
+  for (const [file, lines] of known) {
+    found.push({ number: 0, tokens: [["", file]], origins: [] });
+    const all = tokens(Array.from(lines, (line) => line ?? "").join("\n"), "python");
+    // Of a file that is known by some lines only those are shown.
+    all.forEach((line, at) => at in lines && found.push({ number: at + 1, tokens: line, origins: places.get(`${file}\n${at + 1}`) ?? [] }));
+  }
+  return found;
+}
+
+export function cells(store: Store, host: HTMLElement): Pane {
+  let lines: Line[] = [];
+  const note = h("p", { class: "ll-note" }, "Nobody knows which lines wrote this graph.");
+  const list = listing(store, host, {
+    level: "run",
+    label: "the cells that wrote the graph",
+    draw: () => {
+      lines = cellLines(store.run.facts.cells, store.run.origins);
+      note.hidden = lines.length > 0;
+      return [lines.length, widest(lines.map((line) => line.tokens)) + 8];
+    },
+    row: (at) => [lines[at]!.number > 0 && span("ll-lineno", lines[at]!.number), span("", drawn(lines[at]!.tokens))],
+    look: (at) => (lines[at]!.number ? (lines[at]!.origins.length ? "ll-known" : "") : "ll-cell"),
+    isLit: (at) => lines[at]!.origins.some((one) => store.related.origins.has(one)),
+    what: (at): Selected | null => {
+      const [origin] = lines[at]!.origins;
+      return origin === undefined ? null : { kind: "line", origin };
+    },
+  });
+  host.append(note, list.rows.element);
+  list.watch.begin();
+  return list;
+}

@@ -1,0 +1,155 @@
+// The source of a kernel in each language, its lines linked with nodes; what it takes of a GPU; PTX.
+
+import { asked } from "../parts/asking";
+import { button, div, fill, h, s, span } from "../parts/dom";
+import { drawn, tokens, widest, type Language, type Token } from "../parts/highlight";
+import { listing } from "../parts/listing";
+import type { Live } from "../data/live";
+import type { Source } from "../data/model";
+import type { Pane, Selected, Store } from "../data/store";
+import { css } from "../parts/styles";
+import { tabList } from "../parts/tabs";
+import { HOW, tookBy } from "./times";
+import { seconds } from "../data/units";
+
+css`
+.ll-lineno { flex: none; min-width: 5ch; text-align: right; color: var(--ll-faint); margin-right: 8px; user-select: none; }
+.ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
+.ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
+.ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
+.ll-pick { max-width: 100%; min-width: 0; }
+`;
+
+const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX" } as const;
+type Dialect = keyof typeof NAMES;
+export const NO_KERNELS = "There are no kernels in this run: compile for a device, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler()).";
+
+/** A choice of kernels, which follows the selection. */
+export class KernelChoice {
+  current = 0;
+  readonly element = h("select", { class: "ll-select ll-pick", "aria-label": "kernel", onchange: () => this.changed((this.current = Number(this.element.value))) });
+
+  constructor(
+    private readonly store: Store,
+    private readonly changed: (kernel: number) => void,
+  ) {}
+
+  draw(): void {
+    const { kernels, launches } = this.store.run.facts;
+    fill(
+      this.element,
+      kernels.map((kernel, at) => {
+        const times = launches.filter((launch) => launch.kernel === at).length;
+        return h("option", { value: at }, kernel.name + (times > 1 ? ` ×${times}` : ""));
+      }),
+    );
+    this.element.hidden = !kernels.length;
+    this.current = Math.min(this.current, Math.max(0, kernels.length - 1));
+    this.follow();
+  }
+
+  /** Show the first kernel that the selection is related to, unless the present one is. */
+  follow(): void {
+    const { selected, related } = this.store;
+    if (selected && related.kernels.size && !related.kernels.has(this.current)) this.current = Math.min(...related.kernels);
+    this.element.value = String(this.current);
+  }
+}
+
+/** Names and values in a line. */
+export function values(pairs: readonly (readonly [string, string | number | null])[]): HTMLElement | false {
+  return pairs.length > 0 && div("ll-facts", pairs.map(([name, value]) => value !== null && h("span", null, `${name} `, h("strong", null, value))));
+}
+
+export function source(store: Store, host: HTMLElement, live: Live): Pane {
+  let dialect: Dialect = "c";
+  let lines: Token[][] = [];
+  let known = new Set<number>();
+  let place = "";
+  /** PTX that the kernel sent, by run and kernel. */
+  const sent = new Map<string, { text: string; resources: Source["resources"] }>();
+  const facts = h("div");
+  const note = div("ll-note");
+  const dialects = Object.keys(NAMES) as Dialect[];
+  const open = (name: string): void => {
+    dialect = dialects.find((one) => NAMES[one] === name)!;
+    list.show();
+  };
+  const choice = new KernelChoice(store, (kernel) => {
+    list.watch.select({ kind: "kernel", kernel });
+    list.show();
+  });
+  const heads = tabList("language", Object.values(NAMES), open);
+
+  const ask = async (what: string, body: Record<string, unknown>): Promise<void> => {
+    const key = `${store.place.run}/${choice.current}`;
+    const reply = await asked(live, note, what, { run: store.place.run, ...body });
+    if (!reply) return;
+    if (what === "ptx") sent.set(key, { text: String(reply["text"]), resources: reply["resources"] as Source["resources"] });
+    place = "";
+    list.show();
+  };
+  /** What its launches took together, on each device. */
+  const took = (): Node | false => {
+    const { launches, times } = store.run.facts;
+    const own = new Set(launches.flatMap((launch, at) => (launch.kernel === choice.current ? [at] : [])));
+    const all = times.flatMap(({ device, how, rows }, at) => {
+      const found = rows.filter((row) => own.has(row.launch)), { share, bound } = found[0] ?? { share: null, bound: null };
+      return found.length ? [{ device, how, at, sum: found.reduce((sum, { median }) => sum + median, 0), share: found.length === 1 ? share : null, bound }] : [];
+    });
+    const most = Math.max(...all.map((one) => one.sum));
+    return all.length > 0 && div("ll-took-by", all.map(({ device, how, at, sum, share, bound }) => [
+      device,
+      s("svg", { role: "img", "aria-label": HOW[how] }, s("rect", { class: tookBy(at, how), x: 1, y: 3, height: 8, width: `${(96 * sum) / most + 0.5}%` })),
+      h("strong", null, seconds(sum)),
+      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
+    ]));
+  };
+  const draw = (): [number, number] => {
+    const kernel = store.run.facts.kernels[choice.current];
+    const from = kernel?.sources.find((one) => one.dialect === (dialect === "ptx" ? "cuda" : dialect));
+    const ptx = sent.get(`${store.place.run}/${choice.current}`);
+    const text = dialect === "ptx" ? (ptx?.text ?? from?.ptx) : from?.text;
+    const key = `${store.place.run} ${choice.current} ${dialect}`;
+    heads.mark(NAMES[dialect]);
+    if (key !== place) {
+      place = key;
+      const words = dialect === "ptx" ? "compile to PTX" : `write the ${NAMES[dialect]}`;
+      fill(facts, took(), values(Object.entries((ptx && dialect !== "metal" && dialect !== "c" ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
+      fill(note, kernel ? !text && ["Not in this run: ", button(words, `${words}; no such device is needed`, () => void ask(dialect === "ptx" ? "ptx" : "sources", { dialect, kernel: choice.current }))] : NO_KERNELS);
+      note.hidden = !note.firstChild;
+      lines = text ? tokens(text.replace(/\n$/, ""), dialect as Language) : [];
+      known = new Set(dialect === "ptx" ? [] : from?.lines.map(([line]) => line));
+      list.rows.element.scrollTop = 0;
+    }
+    return [lines.length, widest(lines) + 8];
+  };
+  const list = listing(store, host, {
+    level: "run",
+    label: "source",
+    height: 18,
+    draw: () => {
+      if (!place.startsWith(`${store.place.run} `)) {
+        choice.draw();
+        const sources = store.run.facts.kernels[choice.current]?.sources;
+        if (dialect !== "ptx" && sources?.length && !sources.some((one) => one.dialect === dialect)) dialect = sources[0]!.dialect;
+      }
+      return draw();
+    },
+    row: (at) => [span("ll-lineno", at + 1), span("", drawn(lines[at]!))],
+    look: (at) => (known.has(at + 1) ? "ll-known" : ""),
+    isLit: (at) => !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1),
+    what: (at): Selected | null => (known.has(at + 1) ? { kind: "source", kernel: choice.current, dialect, line: at + 1 } : null),
+    light: (own) => {
+      const before = `${choice.current} ${dialect}`;
+      if (own || !store.selected) return;
+      choice.follow();
+      if (store.selected.kind === "source") dialect = store.selected.dialect as Dialect;
+      if (before !== `${choice.current} ${dialect}`) list.show();
+    },
+  });
+  const renew = store.on("bundle", () => (place = ""));
+  host.append(div("ll-bar", choice.element, heads.element), facts, note, list.rows.element);
+  list.watch.begin();
+  return { dispose: () => (renew(), list.dispose()) };
+}

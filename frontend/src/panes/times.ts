@@ -1,0 +1,151 @@
+// The time of each launch on the devices side by side, and where the launches stand under the roofline.
+//
+// What was measured is full, what was recorded elsewhere is hatched, what was modelled is an outline.
+
+import { button, div, fill, h, s, span } from "../parts/dom";
+import { listing, type Listing } from "../parts/listing";
+import type { Time, Times } from "../data/model";
+import { launchName } from "../data/named";
+import type { Pane, Store } from "../data/store";
+import { css } from "../parts/styles";
+import { bytes, digits, many, seconds } from "../data/units";
+
+css`
+.ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
+.ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
+.ll-totals { display: grid; grid-template-columns: auto auto 1fr; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
+.ll-took { fill: var(--ll-mine, var(--ll-accent)); stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); fill-opacity: 1; }
+.ll-device-1 { --ll-mine: var(--ll-reduce-line); } .ll-device-2 { --ll-mine: var(--ll-source-line); } .ll-device-3 { --ll-mine: var(--ll-call-line); } .ll-device-4 { --ll-mine: var(--ll-kernel-line); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
+.ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
+.ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
+.ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
+.ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
+.ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
+`;
+
+/** What a device is drawn with: how its times came about tells by its shape, and its colour repeats which it is. */
+export const tookBy = (device: number, how: Times["how"]): string => `ll-took ll-${how} ll-device-${device % 5}`;
+
+export const HOW = { measured: "measured here", recorded: "recorded elsewhere", modelled: "modelled, not run" } as const;
+
+interface Line {
+  readonly launch: number;
+  /** By device. */
+  readonly of: readonly (Time | undefined)[];
+}
+
+/** Lines of all launches that have a time; the slowest of the first device that timed it first, if asked. */
+export function timed(times: readonly Times[], isSlowestFirst: boolean): Line[] {
+  const launches = new Set(times.flatMap((device) => device.rows.map((row) => row.launch)));
+  const found = [...launches].map((launch) => ({ launch, of: times.map((device) => device.rows.find((row) => row.launch === launch)) }));
+  const first = (line: Line): number => line.of.find((one) => one)!.median;
+  return found.sort((one, other) => (isSlowestFirst ? first(other) - first(one) : one.launch - other.launch));
+}
+
+export function times(store: Store, host: HTMLElement): Pane {
+  let lines: Line[] = [];
+  let most = 1;
+  let isSlowestFirst = true;
+  let list: Listing;
+  const sort = button("slowest first", "slowest first, or in the order of the program", () => {
+    isSlowestFirst = !isSlowestFirst;
+    list.show();
+  });
+  const totals = div("ll-totals");
+  const plot = h("div", { style: "display:contents" });
+  const isLit = (launch: number): boolean => !!store.selected && store.related.launches.has(launch);
+
+  /** Operations a second over operations a byte, both by powers of ten. */
+  const roofline = (): Node | null => {
+    const { times: all, roofline: roofs } = store.run.facts;
+    const points = all.flatMap(({ device, how, rows }, at) => rows.flatMap(({ flops, bytes, median, launch }) => (flops && bytes && median > 0 ? [{ device, at, how, launch, x: Math.log10(flops / bytes), y: Math.log10(flops / median) }] : [])));
+    if (!points.length) return null;
+    // Two names of one device have one roof.
+    const peaks = [...new Map(roofs.map((one) => [`${one.flops} ${one.bytes}`, { ...one, y: Math.log10(one.flops), x: Math.log10(one.flops / one.bytes) }])).values()];
+    const [wide, high, left, bottom] = [520, 230, 46, 200];
+    const range = (of: "x" | "y"): number[] => {
+      const values = [...points, ...peaks].map((one) => one[of]);
+      const from = Math.floor(Math.min(...values) - 0.2);
+      return Array.from({ length: Math.ceil(Math.max(...values) + 0.3) - from + 1 }, (_, at) => from + at);
+    };
+    const [xs, ys] = [range("x"), range("y")];
+    const x = (value: number): number => left + ((value - xs[0]!) / (xs.length - 1)) * (wide - left - 10);
+    const y = (value: number): number => bottom - ((value - ys[0]!) / (ys.length - 1)) * (bottom - 12);
+    const power = (tick: number): string => (tick < 3 ? `${10 ** tick}` : `${10 ** (tick % 3)} ${" kMGTPEZ"[Math.floor(tick / 3)]}`);
+    const text = (x: number, y: number, anchor: string, words: string): Node => s("text", { x, y, "text-anchor": anchor }, words);
+    return s(
+      "svg",
+      { class: "ll-plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "roofline; the list above has the same numbers" },
+      xs.map((tick) => [s("path", { class: "ll-axis", d: `M${x(tick)} 12V${bottom}` }), text(x(tick), bottom + 12, "middle", power(tick))]),
+      ys.map((tick) => [s("path", { class: "ll-axis", d: `M${left} ${y(tick)}H${wide - 10}` }), text(left - 4, y(tick) + 3, "end", power(tick))]),
+      text(wide - 10, high - 4, "end", "operations per byte"),
+      text(2, high - 4, "start", "↑ operations per second"),
+      peaks.map((one) => [
+        s("path", { class: `ll-roof ll-device-${Math.max(0, all.findIndex(({ device }) => device === one.device)) % 5}`, d: `M${x(one.x)} ${y(one.y)}H${wide - 10}M${x(one.x)} ${y(one.y)}L${[Math.max(xs[0]!, one.x - one.y + ys[0]!)].map((from) => `${x(from)} ${y(one.y + from - one.x)}`)[0]}` }),
+        text(wide - 12, y(one.y) - 3, "end", `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`),
+      ]),
+      points.map((one) => {
+        const [px, py] = [x(one.x), y(one.y)];
+        const shape = { measured: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z", recorded: "M-5-5h10v10h-10z", modelled: "M0-6l6 10h-12z" }[one.how];
+        return s("path", { class: tookBy(one.at, one.how), d: shape, transform: `translate(${px} ${py})`, "data-launch": one.launch, onclick: () => list.watch.select({ kind: "launch", launch: one.launch }) }, s("title", null, `${launchName(store.run, one.launch)}, ${one.device}: ${digits(10 ** one.x)} operations a byte, ${many(10 ** one.y)} operations a second, ${HOW[one.how]}`));
+      }),
+    );
+  };
+  const show = (): void => {
+    const { times } = store.run.facts;
+    list?.dispose();
+    list?.rows.element.remove();
+    list = listing(store, host, {
+      level: "run",
+      label: "times of launches",
+      class: "",
+      height: 22 + 17 * times.length,
+      row: (at) =>
+        div(
+          "ll-launch",
+          h("b", null, launchName(store.run, lines[at]!.launch)),
+          lines[at]!.of.map((time, device) => {
+            const { device: name, how } = times[device]!;
+            const part = (value: number): string => `${((98 * value) / most + 0.5).toFixed(2)}%`;
+            return [
+              h("span", { title: name }, name),
+              s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: tookBy(device, how), x: "0.5%", y: 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: 8.5, y2: 8.5 })]),
+              time ? h("span", { title: `${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations` }, seconds(time.median), time.share !== null && ` · ${Math.round(100 * time.share)} % of roof`, time.bound && ` (${time.bound})`) : span("ll-faint", "no time"),
+            ];
+          }),
+        ),
+      isLit: (at) => isLit(lines[at]!.launch),
+      what: (at) => ({ kind: "launch", launch: lines[at]!.launch }),
+      draw: () => {
+        const { times: now } = store.run.facts;
+        // Rows are as high as there are devices.
+        if (now !== times) return queueMicrotask(show), [0];
+        lines = timed(times, isSlowestFirst);
+        most = Math.max(1e-12, ...times.flatMap((device) => device.rows.flatMap((one) => [one.median, one.high])));
+        sort.hidden = !times.length;
+        sort.setAttribute("aria-pressed", String(isSlowestFirst));
+        fill(
+          totals,
+          times.map(({ device, how, rows, clock, note }, at) => [
+            h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: tookBy(at, how), x: 1, y: 1, width: 22, height: 9 })), device),
+            h("strong", null, seconds(rows.reduce((sum, time) => sum + time.median, 0))),
+            note || clock ? h("details", null, h("summary", null, HOW[how]), [clock, note].filter(Boolean).join("; ")) : h("span", null, HOW[how]),
+          ]),
+          !times.length && "Nobody has timed this run: cx.time() and ll.compare(cx, …) do, and Time it under re-run.",
+        );
+        totals.classList.toggle("ll-note", !times.length);
+        fill(plot, roofline());
+        return [lines.length];
+      },
+      light: () => {
+        for (const point of plot.querySelectorAll("[data-launch]")) point.classList.toggle("ll-lit", isLit(Number(point.getAttribute("data-launch"))));
+      },
+    });
+    plot.before(list.rows.element);
+    list.watch.begin();
+  };
+  const hatch = s("pattern", { id: "ll-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("path", { class: "ll-took", d: "M1 0V5" }));
+  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort), totals, plot);
+  show();
+  return { dispose: () => list.dispose() };
+}

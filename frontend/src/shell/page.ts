@@ -1,0 +1,28 @@
+// A page that was exported: its data stands in the document, and no kernel answers.
+
+import { damaged } from "../data/columns";
+import { withoutKernel } from "../data/live";
+import { content, shell, type State, type What } from "./shell";
+
+/** Open what a page holds: `<div id="ll-page" data-what=…>` and `<script type="text/plain" id="ll-data">`. */
+export function start(): void {
+  const host = document.getElementById("ll-page"), data = document.getElementById("ll-data");
+  if (!host || !data || host.childElementCount) return;
+  data.remove();
+  const { what, theme, state } = host.dataset;
+  void open(host, data.textContent ?? "", (what ?? "workbench") as What, theme ?? "auto", state ?? "{}");
+}
+
+async function open(host: HTMLElement, text: string, what: What, theme: string, state: string): Promise<void> {
+  let given: Awaited<ReturnType<typeof content>>;
+  try {
+    const signs = atob(text.trim()), bytes = new Uint8Array(signs.length);
+    for (let at = 0; at < bytes.length; at++) bytes[at] = signs.charCodeAt(at);
+    given = await content(bytes, what, JSON.parse(state) as State);
+  } catch {
+    given = damaged("the page was cut off, or changed");
+  }
+  // Where it cannot be read the picture stays.
+  if (!(given instanceof Error)) for (const one of document.querySelectorAll<HTMLElement>("[data-ll-static]")) one.hidden = true;
+  shell(host, given, { what, theme, live: withoutKernel(), isPage: true });
+}

@@ -1,0 +1,118 @@
+// What stands around every picture: its root, theme and style, the live region, the shortcuts, and errors.
+
+import { accesses } from "../panes/accesses";
+import { decode } from "../data/bundle";
+import { h } from "../parts/dom";
+import { explorer } from "./explorer";
+import { help } from "./help";
+import { alone, listen, type Where } from "../parts/keys";
+import type { Live } from "../data/live";
+import { ofPython, type Given } from "../graph/overlays";
+import { search, type Chosen, type SearchPane } from "../panes/searchview";
+import { sound, Store, type Pane, type Place } from "../data/store";
+import { css, sheet, themed } from "../parts/styles";
+import { workbench } from "./workbench";
+
+css`
+.ll-root { height: 600px; min-height: 220px; resize: vertical; }
+.ll-page { height: 100vh; border: 0; border-radius: 0; resize: none; }
+.ll-host { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; flex-direction: column; position: relative; }
+.ll-root .ll-host:focus-visible { outline: none; }
+`;
+
+export type What = "explorer" | "workbench" | "accesses" | "search";
+
+export interface ShellOptions {
+  readonly what: What;
+  readonly theme: string;
+  readonly live: Live;
+  /** Whether it has a page of its own. */
+  readonly isPage?: boolean;
+  /** Who else knows what is chosen of a search. */
+  readonly chosen?: Chosen;
+}
+
+/** What stands in it; a search can be drawn anew. */
+export interface Shell extends Pane {
+  renew(bytes: Uint8Array): void;
+}
+
+/** Draw what a store holds, or the bytes of a search or of who touches what, into an element; an error is said there. */
+export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage, chosen }: ShellOptions): Shell {
+  const host = h("div", { class: "ll-host", tabindex: -1 });
+  const region = h("div", { class: "ll-unseen", role: "status" });
+  const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel", search: "Search" }[what];
+  const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
+  const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
+  if (what === "workbench") areas.push("Passes and firings");
+  const explain = (): void => help(root, areas);
+  alone(root);
+  // What had the focus may be gone after what it did: the keys stay here all the same.
+  const stay = (event: Event): void => {
+    if ((event as KeyboardEvent).key !== "Tab") setTimeout(() => document.activeElement === document.body && host.focus({ preventScroll: true }));
+  };
+  for (const event of ["keydown", "click"]) root.addEventListener(event, stay, true);
+  // JupyterLab leaves the focus here when somebody clicks at another cell's side.
+  const left = ({ target }: Event): void => {
+    if (!root.contains(target as Node) && root.contains(document.activeElement)) (document.activeElement as HTMLElement).blur();
+  };
+  document.addEventListener("pointerdown", left, true);
+  listen(root, { help: explain });
+  root.addEventListener("ll-help", explain);
+  at.append(root);
+  let pane: (Pane & Partial<SearchPane>) | null = null, stop = (): void => undefined;
+  try {
+    if (given instanceof Error) throw given;
+    if (given instanceof Store) {
+      stop = given.on("said", (sentence) => {
+        // The same words again are news, too.
+        region.textContent = region.textContent === sentence ? `${sentence} ` : sentence;
+      });
+      pane = (what === "workbench" ? workbench : explorer)(given, host, live);
+    } else pane = what === "search" ? search(given, host, live, chosen) : accesses(given, host);
+  } catch (error) {
+    root.style.height = root.style.minHeight = "auto";
+    sorry(host, error);
+  }
+  // Keys work at once.
+  if (isPage) (host.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
+  return {
+    renew: (bytes) => pane?.renew?.(bytes),
+    dispose: () => {
+      document.removeEventListener("pointerdown", left, true);
+      stop();
+      pane?.dispose();
+      root.remove();
+    },
+  };
+}
+
+/** Whether it is drawn from its own bytes, and is no graph. */
+export function isAlone(what: What): boolean {
+  return what === "accesses" || what === "search";
+}
+
+/** Where a page begins: as Python has it. */
+export interface State {
+  readonly place?: Partial<Place>;
+  readonly selection?: unknown;
+  readonly overlay?: Given | null;
+}
+
+/** What is drawn of bytes: their store, themselves, or what is wrong with them. */
+export async function content(bytes: Uint8Array, what: What, state: State = {}): Promise<Store | Uint8Array | Error> {
+  try {
+    if (isAlone(what)) return bytes;
+    const store = new Store(await decode(bytes), state.place);
+    store.select(sound(state.selection, store.run));
+    if (state.overlay) store.setOverlay(ofPython(store.run, state.overlay));
+    return store;
+  } catch (error) {
+    return error as Error;
+  }
+}
+
+/** The sentence of an error, where a reader sees it. */
+export function sorry(host: HTMLElement, error: unknown): void {
+  host.append(h("p", { class: "ll-sorry", role: "alert" }, error instanceof Error ? error.message : String(error)));
+}

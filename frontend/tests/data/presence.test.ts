@@ -1,0 +1,56 @@
+// What of a union is there before, between and after the firings of a pass.
+
+import { expect, test } from "vitest";
+import { Presence } from "../../src/data/presence";
+import type { Side } from "../../src/data/store";
+import { SIMPLE, blocks } from "../graphs";
+import { made } from "../made";
+
+const run = made(SIMPLE).runs[0]!;
+
+function told(stage: number, firing: number, side: Side) {
+  const there = new Presence(run, { run: 0, stage, firing }, side), { view } = there;
+  const things: string[] = [], wires: string[] = [];
+  for (let thing = 0; thing < view.things; thing++) if (there.has(thing)) things.push(`${view.label(thing)}${" +-~."[there.status(thing)]}`.trim());
+  for (let wire = 0; wire < view.wire.source.length; wire++)
+    if (there.hasWire(wire, 0)) wires.push(`${view.label(view.wire.source[wire]!)}>${view.label(view.wire.target[wire]!)}`);
+  return `${things.join(" ")} | ${wires.sort().join(" ")}`;
+}
+
+test("a graph as written is all there", () => {
+  expect(told(0, -1, "after")).toBe("x y constant add mul | add>mul constant>add x>add y>mul");
+});
+
+test("before, after, and both as one", () => {
+  expect(told(1, -1, "before")).toBe("x y constant- add- mul~ | add>mul constant>add x>add y>mul");
+  expect(told(1, -1, "after")).toBe("x y mul~ | x>mul y>mul");
+  expect(told(1, -1, "both")).toBe("x y constant- add- mul~ | add>mul constant>add x>add x>mul y>mul");
+});
+
+test("between firings nodes read what they read then", () => {
+  expect(told(1, 0, "after")).toBe(told(1, -1, "before"));
+  expect(told(1, 1, "after")).toBe("x y constant- mul~ | x>mul y>mul");
+  expect(told(1, 2, "after")).toBe(told(1, -1, "after"));
+});
+
+test("what lives within a pass alone is only there between", () => {
+  expect(told(3, -1, "before")).toBe("x y mul- | x>mul y>mul");
+  expect(told(3, 1, "after")).toBe("x y half. | x>half y>half");
+  expect(told(3, -1, "after")).toBe("x y call+ | x>call y>call");
+  expect(told(3, -1, "both")).toBe("x y mul- call+ | x>call x>mul y>call y>mul");
+});
+
+test("a stage without effect shows the one before it, and nothing as new", () => {
+  expect(told(2, -1, "after")).toBe("x y mul | x>mul y>mul");
+  expect(told(2, -1, "before")).toBe("x y mul | x>mul y>mul");
+});
+
+test("readers read through folded views, boxes are there as long as something in them is", () => {
+  const one = made(blocks(2)).runs[0]!, there = new Presence(one, { run: 0, stage: 0, firing: -1 }, "after");
+  const frames = [...Array(there.view.frames).keys()];
+  for (const frame of frames)
+    for (let wire = there.view.frame.wires[frame]!; wire < there.view.frame.wires[frame + 1]!; wire++) expect(there.hasWire(wire, frame)).toBe(true);
+  expect(there.has(there.view.thingAt("h1.mlp"))).toBe(true);
+  expect(there.row(there.view.thingAt("h1.mlp"))).toBe(-1);
+  expect(there.counts).toEqual({ all: 19, folded: 6 });
+});

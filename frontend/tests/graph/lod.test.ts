@@ -1,0 +1,22 @@
+// How much is drawn at which scale.
+
+import { expect, test } from "vitest";
+import { levelAt } from "../../src/graph/lod";
+
+test("nearer there is more", () => {
+  expect([0.01, 0.29, 0.31, 0.61, 0.63, 3].map((scale) => levelAt(scale).detail)).toEqual([0, 0, 1, 1, 2, 2]);
+});
+
+test("letters of names are about as large on the screen, however far away one is", () => {
+  for (let scale = 0.001; scale < 0.3; scale *= 1.1) {
+    const size = levelAt(scale).letters * scale;
+    expect(size).toBeGreaterThan(9);
+    expect(size).toBeLessThan(14);
+  }
+});
+
+test("scales near each other have the same level, so that nothing is drawn again", () => {
+  expect(levelAt(0.1)).toBe(levelAt(0.101));
+  expect(levelAt(0.7)).toBe(levelAt(2));
+  expect(levelAt(0.1)).not.toBe(levelAt(0.2));
+});

@@ -1,0 +1,87 @@
+// @vitest-environment jsdom
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+
+interface Seen {
+  readonly side: string;
+  readonly listeners: ((camera: unknown) => void)[];
+  camera: unknown;
+}
+const seen: Seen[] = [];
+let fits = 0;
+vi.mock("../../src/graph/graph", () => ({
+  graphView: (_store: unknown, _host: unknown, { side }: { side: string }) => {
+    const view = {
+      side, listeners: [] as ((camera: unknown) => void)[], now: null as unknown,
+      get camera() {
+        return this.now;
+      },
+      set camera(camera: unknown) {
+        this.now = camera;
+        for (const listener of this.listeners) listener(camera);
+      },
+      fit: () => void fits++,
+      onCamera(listener: (camera: unknown) => void) {
+        view.listeners.push(listener);
+        return () => undefined;
+      },
+      dispose: () => void seen.splice(seen.indexOf(view), 1),
+    };
+    seen.push(view);
+    return view;
+  },
+}));
+const { pair } = await import("../../src/graph/pair");
+const { named, opened, texts } = await import("../rich");
+
+beforeEach(() => {
+  seen.length = fits = 0;
+});
+afterEach(() => localStorage.clear());
+const sides = () => seen.map((one) => one.side);
+
+test("two pictures, whose cameras go together", () => {
+  const { host } = opened(pair, { stage: 1 });
+  expect(sides()).toEqual(["before", "after"]);
+  expect(texts(host, ".ll-caption")).toEqual(["before simplify: 5 nodes", "after simplify: 3 nodes"]);
+  const camera = { x: 1, y: 2, scale: 3 };
+  seen[1]!.camera = camera;
+  expect(seen[0]!.camera).toBe(camera);
+});
+test("the graph as written is one picture", () => {
+  const { store, host } = opened(pair, { stage: 1 });
+  store.go({ stage: 0 });
+  expect(sides()).toEqual(["after"]);
+  expect(texts(host, ".ll-caption")).toEqual(["as written: 5 nodes"]);
+  store.go({ stage: 3 });
+  expect(sides()).toEqual(["before", "after"]);
+});
+test("one over the other, by a slider that the keyboard moves; the choice is remembered", () => {
+  const { host, pane } = opened(pair, { stage: 1 });
+  named(host, "slider").click();
+  const slider = host.querySelector<HTMLInputElement>("[type=range]")!;
+  slider.value = "30";
+  slider.dispatchEvent(new Event("input"));
+  expect(host.querySelector<HTMLElement>(".ll-pair")!.style.getPropertyValue("--ll-cut")).toBe("30%");
+  pane.dispose();
+  expect(named(opened(pair, { stage: 1 }).host, "slider").getAttribute("aria-pressed")).toBe("true");
+});
+test("both as one", () => {
+  const { host } = opened(pair, { stage: 1 });
+  named(host, "union").click();
+  expect(sides()).toEqual(["both"]);
+  named(host, "fit the picture (f)").click();
+  expect(fits).toBe(1);
+});
+test("where halves would be too narrow both are one picture, until somebody chooses", () => {
+  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(700);
+  const { host } = opened(pair, { stage: 1 });
+  expect(sides()).toEqual(["both"]);
+  named(host, "side by side").click();
+  expect(sides()).toEqual(["before", "after"]);
+  width.mockRestore();
+});
+test("within a pass it says how far", () => {
+  const { store, host } = opened(pair, { stage: 1 });
+  store.go({ firing: 1 });
+  expect(texts(host, ".ll-caption")[1]).toBe("after 1 firing of 2");
+});

@@ -1,0 +1,19 @@
+// @vitest-environment jsdom
+import { expect, test } from "vitest";
+import { memory } from "../../src/panes/memory";
+import { opened, texts } from "../rich";
+
+test("the arena, the peak, and a row for each buffer, planned ones first", () => {
+  const { host } = opened(memory);
+  expect(host.querySelector(".ll-facts")!.textContent).toBe("peak with each value its own 128 B as planned 64 B ");
+  expect([...host.querySelector(".ll-arena rect")!.attributes].filter(({ name }) => "xywidthheight".includes(name)).map(({ name, value }) => `${name}=${value}`)).toEqual(["x=0", "width=2", "y=0", "height=1000"]);
+  expect(texts(host, ".ll-buffer")).toEqual(["t", "out", "x"]);
+});
+test("selects, and is lit by what is in it", () => {
+  const { store, host } = opened(memory);
+  host.querySelector(".ll-arena rect")!.dispatchEvent(new MouseEvent("click"));
+  expect(store.selected).toEqual({ kind: "buffer", buffer: 0 });
+  store.select({ kind: "node", stage: 3, ids: [7] });
+  expect(texts(host, ".ll-lit .ll-buffer")).toEqual(["t", "out"]);
+});
+test("no plan", () => expect(opened(memory, {}, { stages: [{ title: "w", nodes: [{ id: 1, op: "input" }] }] }).host.textContent).toContain("There is no memory plan in this run"));

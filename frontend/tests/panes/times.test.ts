@@ -1,0 +1,46 @@
+// @vitest-environment jsdom
+import { expect, test } from "vitest";
+import { timed, times } from "../../src/panes/times";
+import { SIMPLE } from "../graphs";
+import { FACTS, named, opened, RICH, texts } from "../rich";
+
+test("the slowest first, or in order; a device without a time leaves a gap", () => {
+  expect(timed(FACTS.times!, true).map((line) => line.launch)).toEqual([1, 0]);
+  expect(timed(FACTS.times!, false).map((line) => line.of.map((one) => one?.median ?? null))).toEqual([[1e-6, 2e-6, 1e-6], [5e-6, null, 1e-6]]);
+});
+test("how each was got is in its shape and in words", () => {
+  const { host } = opened(times);
+  expect([...host.querySelector("[role=option]")!.querySelectorAll("svg")].map((one) => one.getAttribute("aria-label"))).toEqual(["measured here", "recorded elsewhere", "modelled, not run"]);
+  expect(host.querySelectorAll(".ll-totals .ll-measured, .ll-totals .ll-recorded, .ll-totals .ll-modelled").length).toBe(3);
+  expect(texts(host, ".ll-totals strong")).toEqual(["6.00 µs", "2.00 µs", "2.00 µs"]);
+  expect(host.textContent).toContain("5.00 µs · 50 % of roof (memory)");
+  expect(host.textContent).toContain("no time");
+});
+test("the order changes by a button", () => {
+  const { host } = opened(times);
+  expect(texts(host, "[role=option] b")).toEqual(["1: other → %9", "0: product"]);
+  named(host, "slowest first, or in the order of the program").click();
+  expect(texts(host, "[role=option] b")).toEqual(["0: product", "1: other → %9"]);
+});
+test("bars and points select the launch, and light up with it", () => {
+  const { store, host } = opened(times);
+  host.querySelector<HTMLElement>("[role=option]")!.click();
+  expect(store.selected).toEqual({ kind: "launch", launch: 1 });
+  store.select({ kind: "node", stage: 3, ids: [7] });
+  expect(texts(host, ".ll-row.ll-lit b")).toEqual(["0: product"]);
+  expect([...host.querySelectorAll(".ll-plot .ll-lit")].map((one) => one.getAttribute("data-launch"))).toEqual(["0", "0", "0"]);
+  host.querySelector(".ll-plot [data-launch='1']")!.dispatchEvent(new MouseEvent("click"));
+  expect(store.selected).toEqual({ kind: "launch", launch: 1 });
+});
+test("another run has other devices", async () => {
+  const { store, host } = opened(times, {}, RICH, { ...RICH, title: "second", facts: { ...FACTS, times: [FACTS.times![0]!] } });
+  store.go({ run: 1 });
+  await Promise.resolve();
+  expect(texts(host, ".ll-totals strong")).toEqual(["6.00 µs"]);
+  expect(host.querySelectorAll(".ll-rows").length).toBe(1);
+});
+test("nobody has timed it", () => {
+  const { host } = opened(times, {}, SIMPLE);
+  expect(host.textContent).toContain("Nobody has timed this run");
+  expect(host.querySelector(".ll-plot")).toBeNull();
+});

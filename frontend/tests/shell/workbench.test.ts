@@ -1,0 +1,104 @@
+// @vitest-environment jsdom
+import { beforeEach, expect, test } from "vitest";
+import { workbench } from "../../src/shell/workbench";
+import { named, opened, press, RICH, silent, texts } from "../rich";
+
+beforeEach(() => localStorage.clear());
+const on = (stage = 1) => opened((store, host) => workbench(store, host, silent), { stage });
+const tab = (host: Element, words: string) => [...host.querySelectorAll<HTMLElement>("[role=tab]")].find((one) => one.textContent === words)!;
+const bench = (host: Element) => host.querySelector(".ll-bench")!;
+
+test("tabs: arrow keys go through them, each makes its pane when it is first seen, the last is remembered", () => {
+  const { host, pane } = on();
+  expect(texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]")).toEqual(["firings", "about", "diff", "source", "kernels", "times", "memory", "cells", "re-run"]);
+  const panels = host.querySelectorAll<HTMLElement>("[role=tabpanel]");
+  expect([...panels].filter((one) => one.childElementCount).length).toBe(1);
+  press(tab(host, "firings"), "ArrowRight");
+  expect([...panels].findIndex((one) => !one.hidden)).toBe(1);
+  expect(document.activeElement!.textContent).toBe("about");
+  press(tab(host, "about"), "End");
+  expect(document.activeElement!.textContent).toBe("re-run");
+  pane.dispose();
+  expect(tab(on().host, "re-run").getAttribute("aria-selected")).toBe("true");
+});
+test("it begins at the last pass that changed something, unless somebody says where", () => {
+  const stages = [...RICH.stages, { title: "late", nodes: RICH.stages.at(-1)!.nodes }];
+  expect(opened((store, host) => workbench(store, host, silent), {}, { ...RICH, stages }).store.place.stage).toBe(3);
+  expect(opened((store, host) => workbench(store, host, silent), { stage: 4 }, { ...RICH, stages }).store.place.stage).toBe(4);
+});
+test("a pane that is hidden catches up when it is seen", () => {
+  const { store, host } = on();
+  tab(host, "diff").click();
+  tab(host, "cells").click();
+  store.go({ stage: 3 });
+  const note = [...host.querySelectorAll(".ll-note")].find((one) => one.textContent.includes("simplify: "))!;
+  expect(note.textContent).toContain("simplify: ");
+  tab(host, "diff").click();
+  expect(note.textContent).toContain("fuse: ");
+});
+test("passes and firings by key", () => {
+  const { store, host } = on();
+  const said: string[] = [];
+  store.on("said", (words) => said.push(words));
+  press(bench(host), "]");
+  expect([store.place.stage, said[0]]).toEqual([3, "fuse: 3 → 3 nodes, 2 firings, 1.00 ms; well-formed"]);
+  press(bench(host), "{");
+  expect(store.place.stage).toBe(2);
+  press(bench(host), "[");
+  press(bench(host), ".");
+  expect(store.place).toEqual({ run: 0, stage: 1, firing: 1 });
+  press(bench(host), ",");
+  expect(store.place.firing).toBe(0);
+  expect(press(bench(host), ",").defaultPrevented).toBe(false);
+});
+test("where one picture takes the place of two, the keys stay in it", () => {
+  const { store, host } = on();
+  host.querySelector<HTMLElement>(".ll-graph")!.focus();
+  press(document.activeElement!, "[");
+  expect([store.place.stage, document.activeElement!.classList.contains("ll-graph")]).toEqual([0, true]);
+  press(document.activeElement!, "]");
+  expect(store.place.stage).toBe(1);
+});
+test("Escape selects nothing, and is somebody else's when nothing is", () => {
+  const { store, host } = on();
+  store.select({ kind: "launch", launch: 0 });
+  expect(host.querySelector(".ll-one")!.textContent).toContain("product");
+  expect(press(bench(host), "Escape").defaultPrevented).toBe(true);
+  expect(store.selected).toBeNull();
+  expect(press(bench(host), "Escape").defaultPrevented).toBe(false);
+});
+test("a selection lights its relatives in every pane", () => {
+  const { store, host } = on(3);
+  for (const one of ["diff", "source", "kernels", "times", "memory", "cells"]) tab(host, one).click();
+  store.select({ kind: "line", origin: 2 });
+  for (const one of ["diff", "source", "kernels", "times", "memory", "cells"]) {
+    tab(host, one).click();
+    const panel = [...host.querySelectorAll<HTMLElement>(".ll-tabs > [role=tabpanel]")].find((panel) => !panel.hidden)!;
+    expect(panel.querySelectorAll(".ll-lit").length, one).toBeGreaterThan(0);
+  }
+});
+test("areas move, close and open by the keyboard, and what is closed is not reached", () => {
+  const { host } = on();
+  const bar = host.querySelector<HTMLElement>("[aria-label='between pictures and details']");
+  const area = bar!.nextElementSibling as HTMLElement;
+  press(bar!, "ArrowRight");
+  expect(bar!.getAttribute("aria-valuenow")).toBe("63");
+  press(bar!, "Enter");
+  expect([bar!.getAttribute("aria-valuenow"), area.style.visibility]).toEqual(["100", "hidden"]);
+  press(bar!, "Enter");
+  expect([bar!.getAttribute("aria-valuenow"), area.style.visibility]).toEqual(["63", ""]);
+});
+test("it goes without a trace", () => {
+  const { store, host, pane } = on();
+  pane.dispose();
+  expect(host.childElementCount).toBe(0);
+  store.go({ stage: 3 });
+  store.select({ kind: "launch", launch: 0 });
+});
+test("a button that clears, and one for the shortcuts", () => {
+  const { store, host } = on();
+  store.select({ kind: "launch", launch: 0 });
+  named(host, "select nothing (Esc)").click();
+  expect(store.selected).toBeNull();
+  expect(named(host, "Shortcuts (?)")).toBeTruthy();
+});
