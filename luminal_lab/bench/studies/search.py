@@ -1,21 +1,25 @@
 """What a search finds on this machine: shares of the default's time, and candidates a minute.
 
-    python -m luminal_lab.bench.studies.search [loops] [regions] [gpt2] [--seconds 30]
+    python -m luminal_lab.bench.studies.search [loops] [regions] [gpt2] [warm] [--seconds 30]
         [--old COMMIT]
 
 `loops` are products of twelve shapes, searched from three plain loops; with `--old` the default of
 an old commit, today's and the best that is found are timed in turns, each in a process of its own.
 `regions` are attentions, in all their forms; `gpt2` is a model of 12 layers, run before and after
-in turns. Nothing is taken from earlier searches. The load of the machine stands above the tables:
-times under load mean little.
+in turns; `warm` is what it costs to compile with what was found before, in turns with compiling
+without a search, each in a process of its own. Nothing is taken from earlier searches. The load of
+the machine stands above the tables: times under load mean little.
 """
 # pyright: basic
 
 import argparse
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from math import exp, log
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import monotonic, perf_counter
 
 import numpy as np
@@ -42,6 +46,7 @@ ATTENTIONS = {
 }
 WINDOW = 256
 TURNS = 40
+PROCESSES = 9
 
 
 def loops(seconds: float, old: str | None) -> None:
@@ -147,7 +152,54 @@ def gpt2(seconds: float, old: str | None) -> None:
     )
 
 
-STUDIES = {"loops": loops, "regions": regions, "gpt2": gpt2}
+def model(title: str) -> ll.Graph:
+    """Return a graph to compile."""
+    if title == "gpt2":
+        cx = ll.Graph(title)
+        given = cx.tensor((1, 64), "int64", name="tokens")
+        GPT2(layers=4).initialise(0)(given).retrieve()
+        return cx
+    if title == "attention":
+        return attention((8, 256, 64), "dense")
+    cx = ll.Graph(title)
+    (cx.tensor((256, 256), name="a") @ cx.tensor((256, 256), name="b")).retrieve()
+    return cx
+
+
+def compiled(title: str, budget: float) -> None:
+    """Print how long it takes to compile; with a budget, with a search, which finds what it can."""
+    device = ll.Search(ll.CPUCompiler(), budget=budget) if budget else ll.CPUCompiler()
+    first = ll.Graph("first")  # all modules are loaded with it
+    (first.tensor((9, 7), name="a") @ first.tensor((7, 5), name="b")).softmax(-1).retrieve()
+    first.compile(ll.GenericCompiler(), ll.Search(device.device, budget=1) if budget else device)
+    cx = model(title)
+    begin = perf_counter()
+    cx.compile(ll.GenericCompiler(), device)
+    print(perf_counter() - begin)
+
+
+def warm(seconds: float, old: str | None) -> None:
+    """Compile with what a search has found before, and without a search."""
+    print(f"\n{'graph':12} {'without':>9} {'with':>9} {'ratio':>6}  by minima, by pairs")
+    with TemporaryDirectory() as home:
+
+        def timed(title: str, budget: float) -> float:
+            code = f"from {__spec__.name} import compiled; compiled({title!r}, {budget})"
+            command = (sys.executable, "-c", code)
+            known = {**os.environ, "XDG_CACHE_HOME": home, "HOME": home}
+            done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+            return float(done.stdout)
+
+        for title in ("matmul", "attention", "gpt2"):
+            timed(title, seconds)
+            pairs = [(timed(title, 0), timed(title, seconds)) for _ in range(PROCESSES + 1)][1:]
+            without, found = (min(times) for times in zip(*pairs, strict=True))
+            ratios = median(b / a for a, b in pairs)
+            shown = f"{seconds_text(without):>9} {seconds_text(found):>9} {found / without:6.3f}"
+            print(f"{title:12} {shown}  {ratios:.3f}", flush=True)
+
+
+STUDIES = {"loops": loops, "regions": regions, "gpt2": gpt2, "warm": warm}
 
 
 def main() -> None:
