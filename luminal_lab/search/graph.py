@@ -579,7 +579,8 @@ class Search(Pipeline):
     def found(self, ir: IR) -> Findings:
         """Return what is known of a graph of kernels: from before, or by a search."""
         winners, dims = Winners(), dict(self.dims)
-        regions = [definition for _, definition in regions_of(ir, self.device)]
+        made_of = (definition for _, definition in regions_of(ir, self.device))
+        regions = {nameless(definition): definition for definition in made_of}.values()
         machine = target_of(self.device).signature() if regions else ""
 
         def made(executor: Executor | None = None, worker: Worker | None = None) -> ProgramSearch:

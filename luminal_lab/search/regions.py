@@ -25,7 +25,15 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.terms import Fold, Read, free, walk
 from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.fuse.chains import Chain, body_of, chains, is_cascade, merged, sources_of
+from luminal_lab.kernels.fuse.chains import (
+    Chain,
+    body_of,
+    chains,
+    is_cascade,
+    merged,
+    sources_of,
+    wiring,
+)
 from luminal_lab.kernels.memory.aliasing import same_bytes
 from luminal_lab.search.forms import Form, Stage, alone
 from luminal_lab.search.program import Program, judged_programs
@@ -101,11 +109,13 @@ class Regions:
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
         self._programs: dict[str, Found] = {}
+        self._wanted: dict[object, bool] = {}
+        self._wholes: dict[object, Definition] = {}
 
     def __iter__(self) -> Iterator[tuple[Chain, Definition]]:
         """Yield the calls of each region, and what they compute."""
         for chain in self.chains:
-            definition = self.defined(merged(self.ir, chain))
+            definition = self._whole(chain)
             if same_bytes(definition) is None:
                 yield chain, definition
 
@@ -120,12 +130,26 @@ class Regions:
             for last in reversed(calls):
                 for chain in (*chains(self.ir, last, self.live), (last,)):
                     is_open = taken.isdisjoint(call.id for call in chain)
-                    is_whole = self.singly or not self._is_kept(chain)
-                    if is_open and is_wanted(chain) and is_whole:
+                    if is_open and self._is_wanted(chain, is_wanted):
                         taken |= {call.id for call in chain}
                         regions.append(chain)
         order = {call.id: at for at, call in enumerate(calls)}
         return tuple(sorted(regions, key=lambda chain: order[chain[-1].id]))
+
+    def _is_wanted(self, chain: Chain, is_wanted: Callable[[Chain], bool]) -> bool:
+        """Return whether a chain, and each that computes the same, is to be a region."""
+        key = is_wanted, wiring(chain)
+        if key not in self._wanted:
+            is_whole = self.singly or not self._is_kept(chain)
+            self._wanted[key] = is_wanted(chain) and is_whole
+        return self._wanted[key]
+
+    def _whole(self, chain: Chain) -> Definition:
+        """Return what a chain computes."""
+        key = wiring(chain)
+        if key not in self._wholes:
+            self._wholes[key] = self.defined(merged(self.ir, chain))
+        return self._wholes[key]
 
     def defined(self, body: IR) -> Definition:
         """Return what a body computes."""
@@ -168,7 +192,7 @@ class Regions:
 
     def region(self, chain: Chain) -> Region:
         """Return a region: each way to cut its calls into kernels, as written and by rules."""
-        whole = self.defined(merged(self.ir, chain))
+        whole = self._whole(chain)
         if self.singly:
             return Region(whole, (alone(self.computed(whole)),))
         tilings = [*self._tilings(chain)]
@@ -201,7 +225,7 @@ class Regions:
                     yield (first, *rest)
 
     def _kernel(self, calls: Chain) -> _Kernel:
-        written = self.defined(merged(self.ir, calls))
+        written = self._whole(calls)
         key = nameless(written)
         if key not in self._programs:
             self._programs[key] = found_by_rules(written)

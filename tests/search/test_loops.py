@@ -183,15 +183,18 @@ def test_ctrl_c_while_a_batch_is_measured_leaves_nothing(
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = children()
+    timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
 
     def soon(job: str) -> str:
-        threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT)).start()
+        if timer.ident is None:  # one signal, not one for each batch
+            timer.start()
         time.sleep(delay if delay < 0.1 else 0)
         return worker.work(job)
 
     search = search_kernel(
-        matmul(13, 17, 40), worker=soon, budget=Budget(candidates=64), plan=tiles
+        matmul(13, 17, 40), worker=soon, budget=Budget(candidates=640), plan=tiles
     )
+    timer.join()
     assert search.ended == "Ctrl-C"
     assert search.best is not None
     assert children() == before

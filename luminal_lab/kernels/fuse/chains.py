@@ -51,7 +51,7 @@ class FuseChains(Pass):
         live = ir.ancestors(ir.outputs)
         for last in reversed([node for node in ir.nodes if node.id in live]):
             for chain in chains(ir, last, live):
-                key = _wiring(chain)
+                key = wiring(chain)
                 if key not in bodies:
                     bodies[key] = _whole(ir, chain, chosen)
                 body = bodies[key]
@@ -78,7 +78,7 @@ def _is_inner(ir: IR, node: Node, others: Set[int]) -> bool:
     return is_single and all(user.id not in others for user in ir.users(node))
 
 
-def _wiring(chain: Chain) -> object:
+def wiring(chain: Chain) -> object:
     """Return what is the same for chains that compute the same."""
     number: dict[int, int] = {}
     for call in chain:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias, cast, overload
 
@@ -117,10 +117,18 @@ def _lines(like: object, kernel: str) -> list[str]:
 def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
     """Apply each step to a nest and return the changes; an error marks the refused step."""
     try:
-        return _applied(schedule, nest)
+        return _named(_applied(schedule, replace(nest, name="kernel")), nest)
     except ScheduleError as error:
         message = f"kernel {kernel}: {error.message}"
         raise ScheduleError(message, where=error.where, hint=error.hint) from None
+
+
+def _named(changes: Changes, nest: Nest) -> Changes:
+    """Return what a schedule makes of nests alike as it makes it of this one."""
+    nests = [nest, *(replace(change.after, name=nest.name) for change in changes.steps)]
+    pairs = zip(changes.steps, itertools.pairwise(nests), strict=True)
+    steps = (Change(change.step, *pair) for change, pair in pairs)
+    return Changes(nest, tuple(steps))
 
 
 @lru_cache(maxsize=64)
