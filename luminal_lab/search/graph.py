@@ -595,7 +595,7 @@ class Search(Pipeline):
                 worker=worker,
             )
 
-        if all(self._recalled(one, machine, winners) for one in regions if reads_back(one)):
+        if all(self._recalled(one, machine, winners) or not reads_back(one) for one in regions):
             self.findings.search = partial(made, worker=measures_nothing)
             return self.findings
         search = made(self.executor)

@@ -9,12 +9,14 @@ of its forms is what a compile without a search makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
 from luminal_lab.algebra.one_pass import one_pass
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rule
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Reduce
 from luminal_lab.core.ops import SumReduce
@@ -123,12 +125,13 @@ class Regions:
     def chains(self) -> tuple[Chain, ...]:
         """The calls of each region, sources first; each call is in one."""
         calls = [node for node in self.ir.nodes if node.id in self.live and node.op.body_of()]
+        ending = {last.id: (*chains(self.ir, last, self.live), (last,)) for last in calls}
         taken: set[int] = set()
         regions: list[Chain] = []
         wanted = (is_cascade, self._is_row_by_row, self._is_regrouped, _is_single)
         for is_wanted in wanted[-1:] if self.singly else wanted:
             for last in reversed(calls):
-                for chain in (*chains(self.ir, last, self.live), (last,)):
+                for chain in ending[last.id]:
                     is_open = taken.isdisjoint(call.id for call in chain)
                     if is_open and self._is_wanted(chain, is_wanted):
                         taken |= {call.id for call in chain}
@@ -184,9 +187,9 @@ class Regions:
         """Return whether two sums, one of the other, cost far less in another order."""
         if len(chain) != 2 or not all(_is_sum(body_of(call)) for call in chain):
             return False
-        kernel = self._kernel(chain)
-        written = space_of(kernel.written, ()).programs(1) if kernel.program else ()
-        return bool(written) and kernel.found.cost < FAR * written[0].cost
+        written = self._whole(chain)
+        far = FAR * _least_cost(written, ())
+        return _least_cost(written, RULES) < far and self._kernel(chain).found.cost < far
 
     # -- forms -------------------------------------------------------------------------------------
 
@@ -270,6 +273,14 @@ def _is_single(chain: Chain) -> bool:
 def _is_sum(body: IR) -> bool:
     """Return whether a kernel has one sum, and no other reduction."""
     return [type(node.op) for node in body if isinstance(node.op, Reduce)] == [SumReduce]
+
+
+def _least_cost(written: Definition, rules: Iterable[Rule]) -> float:
+    """Return what the cheapest program costs by the model, right or not."""
+    try:
+        return min((pick.cost for pick in space_of(written, rules).programs(1)), default=inf)
+    except (LabError, ValueError):  # rules cannot read it, as a random number
+        return inf
 
 
 def found_by_rules(written: Definition) -> Found:
