@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from random import Random
 from statistics import median
 from typing import Literal, TypeAlias
@@ -237,6 +238,7 @@ class Driver:
         self._random = Random(self.seed)
         self._open: list[Batch] = []
         self._told = 0
+        self._is_final = False
         self.drawn = 0
         """How many batches were asked for, but for last ones."""
         self._ends: list[tuple[int, int]] = []
@@ -262,9 +264,13 @@ class Driver:
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
 
-        Where none is faster it is the default alone, or None if that has a time.
+        Where none is faster it is the default alone, or None if that has a time. Right after such
+        a batch it is those that were faster in theirs than all that were measured for longer.
         """
-        best = [trial for trial in self.best if trial.rank < 1.0][:FINALISTS]
+        best = [trial for trial in self.best if trial.rank < 1.0]
+        if self._is_final:
+            best = [*takewhile(lambda trial: trial.final is None, best)]
+        best = best[:FINALISTS]
         if not best and self.reference:
             return None
         return self._asked([trial.draft for trial in best], self._known.least_ratio)
@@ -284,6 +290,7 @@ class Driver:
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
         self._told += 1
+        was_final, self._is_final = self._is_final, batch.is_last
         least = self._known.least
         self.machine = self.machine or answer.machine
         is_same = answer.machine == self.machine
@@ -291,7 +298,7 @@ class Driver:
             self.reference.append(answer.reference.compared)
         self.resources = self.resources or answer.reference.resources
         if batch.is_last:
-            self.noise = noise_of(answer.reference.samples)
+            self.noise = max(self.noise * was_final, noise_of(answer.reference.samples))
         for draft, outcome in zip(batch.drafts, answer.outcomes, strict=True):
             if outcome.state == "skipped":
                 self.draws.forget([] if batch.is_last else [draft])

@@ -6,7 +6,17 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.draws import Draws
-from luminal_lab.search.driver import AHEAD, BATCH, WRONG, Answer, Batch, Driver, Outcome, Trial
+from luminal_lab.search.driver import (
+    AHEAD,
+    BATCH,
+    FINALISTS,
+    WRONG,
+    Answer,
+    Batch,
+    Driver,
+    Outcome,
+    Trial,
+)
 from luminal_lab.search.worker import answer_of
 from tests.search.planted import guess, matmul, seconds_of, tiles
 
@@ -23,13 +33,19 @@ def answer_to(batch: Batch, machine: str = "here") -> Answer:
     return Answer(REFERENCE, tuple(times), machine)
 
 
-def searched(seed: int = 0, batches: int = 6) -> Driver:
-    """Return a driver after some batches and the last one."""
+def begun(seed: int = 0, batches: int = 6) -> Driver:
+    """Return a driver after some batches."""
     driver = driver_of(seed)
     for _ in range(batches):
         batch = driver.ask()
         assert batch is not None
         driver.tell(batch, answer_to(batch))
+    return driver
+
+
+def searched(seed: int = 0) -> Driver:
+    """Return a driver after some batches and the last one."""
+    driver = begun(seed)
     last = driver.last()
     assert last is not None
     driver.tell(last, answer_to(last))
@@ -141,11 +157,11 @@ def test_a_gain_that_may_be_luck_keeps_the_default():
 
 
 def test_a_gain_below_the_noise_keeps_the_default():
-    driver = driver_of()
-    batch = driver.ask(1)
-    assert batch is not None
-    driver.tell(batch, Answer(REFERENCE, (Outcome("measured", (1e-4,)),), "here"))
     for reference, wins in (((1.0, 1.01) * 20, True), ((1.0, 1.3) * 20, False)):
+        driver = driver_of()
+        batch = driver.ask(1)
+        assert batch is not None
+        driver.tell(batch, Answer(REFERENCE, (Outcome("measured", (1e-4,)),), "here"))
         last = driver.last()
         assert last is not None
         faster = Outcome("measured", tuple(0.85 * seconds for seconds in reference))
@@ -177,7 +193,7 @@ def test_a_hundred_faster_and_wrong_ones_never_win():
 
 
 def test_one_that_fails_in_the_last_batch_loses_its_time():
-    driver = searched(batches=1)
+    driver = begun(batches=1)
     winner = driver.winner
     assert winner is not None
     last = driver.last()
@@ -187,6 +203,25 @@ def test_one_that_fails_in_the_last_batch_loses_its_time():
     driver.tell(last, Answer(REFERENCE, tuple(outcomes), "here"))
     assert driver.winner != winner
     assert last.drafts[0] not in [trial.draft for trial in driver.best]
+
+
+def test_who_was_faster_than_all_that_were_measured_for_longer_is_measured_too():
+    driver = begun()
+    lucky = [trial.draft for trial in driver.best[:FINALISTS]]
+    last = driver.last()
+    assert last is not None
+    assert [*last.drafts] == lucky
+    slow = Outcome("measured", (REFERENCE.samples[0] * 0.95,) * 40)
+    driver.tell(last, Answer(REFERENCE, (slow,) * FINALISTS, "here"))
+    again = driver.last()
+    assert again is not None
+    assert again.is_last
+    assert again.drafts
+    assert not {*again.drafts} & {*lucky}
+    driver.tell(again, answer_to(again))
+    assert driver.winner is driver.best[0]
+    assert driver.winner.draft in again.drafts
+    assert driver.last() is None
 
 
 def test_an_answer_is_text():

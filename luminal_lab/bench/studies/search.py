@@ -184,10 +184,13 @@ def warm(seconds: float, old: str | None) -> None:
     with TemporaryDirectory() as home:
 
         def timed(title: str, budget: float) -> float:
-            code = f"from {__spec__.name} import compiled; compiled({title!r}, {budget})"
+            known = {"XDG_CACHE_HOME": home, "HOME": home}
+            code = (
+                f"import os; os.environ.update({known}); "
+                f"from {__spec__.name} import compiled; compiled({title!r}, {budget})"
+            )
             command = (sys.executable, "-c", code)
-            known = {**os.environ, "XDG_CACHE_HOME": home, "HOME": home}
-            done = subprocess.run(command, env=known, capture_output=True, text=True, check=True)
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
             return float(done.stdout)
 
         for title in ("matmul", "attention", "gpt2"):

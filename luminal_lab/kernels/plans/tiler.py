@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import gcd
 
-from luminal_lab.errors import DefinitionError
 from luminal_lab.kernels.definition.terms import Term
 from luminal_lab.kernels.nest.nest import Loop
 from luminal_lab.kernels.nest.sizes import about, many, stride, width_of
 from luminal_lab.kernels.plans.match import Contraction, PassNest, loops_of, operands, sum_in
 from luminal_lab.kernels.steps.arrays import Place
 from luminal_lab.kernels.steps.kinds import Mask
-from luminal_lab.kernels.steps.levels import Cuts, Levels, faults, kind_of, unknown
+from luminal_lab.kernels.steps.levels import Cuts, Levels, check_levels, kind_of, unknown
 from luminal_lab.kernels.steps.loops import Fission, Split
 from luminal_lab.kernels.steps.schedule import Handle, Scheduling
 from luminal_lab.kernels.steps.step import level, part
@@ -33,6 +32,7 @@ PARTS = "start", "sum", "end"
 
 def run_levels(scheduling: Scheduling, loops: Mapping[str, str], levels: Levels) -> None:
     """Let loops, each with the word of its level, run as a table says."""
+    check_levels(levels, {})
     kinds = {loop: kind_of(levels, word) for loop, word in loops.items()}
     for kind in dict.fromkeys(line.kind for line in levels):
         scheduling.run(kind, [loop for loop in loops if kinds[loop] == kind])
@@ -52,8 +52,7 @@ class Tiler:
         masked: bool = True,
         is_inner: bool = False,
     ) -> None:
-        for problem, hint in faults(levels, cuts, axes):
-            raise DefinitionError(f"levels: {problem}", hint=hint)
+        check_levels(levels, cuts, axes)
         self.scheduling, self.axes, self.levels = scheduling, axes, levels
         self.folds = folds
         """The loops of the sum, if no level cuts it."""

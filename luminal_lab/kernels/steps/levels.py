@@ -50,6 +50,12 @@ def faults(levels: Levels, cuts: Cuts, axes: Iterable[str] = AXES) -> Iterator[t
         yield from _faults_of(axis, [word for of, word in rows if of == axis], cuts.get(axis))
 
 
+def check_levels(levels: Levels, cuts: Cuts, axes: Iterable[str] = ()) -> None:
+    """Raise what is wrong with a table; without axes, with its rows alone."""
+    for problem, hint in faults(levels, cuts, axes):
+        raise DefinitionError(f"levels: {problem}", hint=hint)
+
+
 def _faults_of(
     axis: str, words: list[str], cut: Mapping[str, int] | None
 ) -> Iterator[tuple[str, str]]:

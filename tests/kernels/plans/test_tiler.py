@@ -9,7 +9,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
 from luminal_lab.kernels.nest.text import parse_nest
 from luminal_lab.kernels.plans import cpu_contraction
-from luminal_lab.kernels.plans.tiler import Tiler
+from luminal_lab.kernels.plans.tiler import Tiler, run_levels
 from luminal_lab.kernels.steps.levels import Level, Levels
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.machines.machine import Machine
@@ -85,6 +85,14 @@ def test_a_wrong_table_is_refused_by_its_row(
     assert error.message.startswith("levels: ")
     assert problem in error.message
     assert error.hint
+
+
+def test_loops_that_are_run_by_a_wrong_table_are_not_left_as_they_are() -> None:
+    scheduling = Scheduling(parse_nest(PRODUCT))
+    table = (Level("turn", "i", "blok"), Level("own", "j"))
+    message = r"row 0, Level\(word='turn', axes='i', kind='blok'\), runs as 'blok'"
+    with pytest.raises(DefinitionError, match=message):
+        run_levels(scheduling, {"i": "turn"}, table)
 
 
 def test_a_plan_with_a_wrong_table_does_not_give_way_to_another(
