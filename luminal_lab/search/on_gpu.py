@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -41,6 +41,7 @@ from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.plain import plain, read
 from luminal_lab.reading import read_json
+from luminal_lab.search.deadline import SKIPPED, Deadline
 from luminal_lab.search.draws import said
 from luminal_lab.search.driver import WRONG, Answer, Outcome
 from luminal_lab.search.measure import FEWEST, LAST_ROUNDS, MEASURING, ROUNDS, SLOW, Data
@@ -49,6 +50,8 @@ from luminal_lab.search.worker import MOST_LINES, Job, Make
 
 COMPILING, RUNNING = 300.0, 20.0
 """The seconds until a child runs its first kernel, and that it takes from one to the next."""
+GRACE = 1.0
+"""The seconds that a child has to say what it knows, once the time of its job is over."""
 POLL = 0.05
 GUARD, FILLS = 256, (0xA5, 0x5A)
 """The bytes around each array that nobody may write, and what all holds before each draw."""
@@ -98,12 +101,16 @@ def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
             "search: there is no NVIDIA GPU on this machine", hint="where there is none, give arch="
         )
     known: dict[str, Outcome] = {}
+    deadline = Deadline(job.seconds)
     with held():
-        while True:
-            errand = Errand(job, here.arch, here.cores, "tf32 = true" in job.device, known)
-            outcomes, running, why = _ran(errand, command)
+        while not deadline.is_over:
+            own = job if job.seconds is None else replace(job, seconds=deadline.left)
+            errand = Errand(own, here.arch, here.cores, "tf32 = true" in job.device, known)
+            outcomes, running, why = _ran(errand, command, deadline)
             if outcomes is not None:
                 known |= outcomes
+                break
+            if deadline.is_over:  # it was not given the time that others get
                 break
             if not running or str(running) in known:
                 raise DeviceError(
@@ -111,8 +118,9 @@ def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
                     hint='cx.compile(…, check="values") shows where',
                 )
             known[str(running)] = Outcome("failed", why=why)
-    reference, *others = (known[str(at)] for at in range(1 + len(job.schedules)))
-    if not reference.samples:
+    every = range(1 + len(job.schedules))
+    reference, *others = (known.get(str(at), SKIPPED) for at in every)
+    if not reference.samples and reference.state != "skipped":
         raise DeviceError(
             f"search: the default kernel fails, with which others are compared: {reference.why}",
             hint='cx.compile(…, check="values") shows where',
@@ -135,7 +143,7 @@ class Report:
     outcomes: Mapping[str, Outcome]
 
 
-def _ran(errand: Errand, command: Sequence[str]) -> Ended:
+def _ran(errand: Errand, command: Sequence[str], deadline: Deadline) -> Ended:
     """Have a child run what is left, and return how it has ended."""
     pipe = subprocess.PIPE
     child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
@@ -149,7 +157,7 @@ def _ran(errand: Errand, command: Sequence[str]) -> Ended:
         running: int | None = None
         while True:
             patience = COMPILING if running is None else RUNNING
-            line = _next(lines, patience)
+            line = _next(lines, min(patience, max(0.0, deadline.left) + GRACE))
             if line is None:
                 return Ended(None, running, f"it was ended after {patience:g} s")
             word, _, rest = line.partition(" ")
@@ -205,9 +213,12 @@ class Session:
         self.known = {int(at): outcome for at, outcome in errand.known.items()}
         self.definition = parse_definition(self.job.definition)
         self.data = Data(self.definition, dict(self.job.dims), self.job.seed)
+        self.deadline = Deadline(self.job.seconds)
         self.kernels = dict(self._made(make or errand.make))
         kernels = Kernels(self.kernels.values())
         self.engine = (find or errand.find)(gpu_source([*kernels]), kernels)
+        self.late = set[int]()
+        """The kernels that were not checked in time."""
         self.places: dict[str, Location] = {}
         for name, type in self.data.bound.types.items():
             size = self.data.size(int(np.prod(ints(type.shape)))) * type.dtype.itemsize
@@ -220,7 +231,7 @@ class Session:
         """Check and time all kernels; 0 is the reference."""
         for number in reversed(range(len(self.data.draws))):
             self._check(number)
-        samples = self._timed()
+        samples = {at: seconds for at, seconds in self._timed().items() if seconds}
         for at, seconds in samples.items():
             is_slow = at and min(seconds) > SLOW * min(map(min, samples.values()))
             state = "stopped" if is_slow and not self.job.is_last else "measured"
@@ -229,7 +240,7 @@ class Session:
 
     def _made(self, make: Make) -> Iterator[tuple[int, Kernel]]:
         for at, schedule in enumerate((self.job.reference, *self.job.schedules)):
-            if at in self.known:
+            if at in self.known or (at and self.deadline.is_over):
                 continue
             try:
                 kernel = make(self.definition, f"candidate_{at}" if at else "reference", schedule)
@@ -273,7 +284,7 @@ class Session:
 
     @property
     def _left(self) -> list[int]:
-        return [at for at in self.kernels if at not in self.known]
+        return [at for at in self.kernels if at not in self.known and at not in self.late]
 
     # -- whether it is right -----------------------------------------------------------------------
 
@@ -282,6 +293,9 @@ class Session:
         expected: dict[str, Array] = {}
         data, draw = self.data, self.data.draws[number]
         for at in self._left:
+            if self.deadline.is_over:
+                self.late.add(at)
+                continue
             self._fill(FILLS[number % len(FILLS)], draw)
             self.tell(f"run {at}")
             try:
@@ -333,7 +347,7 @@ class Session:
         samples: dict[int, list[float]] = {at: [] for at in self._left}
         for turn in range(LAST_ROUNDS if self.job.is_last else ROUNDS):
             going = [at for at in samples if self._goes_on(turn, at, samples)]
-            if not going:
+            if not going or self.deadline.is_over:
                 break
             self.tell(f"run {going[0]}")
             seconds = self.engine.seconds([self.launches[at] for at in going])

@@ -15,9 +15,11 @@ from luminal_lab.devices.cuda.driver import Present
 from luminal_lab.errors import DeviceError
 from luminal_lab.plain import plain
 from luminal_lab.search import on_gpu, target
+from luminal_lab.search.deadline import Deadline
 from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.loops import KernelSearch, begun
 from luminal_lab.search.on_gpu import Errand, Report, Session, answered
+from luminal_lab.search.run import is_cut
 from luminal_lab.search.worker import Job, Make
 from tests.devices.cuda.test_engine import standing
 from tests.devices.stand_ins.cupy_stand_in import CUDARuntimeError, CuPy
@@ -111,6 +113,21 @@ def test_a_lost_context_ends_the_child(gpu: CuPy, monkeypatch: pytest.MonkeyPatc
     assert "cudaErrorIllegalAddress" in error.message
 
 
+def test_when_the_time_is_over_a_child_says_what_it_knows(
+    gpu: CuPy, monkeypatch: pytest.MonkeyPatch
+):
+    known = errand(3, seconds=1.0)
+    session = Session(known, lambda line: None, uncompiled(known, {}))
+    now = iter(range(1_000))
+    session.deadline = Deadline(9.5, lambda: next(now))  # the check of all kernels looks 8 times
+    samples = {at: len(outcome.samples) for at, outcome in session.outcomes.items()}
+    assert {*samples} == {0, 1, 2, 3}
+    assert set(samples.values()) == {1}
+    late = Session(known, lambda line: None, uncompiled(known, {}))
+    late.deadline = Deadline(0.0)
+    assert late.outcomes == {}
+
+
 def test_a_search_here_is_measured(gpu: CuPy, monkeypatch: pytest.MonkeyPatch):
     def inline(job: Job, command: object = ()) -> Answer:
         known = Errand(job, *HERE)
@@ -168,6 +185,17 @@ def test_a_kernel_that_ends_its_child_is_a_result(
     answer = answered(job(3), child(then=f"{REST}{said}{end}"))
     assert [outcome.state for outcome in answer.outcomes] == ["measured", "failed", "measured"]
     assert answer.outcomes[1].why == why
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_child_that_is_late_is_ended_and_nothing_is_held_against_its_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(on_gpu, "signature", lambda device: "here")
+    monkeypatch.setattr(on_gpu, "GRACE", 0.2)
+    answer = answered(job(2, seconds=0.3), child("run 0", "run 1", then="time.sleep(60)"))
+    assert {one.state for one in (answer.reference, *answer.outcomes)} == {"skipped"}
+    assert is_cut(answer)
 
 
 @pytest.mark.usefixtures("gpu")
