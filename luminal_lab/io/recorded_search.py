@@ -43,7 +43,7 @@ from luminal_lab.search.draws import Draft, Plan
 from luminal_lab.search.driver import Outcome, State, Trial
 from luminal_lab.search.forms import BETWEEN
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
-from luminal_lab.search.loops import KernelSearch, begun
+from luminal_lab.search.loops import KernelSearch, begun, each_size
 from luminal_lab.search.regions import Region
 from luminal_lab.search.target import Target, target_of
 
@@ -148,6 +148,8 @@ class RecordedSearch(Displayed, Explored, Recorded):
         for at, facts in enumerate(self.facts.kernels):
             region = Region(self._definitions[at], facts.forms)
             search = begun(region, device, seed=facts.seed, dims=facts.dims, plan=plan)
+            sizes = (each_size(region.definition, dims) for dims in facts.others)
+            search.others = tuple(own for (own,) in sizes)
             kernels[facts.name] = search
             search.ended, search.seconds = facts.ended, facts.seconds
             try:

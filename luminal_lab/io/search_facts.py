@@ -78,6 +78,8 @@ class KernelSearchFacts:
     launches: int = 1
     """How often it is launched in a run."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    others: tuple[Mapping[str, int], ...] = ()
+    """The other sizes that it was measured at, if there were several."""
     seed: int = 0
     seconds: float = 0.0
     """How long its search took."""

@@ -86,6 +86,7 @@ def _kernel(
         definition=str(search.definition),
         launches=launches,
         dims=dict(search.dims),
+        others=tuple(dict(dims) for dims in search.others),
         seed=search.driver.seed,
         seconds=search.seconds,
         ended=search.ended,

@@ -16,7 +16,7 @@ from luminal_lab.io.search_facts import SearchFacts
 from luminal_lab.io.search_gather import search_facts
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.search import target, worker
-from luminal_lab.search.graph import ProgramSearch
+from luminal_lab.search.graph import ProgramSearch, apart, search_program
 from tests.expect import error_of
 from tests.search.planted import tiles
 from tests.viz.searches import mixed, of_a_kernel, of_a_program
@@ -115,6 +115,20 @@ def test_times_of_another_kind_are_refused(
     other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
     error = error_of(other.replay, RecordingError)
     assert "its times are those of a model of M3 Max, and here measured" in str(error)
+
+
+def test_it_has_all_sizes_that_were_measured(tmp_path: Path):
+    cx = ll.Graph("total")
+    cx.tensor(("n", 7), name="x").sum(axis=1).retrieve()
+    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(ll.CPUCompiler())).ir
+    budget = ll.Budget(candidates=4)
+    search = search_program(ir, ll.CPUCompiler(), budget=budget, dims={"n": [3, 90]}, worker=mixed)
+    search.save(tmp_path / "s.lab")
+    (made,), (again,) = (
+        one.kernels.values() for one in (search, ll.open(tmp_path / "s.lab").search.replay())
+    )
+    assert made.others == ({"n": 3},)
+    assert (again.others, again.dims, again.question) == (made.others, made.dims, made.question)
 
 
 def test_a_search_for_one_kernel_is_made_again_by_its_plan(tmp_path: Path):
