@@ -14,17 +14,17 @@ from typing import NamedTuple, TypeAlias
 
 from luminal_lab.algebra.language import (
     Applied,
+    ENode,
     Finite,
     First,
     Folded,
-    Guarded,
+    GuardedValue,
     Leaf,
     Looked,
-    Node,
     Online,
     Product,
     Rise,
-    Sum,
+    WeightedSum,
     is_real,
 )
 from luminal_lab.algebra.pick import Pick
@@ -70,12 +70,12 @@ Around: TypeAlias = tuple[_Pass, ...]
 
 def defined(definition: Definition, pick: Pick) -> Definition:
     """Return what a program computes, as a definition with the names of what was written."""
-    terms = Terms(pick, {*definition.types, *definition.dims})
+    terms = TermsOfPick(pick, {*definition.types, *definition.dims})
     lines = [replace(line, term=terms.term(pick.outputs[line.name])) for line in definition.outputs]
     return canonical(replace(definition, outputs=tuple(lines), locals=tuple(terms.locals)))
 
 
-class Terms:
+class TermsOfPick:
     """The terms of a program's classes."""
 
     def __init__(self, pick: Pick, taken: Collection[str] = ()) -> None:
@@ -105,7 +105,7 @@ class Terms:
         self.locals.append(Output(next(self.names), type, tuple(axes), term))
         return Read(self.locals[-1].name, tuple(axes), term.dtype)
 
-    def made(self, number: int, node: Node, around: Around) -> Term:
+    def made(self, number: int, node: ENode, around: Around) -> Term:
         """Return the term of a node."""
         operator = node.operator
         match operator:
@@ -285,11 +285,11 @@ def _least(dtype: DType, rescales: bool) -> float:
 # -- what is made of terms -------------------------------------------------------------------------
 
 
-def _applied(node: Node, parts: list[Term]) -> Term:
+def _applied(node: ENode, parts: list[Term]) -> Term:
     """Return an operator on terms; of passes along one axis it is one pass."""
     passes = [part for part in parts if isinstance(part, Fold) and part.states]
     alike = {(part.axis, part.states) for part in passes}
-    if len(alike) != 1 or isinstance(node.operator, (Guarded, Looked)):
+    if len(alike) != 1 or isinstance(node.operator, (GuardedValue, Looked)):
         return _elementwise(node, parts)
     body = _elementwise(
         node, [part.body if isinstance(part, Fold) and part.states else part for part in parts]
@@ -297,9 +297,9 @@ def _applied(node: Node, parts: list[Term]) -> Term:
     return replace(passes[0], body=body, dtype=body.dtype)
 
 
-def _elementwise(node: Node, parts: list[Term]) -> Term:
+def _elementwise(node: ENode, parts: list[Term]) -> Term:
     match node.operator:
-        case Sum(constant=constant, weights=weights, dtype=dtype):
+        case WeightedSum(constant=constant, weights=weights, dtype=dtype):
             terms = [_times(part, by) for part, by in zip(parts, weights, strict=True)]
             terms = [terms[k] for k in sorted(range(len(terms)), key=lambda k: weights[k] < 0)]
             return _sum([*terms, *([Number(constant, dtype)] if constant else [])], dtype)
@@ -309,7 +309,7 @@ def _elementwise(node: Node, parts: list[Term]) -> Term:
             return finite(parts[0])
         case Applied(op=op, dtype=dtype):
             return Apply(op, tuple(parts), dtype)
-        case Guarded(holds=holds):
+        case GuardedValue(holds=holds):
             return guarded(holds, parts[0])
         case Looked(buffer=buffer, index=index, axis=axis, size=size, dtype=dtype):
             return Lookup(buffer, index, axis, parts[0], size, dtype)

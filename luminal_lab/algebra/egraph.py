@@ -17,19 +17,19 @@ import numpy as np
 
 from luminal_lab.algebra.language import (
     Applied,
+    ENode,
     First,
     Folded,
-    Guarded,
+    GuardedValue,
     Leaf,
     Looked,
-    Node,
     Online,
     Operator,
     Product,
     Ratio,
     Rise,
     Shift,
-    Sum,
+    WeightedSum,
     is_known,
 )
 from luminal_lab.core.dims import Symbol, symbols
@@ -55,7 +55,7 @@ class Reason(NamedTuple):
 
 
 @dataclass(slots=True)
-class Facts:
+class ClassFacts:
     """What is known of a class, whichever of its nodes computes it."""
 
     dtype: DType
@@ -69,10 +69,10 @@ class Facts:
     is_solved: bool = True
     """Whether some node of it asks for no ratio and no shift."""
 
-    def joined(self, other: Facts) -> Facts:
+    def joined(self, other: ClassFacts) -> ClassFacts:
         """Return what is known of a class of which both are known."""
         constant = other.constant if self.constant is None else self.constant
-        return Facts(
+        return ClassFacts(
             self.dtype,
             self.free & other.free,
             self.moving & other.moving,
@@ -86,9 +86,9 @@ class Facts:
 class EClass:
     """The nodes of one value, and the nodes that have it as a part, each in order."""
 
-    facts: Facts
-    nodes: dict[Node, None] = field(default_factory=dict[Node, None])
-    users: dict[Node, None] = field(default_factory=dict[Node, None])
+    facts: ClassFacts
+    nodes: dict[ENode, None] = field(default_factory=dict[ENode, None])
+    users: dict[ENode, None] = field(default_factory=dict[ENode, None])
 
 
 class EGraph:
@@ -96,14 +96,14 @@ class EGraph:
 
     def __init__(self) -> None:
         self.classes: dict[int, EClass] = {}
-        self.entered: list[Node] = []
+        self.entered: list[ENode] = []
         """Every node by its number, as it was when it was entered."""
         self.reasons: list[Reason] = []
         """In the order in which they came."""
         self.premises: dict[Equal, None] = {}
         """What whoever builds now has relied on."""
         self._leader: list[int] = []
-        self._number: dict[Node, int] = {}
+        self._number: dict[ENode, int] = {}
         self._joined: dict[int, None] = {}
         self._learned: dict[int, None] = {}
 
@@ -120,19 +120,19 @@ class EGraph:
             self._leader[number], number = root, self._leader[number]
         return root
 
-    def facts(self, number: int) -> Facts:
+    def facts(self, number: int) -> ClassFacts:
         """Return what is known of a class."""
         return self.classes[self.find(number)].facts
 
-    def nodes(self, number: int) -> Iterable[Node]:
+    def nodes(self, number: int) -> Iterable[ENode]:
         """Return the nodes of a class, the first first."""
         return [*self.classes[self.find(number)].nodes]
 
-    def number_of(self, node: Node) -> int:
+    def number_of(self, node: ENode) -> int:
         """Return the number of a node."""
         return self._number[node]
 
-    def look(self, number: int, kind: type[Operator]) -> Node | None:
+    def look(self, number: int, kind: type[Operator]) -> ENode | None:
         """Return the first node of a class with a kind of operator; what follows relies on it."""
         for node in self.classes[self.find(number)].nodes:
             if isinstance(node.operator, kind):
@@ -172,7 +172,7 @@ class EGraph:
             (inside if axis.name in self.facts(number).free else outside).append(number)
         return inside, outside
 
-    def fired(self, fire: Callable[..., Iterator[int]], node: Node) -> Iterator[int]:
+    def fired(self, fire: Callable[..., Iterator[int]], node: ENode) -> Iterator[int]:
         """Yield what a rule makes of a node; only what the rule looks at is relied on."""
         self.premises = {}
         yield from fire(self, node.operator, *node.children)
@@ -193,7 +193,7 @@ class EGraph:
                 values = [np.asarray(n, dtype) for n, dtype in zip(numbers, dtypes, strict=True)]
                 value = operator.op.eval(*values)
             return self.constant(value.item(), operator.dtype)
-        return self._enter(Node(operator, tuple(map(self._led, children))))
+        return self._enter(ENode(operator, tuple(map(self._led, children))))
 
     def constant(self, value: float, dtype: DType) -> int:
         """Return the class of a number."""
@@ -211,13 +211,13 @@ class EGraph:
         terms: dict[int, float] = {}
         for number, weight in weights:
             value = self.facts(number).constant
-            inner = self.look(number, Sum) if flat and value is None else None
+            inner = self.look(number, WeightedSum) if flat and value is None else None
             if inner is not None and self._is_within(number, inner):
                 inner = None
             if value is not None:
                 self._led(number)
                 constant += weight * value
-            elif inner is not None and isinstance(inner.operator, Sum):
+            elif inner is not None and isinstance(inner.operator, WeightedSum):
                 constant += weight * inner.operator.constant
                 for part, own in zip(inner.children, inner.operator.weights, strict=True):
                     self._weigh(terms, part, weight * own)
@@ -234,7 +234,7 @@ class EGraph:
         if constant == 0 and len(terms) == 1:
             ((child, weight),) = terms.items()
             return self.product(weight, [child], dtype, flat=flat)
-        return self._enter(Node(Sum(constant, tuple(terms.values()), dtype), tuple(terms)))
+        return self._enter(ENode(WeightedSum(constant, tuple(terms.values()), dtype), tuple(terms)))
 
     def product(
         self, factor: float, children: Iterable[int], dtype: DType, *, flat: bool = True
@@ -261,9 +261,9 @@ class EGraph:
             return self.constant(factor, dtype)
         if factor == 1 and len(parts) == 1:
             return parts[0]
-        return self._enter(Node(Product(factor, dtype), tuple(sorted(parts))))
+        return self._enter(ENode(Product(factor, dtype), tuple(sorted(parts))))
 
-    def _is_within(self, number: int, node: Node) -> bool:
+    def _is_within(self, number: int, node: ENode) -> bool:
         """Return whether a node of a class needs the class itself."""
         return any(self.find(child) == self.find(number) for child in node.children)
 
@@ -283,7 +283,7 @@ class EGraph:
         self.rely(number, leader)
         return leader
 
-    def _enter(self, node: Node) -> int:
+    def _enter(self, node: ENode) -> int:
         number = self._number.get(node)
         if number is None:
             number = len(self.entered)
@@ -295,13 +295,13 @@ class EGraph:
                 self.classes[child].users[node] = None
         return number
 
-    def _facts_of(self, node: Node) -> Facts:
+    def _facts_of(self, node: ENode) -> ClassFacts:
         """Return what a node tells of its class."""
         operator = node.operator
         if isinstance(operator, Leaf):
             term = operator.term
             value = float(term.value) if isinstance(term, Number) and is_known(term.dtype) else None
-            return Facts(term.dtype, frozenset(free(term)), frozenset(), value)
+            return ClassFacts(term.dtype, frozenset(free(term)), frozenset(), value)
         parts = [self.facts(child) for child in node.children]
         axes = frozenset[str]().union(*(part.free for part in parts))
         moving = frozenset[str]().union(*(part.moving for part in parts))
@@ -316,15 +316,15 @@ class EGraph:
                 moving |= {axis.name}
             case Ratio() | Shift():
                 is_solved = False
-            case Guarded(holds=holds):
+            case GuardedValue(holds=holds):
                 axes |= {symbol.name for symbol in symbols(holds)}
             case Looked(index=index):
                 axes |= {symbol.name for dim in index for symbol in symbols(dim)}
             case Applied(op=op):
                 axes |= {symbol.name for symbol in op.symbols()}
-            case Sum() | Product():
+            case WeightedSum() | Product():
                 pass
-        return Facts(operator.dtype, axes, moving, None, whole, is_solved)
+        return ClassFacts(operator.dtype, axes, moving, None, whole, is_solved)
 
     # -- joining -----------------------------------------------------------------------------------
 
@@ -379,10 +379,10 @@ class EGraph:
             numbers = [node for node in held.nodes if isinstance(node.operator, Leaf)]
             held.nodes = dict.fromkeys(numbers[:1])
 
-    def _again(self, node: Node, *, flat: bool) -> int:
+    def _again(self, node: ENode, *, flat: bool) -> int:
         """Return the number of a node in normal form."""
         match node.operator:
-            case Sum(constant=constant, weights=weights, dtype=dtype):
+            case WeightedSum(constant=constant, weights=weights, dtype=dtype):
                 terms = zip(node.children, weights, strict=True)
                 return self.sum(constant, terms, dtype, flat=flat)
             case Product(factor=factor, dtype=dtype):
@@ -401,7 +401,7 @@ class EGraph:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def each(self) -> Iterator[tuple[int, Node]]:
+    def each(self) -> Iterator[tuple[int, ENode]]:
         """Yield the nodes as they are now, with their classes, in the order of their numbers."""
         nodes = [
             (self._number[node], number, node)

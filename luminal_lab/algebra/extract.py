@@ -8,7 +8,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import Node, Online, Ratio, Shift
+from luminal_lab.algebra.language import ENode, Online, Ratio, Shift
 from luminal_lab.algebra.pick import CircleError, Pick, effort, times
 from luminal_lab.core.dims import Dim
 
@@ -20,9 +20,9 @@ MOST_TRIES = 300
 """So many programs are looked at, at most, to improve them."""
 FAR = 0.5
 """A tree that is cheaper by its axes' lengths counts where its program costs so much less."""
-Ways: TypeAlias = Mapping[int, list[Node]]
+Ways: TypeAlias = Mapping[int, list[ENode]]
 """For each class the nodes that a program may have of it."""
-Tried: TypeAlias = Callable[[Mapping[int, Node]], "Pick | None"]
+Tried: TypeAlias = Callable[[Mapping[int, ENode]], "Pick | None"]
 
 
 def programs(
@@ -30,7 +30,7 @@ def programs(
     outputs: Mapping[str, int],
     axes: Mapping[str, Dim],
     count: int = 8,
-    without: Collection[tuple[int, Node]] = (),
+    without: Collection[tuple[int, ENode]] = (),
 ) -> list[Pick]:
     """Return up to so many programs for outputs, the cheapest first, without some nodes."""
     ways = {
@@ -46,16 +46,16 @@ def improved(
     outputs: Mapping[str, int],
     axes: Mapping[str, Dim],
     ways: Ways,
-    choices: Iterable[dict[int, Node]],
-    others: Iterable[dict[int, Node]] = (),
+    choices: Iterable[dict[int, ENode]],
+    others: Iterable[dict[int, ENode]] = (),
 ) -> list[Pick]:
     """Return programs that begin with some choices, and better ones, the cheapest first.
 
     Other choices count only if they are far cheaper.
     """
-    found: dict[frozenset[tuple[int, Node]], Pick] = {}
+    found: dict[frozenset[tuple[int, ENode]], Pick] = {}
 
-    def tried(choice: Mapping[int, Node]) -> Pick | None:
+    def tried(choice: Mapping[int, ENode]) -> Pick | None:
         pick = Pick(egraph, outputs, axes, choice)
         try:
             key = frozenset((number, pick.node(number)) for number in pick.order)
@@ -65,7 +65,7 @@ def improved(
             return None
         return found.setdefault(key, pick)
 
-    def begun(starts: Iterable[dict[int, Node]]) -> list[tuple[float, dict[int, Node]]]:
+    def begun(starts: Iterable[dict[int, ENode]]) -> list[tuple[float, dict[int, ENode]]]:
         picks = [(start, tried(start)) for start in starts]
         return [(pick.cost, start) for start, pick in picks if pick is not None]
 
@@ -78,7 +78,7 @@ def improved(
     return sorted(found.values(), key=lambda pick: pick.cost)
 
 
-def _improve(choice: dict[int, Node], ways: Ways, tried: Tried, left: int) -> int:
+def _improve(choice: dict[int, ENode], ways: Ways, tried: Tried, left: int) -> int:
     """Exchange one class's node after another for a better one; return how many may be tried."""
     best = tried(choice)
     while best is not None and left > 0:
@@ -96,7 +96,7 @@ def _improve(choice: dict[int, Node], ways: Ways, tried: Tried, left: int) -> in
     return left
 
 
-def solved(egraph: EGraph) -> dict[int, list[Node]]:
+def solved(egraph: EGraph) -> dict[int, list[ENode]]:
     """Return for each class the nodes that ask for no ratio and no shift."""
     return {
         number: [
@@ -110,14 +110,14 @@ def solved(egraph: EGraph) -> dict[int, list[Node]]:
     }
 
 
-def _looks_too_early(egraph: EGraph, node: Node) -> bool:
+def _looks_too_early(egraph: EGraph, node: ENode) -> bool:
     """Return whether a pass needs what is known only of finished folds over its axis."""
     return isinstance(node.operator, Online) and any(
         node.operator.axis.name in egraph.facts(child).whole for child in node.children
     )
 
 
-def _starts(egraph: EGraph, ways: Ways, *, once: bool) -> Iterable[dict[int, Node]]:
+def _starts(egraph: EGraph, ways: Ways, *, once: bool) -> Iterable[dict[int, ENode]]:
     """Yield cheapest trees, with each choice of the sums that go along in another one's pass."""
     cascades = [
         number
@@ -142,7 +142,7 @@ class Entry(NamedTuple):
     """A node of a class, what it costs, the classes that it needs, and how often."""
 
     number: int
-    node: Node
+    node: ENode
     cost: float
     parts: tuple[int, ...]
     positions: int
@@ -159,9 +159,9 @@ def priced(egraph: EGraph, ways: Ways) -> list[Entry]:
     ]
 
 
-def cheapest(entries: Iterable[Entry], *, once: bool = False) -> dict[int, Node]:
+def cheapest(entries: Iterable[Entry], *, once: bool = False) -> dict[int, ENode]:
     """Return for each class the node whose tree costs least, or would if axes had length 1."""
-    entries, costs, choice = [*entries], dict[int, float](), dict[int, Node]()
+    entries, costs, choice = [*entries], dict[int, float](), dict[int, ENode]()
     is_new = True
     while is_new:
         is_new = False

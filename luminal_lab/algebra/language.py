@@ -25,7 +25,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class WeightedSum:
     """A constant, and each class by its weight."""
 
     constant: float
@@ -72,7 +72,7 @@ class Folded:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class GuardedValue:
     """A class where a condition on indices holds, else 0."""
 
     holds: Dim
@@ -137,11 +137,11 @@ class Online:
 
 Operator: TypeAlias = (
     Leaf
-    | Sum
+    | WeightedSum
     | Product
     | Applied
     | Folded
-    | Guarded
+    | GuardedValue
     | Looked
     | Ratio
     | Shift
@@ -151,7 +151,7 @@ Operator: TypeAlias = (
 )
 
 
-class Node(NamedTuple):
+class ENode(NamedTuple):
     """One way to have the value of a class: an operator over classes."""
 
     operator: Operator

@@ -28,13 +28,13 @@ from luminal_lab.algebra.egraph import EGraph
 from luminal_lab.algebra.extract import cheapest, improved, priced, solved
 from luminal_lab.algebra.language import (
     Applied,
+    ENode,
     Finite,
     Folded,
-    Node,
     Online,
     Product,
     Rise,
-    Sum,
+    WeightedSum,
     is_real,
 )
 from luminal_lab.algebra.pick import Pick
@@ -138,7 +138,7 @@ def _named(found: Definition, written: Definition) -> Definition:
     return canonical(replace(found, outputs=(replace(line, term=term),), locals=(local,)))
 
 
-def _ready(egraph: EGraph, nodes: Iterable[Node]) -> list[Node]:
+def _ready(egraph: EGraph, nodes: Iterable[ENode]) -> list[ENode]:
     """Return nodes without the folds that need a finished one over their own axis."""
     return [
         node
@@ -227,7 +227,7 @@ def _linear(pick: Pick, numbers: Iterable[int]) -> dict[int, float]:
         number, by = todo.pop()
         parts = pick.parts(number)
         match pick.node(number).operator:
-            case Sum(constant=constant, weights=weights):
+            case WeightedSum(constant=constant, weights=weights):
                 todo += [(part, by * w) for part, w in zip(parts, weights, strict=True)]
                 if constant:
                     total[ONE] += by * constant

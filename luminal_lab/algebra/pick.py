@@ -14,19 +14,19 @@ from math import inf
 from luminal_lab.algebra.egraph import EGraph
 from luminal_lab.algebra.language import (
     Applied,
+    ENode,
     First,
     Folded,
-    Guarded,
+    GuardedValue,
     Leaf,
     Looked,
-    Node,
     Online,
     Operator,
     Product,
     Ratio,
     Rise,
     Shift,
-    Sum,
+    WeightedSum,
 )
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.ops import Add
@@ -49,7 +49,7 @@ class Pick:
         egraph: EGraph,
         outputs: Mapping[str, int],
         axes: Mapping[str, Dim],
-        choice: Mapping[int, Node],
+        choice: Mapping[int, ENode],
     ) -> None:
         self.egraph = egraph
         self.outputs = {name: self.lead(number) for name, number in outputs.items()}
@@ -63,7 +63,7 @@ class Pick:
         """Return the number that stands for all that are the same here: a class."""
         return self.egraph.find(number)
 
-    def node(self, number: int) -> Node:
+    def node(self, number: int) -> ENode:
         """Return the node that computes a class."""
         return self.choice[number if number in self.choice else self.lead(number)]
 
@@ -276,10 +276,10 @@ class Pick:
         }
 
 
-def effort(node: Node) -> float:
+def effort(node: ENode) -> float:
     """Return what a node costs for each value, in additions."""
     match node.operator:
-        case Sum(constant=constant, weights=weights):
+        case WeightedSum(constant=constant, weights=weights):
             return len(weights) - 1 + (constant != 0) + sum(abs(each) != 1 for each in weights)
         case Product(factor=factor):
             return len(node.children) - 1 + (factor != 1)
@@ -295,11 +295,11 @@ def effort(node: Node) -> float:
             return 1
         case Ratio() | Shift():
             return float("inf")
-        case Rise() | Guarded() | First():
+        case Rise() | GuardedValue() | First():
             return 1
 
 
-def times(node: Node) -> int:
+def times(node: ENode) -> int:
     """Return at how many positions a node needs its parts, for each value."""
     match node.operator:
         case Folded(size=size) | Online(size=size):
@@ -313,7 +313,7 @@ def mentioned(operator: Operator) -> frozenset[str]:
     match operator:
         case Leaf(term=term):
             return frozenset(free(term))
-        case Guarded(holds=holds):
+        case GuardedValue(holds=holds):
             return frozenset(symbol.name for symbol in symbols(holds))
         case Looked(index=index):
             return frozenset(symbol.name for dim in index for symbol in symbols(dim))

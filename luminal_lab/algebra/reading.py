@@ -9,7 +9,7 @@ from luminal_lab.algebra.language import (
     Applied,
     Finite,
     Folded,
-    Guarded,
+    GuardedValue,
     Leaf,
     Looked,
     Online,
@@ -115,7 +115,7 @@ class _Reader:
             case Apply():
                 return self.applied(term)
             case GuardedTerm(holds=holds, term=inner):
-                return egraph.add(Guarded(holds, term.dtype), self.term(inner))
+                return egraph.add(GuardedValue(holds, term.dtype), self.term(inner))
             case Lookup(buffer, index, axis, position, size, dtype):
                 return egraph.add(Looked(buffer, index, axis, size, dtype), self.term(position))
             case _ if not term.parts:

@@ -39,12 +39,12 @@ from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.reading import shown
 from luminal_lab.search.candidates import Candidate, Candidates, as_modelled, seconds_text
 from luminal_lab.search.derived import JoinedDerivation, derivation_of
-from luminal_lab.search.draws import Draft, Plan
-from luminal_lab.search.driver import Outcome, State, Trial
+from luminal_lab.search.draws import Plan, ScheduleDraft
+from luminal_lab.search.driver import DraftTrial, Outcome, State
 from luminal_lab.search.forms import BETWEEN
 from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, each_size
-from luminal_lab.search.regions import Region
+from luminal_lab.search.regions import SearchRegion
 from luminal_lab.search.target import Target, target_of
 
 WITHOUT_TIME: Mapping[str, State] = {
@@ -146,7 +146,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
         """
         device, kernels = self.device, dict[str, KernelSearch]()
         for at, facts in enumerate(self.facts.kernels):
-            region = Region(self._definitions[at], facts.forms)
+            region = SearchRegion(self._definitions[at], facts.forms)
             search = begun(region, device, seed=facts.seed, dims=facts.dims, plan=plan)
             sizes = (each_size(region.definition, dims) for dims in facts.others)
             search.others = tuple(own for (own,) in sizes)
@@ -170,7 +170,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
                 ) from error
         return ProgramSearch(device, kernels, self._counts, self.ir, dict(self.facts.skipped))
 
-    def _told(self, at: int) -> tuple[list[Trial], list[float], float]:
+    def _told(self, at: int) -> tuple[list[DraftTrial], list[float], float]:
         """Return what the search for a kernel was told, as far as its candidates say it."""
         default, *others = self.facts.by_kernel[at]
         known = [] if default.seconds is None else [default.seconds]
@@ -226,15 +226,15 @@ def _kind(model: str) -> str:
     return f"those of a model of {model}" if model else "measured"
 
 
-def _trial(facts: CandidateFacts, model: str) -> Trial:
+def _trial(facts: CandidateFacts, model: str) -> DraftTrial:
     """Return what became of a candidate, as it was told to the search."""
-    draft = Draft(facts.schedule, tuple(facts.choices.items()), facts.origin, facts.form)
+    draft = ScheduleDraft(facts.schedule, tuple(facts.choices.items()), facts.origin, facts.form)
     state = WITHOUT_TIME.get(facts.state, "modelled" if model else "measured")
     samples = () if model or facts.seconds is None else (facts.seconds,)
     told = Outcome(
         state, samples, facts.why, facts.step, facts.seconds if model else None, facts.resources
     )
-    return Trial(draft, told, facts.ratio, facts.ratio if facts.is_final else None)
+    return DraftTrial(draft, told, facts.ratio, facts.ratio if facts.is_final else None)
 
 
 def subject_of_search(search: Recorded) -> Subject:

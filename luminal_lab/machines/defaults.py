@@ -51,7 +51,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class DefaultsRow:
     """What won for nests of one kind within some sizes."""
 
     nest: str
@@ -97,13 +97,13 @@ class Kind:
     """A kind of machine, and what won there."""
 
     machine: Machine
-    rows: tuple[Row, ...]
+    rows: tuple[DefaultsRow, ...]
 
     def __post_init__(self) -> None:
         if min(astuple(self.machine)) < 1:
             raise ValueError(f"there is no {self.machine}")
 
-    def row(self, shape: Shape) -> Row | None:
+    def row(self, shape: Shape) -> DefaultsRow | None:
         """Return the row for a nest: of several the one that holds for the fewest sizes."""
         rows = [row for row in self.rows if row.holds(shape)]
         return min(rows, key=lambda row: prod(b / a for a, b in row.ranges), default=None)

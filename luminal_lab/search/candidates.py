@@ -15,7 +15,7 @@ from luminal_lab.errors import position
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernels
 from luminal_lab.kernels.steps.schedule import Schedule, parse_schedule
-from luminal_lab.search.driver import Driver, Trial
+from luminal_lab.search.driver import DraftTrial, Driver
 from luminal_lab.search.forms import BETWEEN, Form
 from luminal_lab.search.target import Target
 from luminal_lab.tables import Table, aligned, frame, heads
@@ -280,7 +280,7 @@ def _whole(definition: Definition, form: Form) -> Definition:
     return form.definitions[0] if len(form.stages) == 1 else definition
 
 
-def _candidate(number: int, trial: Trial, default: Candidate, *, is_winner: bool) -> Candidate:
+def _candidate(number: int, trial: DraftTrial, default: Candidate, *, is_winner: bool) -> Candidate:
     draft, outcome = trial.draft, trial.outcome
     ratio = trial.ratio if trial.final is None else trial.final
     # Batches are measured at different times: the share of the default's is what is comparable.

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from luminal_lab.algebra.defining import defined
 from luminal_lab.algebra.egraph import EGraph, Equal, Reason
-from luminal_lab.algebra.language import Node, Ratio, Rise, Shift
+from luminal_lab.algebra.language import ENode, Ratio, Rise, Shift
 from luminal_lab.algebra.pick import CircleError, Pick
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Displayed, Examined
@@ -196,7 +196,7 @@ class _Stage(Pick):
         return self.known[number]
 
     @override
-    def node(self, number: int) -> Node:
+    def node(self, number: int) -> ENode:
         return self.egraph.entered[self.lead(number)]
 
 

@@ -35,7 +35,7 @@ TRIES = 12
 
 
 @dataclass(frozen=True)
-class Draft:
+class ScheduleDraft:
     """A schedule to try, and where it comes from."""
 
     schedule: str
@@ -85,13 +85,15 @@ class Loops:
         """The open numbers of the default schedule."""
         self.default = _draft(scheduling, "default")
 
-    def drawn(self, random: Random) -> Draft | None:
+    def drawn(self, random: Random) -> ScheduleDraft | None:
         """Return a schedule by numbers drawn at random; None if the plan refuses them."""
         asked = {taken.choice.name: pick(random, values_of(taken)) for taken in self.open}
         scheduling = self._planned(asked)
         return None if scheduling is None else _draft(scheduling, "draw")
 
-    def edited(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
+    def edited(
+        self, random: Random, parent: ScheduleDraft, mate: ScheduleDraft
+    ) -> ScheduleDraft | None:
         """Return a schedule that differs from one in a number or a step; None if it is refused."""
         is_number = parent.choices and random.random() < 0.5
         try:
@@ -104,7 +106,7 @@ class Loops:
             self._refuse(said(error))
             return None
 
-    def _number(self, random: Random, parent: Draft) -> Draft | None:
+    def _number(self, random: Random, parent: ScheduleDraft) -> ScheduleDraft | None:
         """Take another value of one open number."""
         numbers = dict(parent.choices)
         name = pick(random, tuple(numbers))
@@ -118,7 +120,9 @@ class Loops:
         scheduling = self._planned({**numbers, name: value})
         return None if scheduling is None else _draft(scheduling, f"{name} = {value}")
 
-    def _step(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
+    def _step(
+        self, random: Random, parent: ScheduleDraft, mate: ScheduleDraft
+    ) -> ScheduleDraft | None:
         """Leave out a step, change a number in it, or take one from another schedule."""
         steps, others = ([*parse_schedule(draft.schedule)] for draft in (parent, mate))
         if not steps:
@@ -142,7 +146,7 @@ class Loops:
         scheduling = Scheduling(self.nest)
         for step in (*steps[:at], *new):
             scheduling.do(step)
-        return Draft(replay(steps[at + 1 :], scheduling).schedule, (), origin)
+        return ScheduleDraft(replay(steps[at + 1 :], scheduling).schedule, (), origin)
 
     def _planned(self, asked: Mapping[str, int]) -> Scheduling | None:
         """Return what a plan does with some numbers; None if it refuses them."""
@@ -180,7 +184,7 @@ class Draws:
         return cls([[Loops(nest, machine, plan)]])
 
     @property
-    def default(self) -> Draft:
+    def default(self) -> ScheduleDraft:
         """The default schedule of the first form."""
         return self.defaults[0]
 
@@ -190,22 +194,22 @@ class Draws:
         each = dict.fromkeys(loops for form in self.forms for loops in form)
         return sum((Counter(loops.refusals) for loops in each), Counter[str]())
 
-    def know(self, drafts: Iterable[Draft]) -> None:
+    def know(self, drafts: Iterable[ScheduleDraft]) -> None:
         """Note schedules that have been tried."""
         self._known.update((draft.form, draft.schedule) for draft in drafts)
 
-    def forget(self, drafts: Iterable[Draft]) -> None:
+    def forget(self, drafts: Iterable[ScheduleDraft]) -> None:
         """Let schedules that nobody tried be given again."""
         self._known.difference_update((draft.form, draft.schedule) for draft in drafts)
 
-    def first(self, count: int, forms: Iterable[int]) -> list[Draft]:
+    def first(self, count: int, forms: Iterable[int]) -> list[ScheduleDraft]:
         """Return the defaults of some forms that have not been tried, so many at most."""
         wanted = [self.defaults[form] for form in forms]
         new = [draft for draft in wanted if (draft.form, draft.schedule) not in self._known]
         self.know(new[:count])
         return new[:count]
 
-    def draw(self, random: Random, form: int = 0) -> Draft | None:
+    def draw(self, random: Random, form: int = 0) -> ScheduleDraft | None:
         """Return a schedule of a form by numbers drawn at random; None if none is new."""
         kernels = self.forms[form]
         if not any(loops.open for loops in kernels):
@@ -217,7 +221,9 @@ class Draws:
                 return draft
         return None
 
-    def edit(self, random: Random, parent: Draft, mate: Draft) -> Draft | None:
+    def edit(
+        self, random: Random, parent: ScheduleDraft, mate: ScheduleDraft
+    ) -> ScheduleDraft | None:
         """Return a schedule that differs from one in one kernel; None if none is new."""
         kernels, others = self.forms[parent.form], self.forms[mate.form]
         for _ in range(TRIES):
@@ -239,33 +245,35 @@ class Draws:
         return None
 
     @staticmethod
-    def _drawn(random: Random, loops: Loops, *, alone: bool) -> Draft | None:
+    def _drawn(random: Random, loops: Loops, *, alone: bool) -> ScheduleDraft | None:
         """Return a draw of a kernel; of several kernels some stay as they are by default."""
         if not loops.open or (not alone and random.random() < 0.5):
             return loops.default
         return loops.drawn(random)
 
-    def _joined(self, form: int, parts: Sequence[Draft], origin: str) -> Draft:
+    def _joined(self, form: int, parts: Sequence[ScheduleDraft], origin: str) -> ScheduleDraft:
         is_one = len(parts) == 1
         choices = tuple(
             (name if is_one else f"{at}.{name}", value)
             for at, part in enumerate(parts)
             for name, value in part.choices
         )
-        return Draft(BETWEEN.join(part.schedule for part in parts), choices, origin, form)
+        return ScheduleDraft(BETWEEN.join(part.schedule for part in parts), choices, origin, form)
 
-    def _parts(self, draft: Draft) -> list[Draft]:
+    def _parts(self, draft: ScheduleDraft) -> list[ScheduleDraft]:
         """Return the schedules of a form's kernels."""
         schedules = draft.schedule.split(BETWEEN)
         if len(schedules) == 1:
             return [draft]
         numbers = [(*name.split(".", 1), value) for name, value in draft.choices]
         return [
-            Draft(text, tuple((name, value) for part, name, value in numbers if part == str(at)))
+            ScheduleDraft(
+                text, tuple((name, value) for part, name, value in numbers if part == str(at))
+            )
             for at, text in enumerate(schedules)
         ]
 
-    def _new(self, draft: Draft) -> Draft | None:
+    def _new(self, draft: ScheduleDraft) -> ScheduleDraft | None:
         if (draft.form, draft.schedule) in self._known:
             return None
         self.know([draft])
@@ -289,8 +297,8 @@ def pick(random: Random, some: tuple[T, ...] | list[T]) -> T:
     return some[int(random.random() * len(some))]
 
 
-def _draft(scheduling: Scheduling, origin: str) -> Draft:
-    return Draft(str(scheduling.schedule), tuple(scheduling.choices.values.items()), origin)
+def _draft(scheduling: Scheduling, origin: str) -> ScheduleDraft:
+    return ScheduleDraft(str(scheduling.schedule), tuple(scheduling.choices.values.items()), origin)
 
 
 def _changed(random: Random, step: Step) -> Step | None:

@@ -22,7 +22,7 @@ from statistics import median
 from typing import Literal, TypeAlias
 
 from luminal_lab.search.allocation import Claim, next_turn
-from luminal_lab.search.draws import Draft, Draws, pick
+from luminal_lab.search.draws import Draws, ScheduleDraft, pick
 from luminal_lab.search.ranker import LEAST, ranked
 
 BATCH = 16
@@ -90,7 +90,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Limit:
+class FormLimit:
     """What is known of a form before it is measured."""
 
     work: float = 0.0
@@ -106,7 +106,7 @@ class Batch:
     """Schedules that are measured together, beside the reference."""
 
     number: int
-    drafts: tuple[Draft, ...]
+    drafts: tuple[ScheduleDraft, ...]
     best: float = 0.0
     """The least share of the reference's time so far; 0 where none is known."""
     is_last: bool = False
@@ -115,15 +115,15 @@ class Batch:
     """How many answers were known when it was asked for."""
     most: int = 0
     """How many schedules it was to have at most."""
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[FormLimit, ...] = ()
     """What was known of the forms beforehand; in the first batch alone."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class DraftTrial:
     """A schedule with what came of it."""
 
-    draft: Draft
+    draft: ScheduleDraft
     outcome: Outcome
     ratio: float | None = None
     """Its time as a share of the reference's, measured in the same batch."""
@@ -138,16 +138,16 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Known:
+class AnswersSoFar:
     """What some answers say: schedules, and the reference's seconds in each batch."""
 
-    trials: Sequence[Trial]
+    trials: Sequence[DraftTrial]
     reference: Sequence[float]
     before: int = 0
     """How many of the trials are older than the last batch."""
 
     @property
-    def best(self) -> list[Trial]:
+    def best(self) -> list[DraftTrial]:
         """The measured schedules by their batches' times, the fastest first."""
         timed = [(trial.ratio, trial) for trial in self.trials if trial.ratio is not None]
         return [trial for _, trial in sorted(timed, key=lambda pair: pair[0])]
@@ -181,7 +181,7 @@ class Known:
         }
 
     @staticmethod
-    def _by_form(trials: Sequence[Trial]) -> dict[int, float]:
+    def _by_form(trials: Sequence[DraftTrial]) -> dict[int, float]:
         """Return the least share of the reference's time by form; the first has the reference."""
         least = {0: 1.0}
         for trial in trials:
@@ -190,7 +190,7 @@ class Known:
                 least[form] = min(trial.ratio, least.get(form, trial.ratio))
         return least
 
-    def pruned(self, limits: Sequence[Limit], machine: str) -> Mapping[int, float]:
+    def pruned(self, limits: Sequence[FormLimit], machine: str) -> Mapping[int, float]:
         """Return the forms that were not tried and cannot win, with the least seconds of each.
 
         Limits of another machine say nothing, and one that a candidate has beaten shows that its
@@ -218,10 +218,10 @@ class Driver:
 
     draws: Draws
     seed: int = 0
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[FormLimit, ...] = ()
     """What is known of each form beforehand; nothing where there are none."""
     size: int = BATCH
-    trials: list[Trial] = field(default_factory=list[Trial])
+    trials: list[DraftTrial] = field(default_factory=list[DraftTrial])
     """All schedules that were told of, in order; the default is not among them."""
     reference: list[float] = field(default_factory=list[float])
     """The reference's seconds, of each batch."""
@@ -310,7 +310,7 @@ class Driver:
             if batch.is_last:
                 self._finish(draft, outcome, ratio)
             else:
-                self.trials.append(Trial(draft, outcome, ratio))
+                self.trials.append(DraftTrial(draft, outcome, ratio))
         if not batch.is_last:
             self._ends.append((len(self.trials), len(self.reference)))
             self.gain = 1 - self._known.least / least
@@ -326,34 +326,34 @@ class Driver:
             self.tell(batch, answer)
             self.asked = batch.number + 1
 
-    def adopt(self, trials: Sequence[Trial], reference: Sequence[float], noise: float) -> None:
+    def adopt(self, trials: Sequence[DraftTrial], reference: Sequence[float], noise: float) -> None:
         """Begin with what came of schedules, where nobody knows which were asked for together."""
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft for trial in trials)
 
-    def _asked(self, drafts: Sequence[Draft], best: float, most: int = 0) -> Batch:
+    def _asked(self, drafts: Sequence[ScheduleDraft], best: float, most: int = 0) -> Batch:
         limits = () if self.asked else self.limits
         batch = Batch(self.asked, tuple(drafts), best, not most, self._told, most, limits)
         self._open.append(batch)
         self.asked += 1
         return batch
 
-    def _finish(self, draft: Draft, outcome: Outcome, ratio: float | None) -> None:
+    def _finish(self, draft: ScheduleDraft, outcome: Outcome, ratio: float | None) -> None:
         at = next(n for n, trial in enumerate(self.trials) if trial.draft == draft)
         # One that fails only now has no time at all.
-        failed = Trial(draft, outcome)
+        failed = DraftTrial(draft, outcome)
         self.trials[at] = failed if ratio is None else replace(self.trials[at], final=ratio)
 
     # -- what is known -----------------------------------------------------------------------------
 
     @property
-    def best(self) -> list[Trial]:
+    def best(self) -> list[DraftTrial]:
         """The measured schedules, the fastest first."""
         timed = [trial for trial in self.trials if trial.ratio is not None]
         return sorted(timed, key=lambda trial: trial.rank)
 
     @property
-    def winner(self) -> Trial | None:
+    def winner(self) -> DraftTrial | None:
         """The schedule that beats the default; None where the default stays.
 
         A search that was broken off before its last batch goes by the batches that it has.
@@ -373,23 +373,23 @@ class Driver:
         return self._known.pruned(self.limits, self.machine)
 
     @property
-    def _known(self) -> Known:
+    def _known(self) -> AnswersSoFar:
         """What all answers say."""
-        return Known(self.trials, self.reference)
+        return AnswersSoFar(self.trials, self.reference)
 
     @property
-    def _known_then(self) -> Known:
+    def _known_then(self) -> AnswersSoFar:
         """What the next batch is drawn from."""
         behind = self.drawn - AHEAD
         if behind < 0:
-            return Known((), ())
+            return AnswersSoFar((), ())
         trials, reference = self._ends[behind]
         before = self._ends[behind - 1][0] if behind else 0
-        return Known(self.trials[:trials], self.reference[:reference], before)
+        return AnswersSoFar(self.trials[:trials], self.reference[:reference], before)
 
     # -- what is next ------------------------------------------------------------------------------
 
-    def _drafts(self, known: Known, size: int, forms: Sequence[int]) -> list[Draft]:
+    def _drafts(self, known: AnswersSoFar, size: int, forms: Sequence[int]) -> list[ScheduleDraft]:
         pruned = known.pruned(self.limits, self.machine)
         forms = [form for form in forms if form not in pruned]
         parents = [trial.draft for trial in known.best[:PARENTS]]
@@ -403,7 +403,7 @@ class Driver:
         # Where all draws are known there may still be edits.
         return drafts + self._edits(parents, size - len(drafts))
 
-    def _forms(self, known: Known) -> Sequence[int]:
+    def _forms(self, known: AnswersSoFar) -> Sequence[int]:
         """Return the forms that may be tried: the heavy ones wait for a time to compare with."""
         forms = range(len(self.draws.forms))
         if known.reference or not self.limits:
@@ -411,8 +411,8 @@ class Driver:
         most = HEAVY * min(limit.work for limit in self.limits)
         return [form for form in forms if not form or self.limits[form].work <= most]
 
-    def _draws(self, claims: dict[int, Claim], count: int) -> list[Draft]:
-        drafts: list[Draft] = []
+    def _draws(self, claims: dict[int, Claim], count: int) -> list[ScheduleDraft]:
+        drafts: list[ScheduleDraft] = []
         while claims and len(drafts) < count:
             form = next_turn(claims)
             draft = self.draws.draw(self._random, form)
@@ -423,15 +423,17 @@ class Driver:
                 claims[form] = replace(claims[form], turns=claims[form].turns + 1)
         return drafts
 
-    def _children(self, known: Known, parents: Sequence[Draft], count: int) -> list[Draft]:
+    def _children(
+        self, known: AnswersSoFar, parents: Sequence[ScheduleDraft], count: int
+    ) -> list[ScheduleDraft]:
         timed = [(t.draft, t.ratio) for t in known.trials if t.ratio is not None]
         edits = self._edits(parents, CHILDREN if len(timed) >= LEAST else count)
         chosen = ranked(timed, edits)[:count]
         self.draws.forget(draft for draft in edits if draft not in chosen)
         return chosen
 
-    def _edits(self, parents: Sequence[Draft], count: int) -> list[Draft]:
-        edits: list[Draft] = []
+    def _edits(self, parents: Sequence[ScheduleDraft], count: int) -> list[ScheduleDraft]:
+        edits: list[ScheduleDraft] = []
         for _ in range(count):
             parent, mate = (pick(self._random, [*parents]) for _ in range(2))
             draft = self.draws.edit(self._random, parent, mate)
@@ -439,7 +441,7 @@ class Driver:
         return edits
 
 
-def limits_asked(answers: Sequence[tuple[Batch, Answer]]) -> tuple[Limit, ...]:
+def limits_asked(answers: Sequence[tuple[Batch, Answer]]) -> tuple[FormLimit, ...]:
     """Return what was known of forms beforehand when some batches were asked for."""
     return answers[0][0].limits if answers else ()
 

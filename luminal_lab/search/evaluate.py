@@ -15,19 +15,19 @@ import numpy.typing as npt
 
 from luminal_lab.algebra.language import (
     Applied,
+    ENode,
     First,
     Folded,
-    Guarded,
+    GuardedValue,
     Leaf,
     Looked,
-    Node,
     Online,
     Operator,
     Product,
     Ratio,
     Rise,
     Shift,
-    Sum,
+    WeightedSum,
 )
 from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
 from luminal_lab.core.random import uniform
@@ -45,7 +45,7 @@ FINISHED: Stand = ()
 class Evaluation:
     """Values of nodes, for given arrays and dims."""
 
-    node: Callable[[int], Node]
+    node: Callable[[int], ENode]
     """What computes a number: as it was written, or as a program picks."""
     buffers: Mapping[str, npt.NDArray[Any]]
     axes: Mapping[str, Positions]
@@ -89,7 +89,7 @@ class Evaluation:
             self._moving[number] = moving
         return self._moving[number]
 
-    def _computed(self, node: Node, stand: Stand) -> Array:
+    def _computed(self, node: ENode, stand: Stand) -> Array:
         match node.operator:
             case Leaf(term=term):
                 return self._leaf(term)
@@ -111,7 +111,7 @@ class Evaluation:
 
     def _applied(self, operator: Operator, parts: list[Array]) -> Array:
         match operator:
-            case Sum(constant=constant, weights=weights):
+            case WeightedSum(constant=constant, weights=weights):
                 weighted = (
                     part if weight == 1 else part * part.dtype.type(weight)
                     for part, weight in zip(parts, weights, strict=True)
@@ -123,7 +123,7 @@ class Evaluation:
                 )
             case Applied(op=op):
                 return np.asarray(op.bind(self.dims).eval(*np.broadcast_arrays(*parts)))
-            case Guarded(holds=holds):
+            case GuardedValue(holds=holds):
                 return np.where(self._index(holds) != 0, parts[0], np.zeros_like(parts[0]))
             case Looked(buffer=buffer, index=index, axis=axis):
                 return self._read(buffer, index, {axis: parts[0]})

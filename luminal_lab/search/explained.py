@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from luminal_lab.algebra.egraph import EGraph, Reason
-from luminal_lab.algebra.language import Applied, Folded, Node, Ratio, Shift
+from luminal_lab.algebra.language import Applied, ENode, Folded, Ratio, Shift
 from luminal_lab.algebra.rules.rule import Rule
-from luminal_lab.algebra.rules.side import Side
+from luminal_lab.algebra.rules.side import RuleSide
 from luminal_lab.errors import GraphError, nearest
 from luminal_lab.search.growth import Growth
 from luminal_lab.search.named import class_name, node_text, parts_of
@@ -68,7 +68,7 @@ def why_not(egraph: EGraph, growth: Growth, rule: Rule, number: int) -> str:
     return "\n".join(told)
 
 
-def _hindrance(egraph: EGraph, rule: Rule, node: Node) -> str:
+def _hindrance(egraph: EGraph, rule: Rule, node: ENode) -> str:
     """Return why a rule whose left side begins as a node does makes nothing new of it."""
     for side, child in _asked(rule.sides[0], node):
         if not any(_begins(side, other) for other in egraph.nodes(child)):
@@ -91,7 +91,7 @@ def _hindrance(egraph: EGraph, rule: Rule, node: Node) -> str:
     return f"{wanted}. {'; '.join(told)}"
 
 
-def _questions(egraph: EGraph, node: Node) -> Iterator[int]:
+def _questions(egraph: EGraph, node: ENode) -> Iterator[int]:
     """Yield the questions about a step that were asked of the parts of a fold."""
     axis = node.operator.axis if isinstance(node.operator, Folded) else None
     for number, other in enumerate(egraph.entered):
@@ -117,13 +117,13 @@ def _open(egraph: EGraph, number: int) -> Iterator[str]:
         todo += [egraph.find(child) for node in others for child in node.children]
 
 
-def _asked(side: Side, node: Node) -> Iterator[tuple[Side, int]]:
+def _asked(side: RuleSide, node: ENode) -> Iterator[tuple[RuleSide, int]]:
     """Yield what a side asks of the parts of a node, where that is one part in one place."""
     if len(side.parts) == len(node.children) == 1 and side.parts[0].parts:
         yield side.parts[0], node.children[0]
 
 
-def _begins(side: Side, node: Node) -> bool:
+def _begins(side: RuleSide, node: ENode) -> bool:
     """Return whether a node has the operator that a side begins with."""
     (kind, word), operator = side.operator, node.operator
     if isinstance(operator, Folded):
@@ -133,7 +133,7 @@ def _begins(side: Side, node: Node) -> bool:
     )
 
 
-def _kind(side: Side) -> str:
+def _kind(side: RuleSide) -> str:
     """Return what a side begins with, in words."""
     match side.head:
         case "+" | "-":

@@ -23,7 +23,7 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True)
-class Stage:
+class FormStage:
     """One kernel of a form, as text."""
 
     text: str
@@ -49,7 +49,7 @@ class Form:
     name: str
     outside: int
     """How many arrays all forms of the region share."""
-    stages: tuple[Stage, ...]
+    stages: tuple[FormStage, ...]
     programs: tuple[tuple[str, str | None], ...] = ()
     """What a device is given so that it makes these kernels, by what is written."""
 
@@ -72,7 +72,7 @@ class Form:
 def alone(definition: Definition, name: str = DEFAULT) -> Form:
     """Return the form that is one kernel, which computes a definition."""
     count = len(definition.inputs) + len(definition.outputs)
-    return Form(name, count, (Stage(str(definition), tuple(range(count))),))
+    return Form(name, count, (FormStage(str(definition), tuple(range(count))),))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ from luminal_lab.search.loops import (
     question_of,
 )
 from luminal_lab.search.program import Program
-from luminal_lab.search.regions import Region, Regions, reads_back
+from luminal_lab.search.regions import SearchRegion, SearchRegions, reads_back
 from luminal_lab.search.space import Space
 from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
 from luminal_lab.search.winners import Winners
@@ -377,7 +377,7 @@ def search_program(
     def begin_region(chain: Chain, definition: Definition, own: Sizes) -> KernelSearch:
         question = question_of(definition, own, machine)
         winner = winners.find(question) if winners else None
-        region = Region(definition, winner.forms) if winner else regions.region(chain)
+        region = SearchRegion(definition, winner.forms) if winner else regions.region(chain)
         known = None if winner else rates()
         search = begun(region, device, seed=seed, dims=own, worker=worker, rates=known)
         search.clock = clock
@@ -417,12 +417,12 @@ def measures_nothing(job: str) -> NoReturn:
     )
 
 
-def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> Regions:
+def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> SearchRegions:
     """Return the regions of a graph whose kernels are apart, as a device's worker takes them."""
     target = target_of(device)
     if not target.forms:
         ir = chained(ir, dict(device.programs))
-    return Regions(ir, kept, target.defined, singly=not target.forms)
+    return SearchRegions(ir, kept, target.defined, singly=not target.forms)
 
 
 def _sizes(ir: IR, dims: Sizes) -> Sizes:

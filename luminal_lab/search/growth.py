@@ -9,7 +9,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from luminal_lab.algebra.egraph import EGraph, Reason
-from luminal_lab.algebra.language import Node
+from luminal_lab.algebra.language import ENode
 from luminal_lab.algebra.reading import read_definition
 from luminal_lab.algebra.rules.rule import Fire, Rule
 from luminal_lab.algebra.saturate import saturate
@@ -23,7 +23,7 @@ class ClassThen(NamedTuple):
     dtype: DType
     free: frozenset[str]
     """The axes that its value depends on."""
-    nodes: tuple[tuple[int, Node], ...]
+    nodes: tuple[tuple[int, ENode], ...]
     """Its nodes with their numbers, the first first."""
 
 
@@ -45,7 +45,7 @@ class Maker(NamedTuple):
     round: int
 
 
-class Round(NamedTuple):
+class GrowthRound(NamedTuple):
     """What there was after each rule had been tried on each node once more."""
 
     classes: Mapping[int, ClassThen]
@@ -57,7 +57,7 @@ class _Watched(EGraph):
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         super().__init__()
-        self.rounds: list[Round] = []
+        self.rounds: list[GrowthRound] = []
         self.makers: dict[int, Maker] = {}
         self._names = {rule.fire: rule.name for rule in rules}
         self._unions: list[Union] = []
@@ -65,7 +65,7 @@ class _Watched(EGraph):
         self._firing: tuple[str, int] | None = None
 
     @override
-    def fired(self, fire: Fire, node: Node) -> Iterator[int]:
+    def fired(self, fire: Fire, node: ENode) -> Iterator[int]:
         self._firing = self._names[fire], self.number_of(node)
         yield from super().fired(fire, node)
         self._entered()
@@ -96,14 +96,14 @@ class _Watched(EGraph):
 
     def keep(self) -> None:
         """Keep the classes as they are now."""
-        classes: dict[int, list[tuple[int, Node]]] = {}
+        classes: dict[int, list[tuple[int, ENode]]] = {}
         for number, node in self.each():
             classes.setdefault(number, []).append((self.number_of(node), node))
         held = {
             number: ClassThen(self.facts(number).dtype, self.facts(number).free, tuple(nodes))
             for number, nodes in classes.items()
         }
-        self.rounds.append(Round(held, tuple(self._unions)))
+        self.rounds.append(GrowthRound(held, tuple(self._unions)))
         self._entered()
         self._unions = []
 
@@ -115,7 +115,7 @@ class Growth:
     The same rules make the same nodes under the same numbers each time.
     """
 
-    rounds: tuple[Round, ...]
+    rounds: tuple[GrowthRound, ...]
     """As written, and after each round that brought something new."""
     makers: Mapping[int, Maker]
     """What made each node that was not written, and that is no other one in normal form."""

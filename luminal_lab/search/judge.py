@@ -52,7 +52,7 @@ DRAWS: Mapping[str, Drawing] = {
 }
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """The largest error of a program, and of what was written; why it is refused, if it is."""
 
     error: float
@@ -62,7 +62,7 @@ class Verdict(NamedTuple):
     """The first of its classes that is wrong, and how it has it."""
 
 
-def judged(space: Space, pick: Pick) -> Verdict:
+def judged(space: Space, pick: Pick) -> Judgement:
     """Return whether a program computes what was written, as exactly."""
     sizes = shorter(space.definition)
     verdict = _judged(space, pick, sizes)
@@ -98,13 +98,13 @@ def _positions(term: Term) -> Iterable[Dim | None]:
             return ()
 
 
-def _judged(space: Space, pick: Pick, sizes: Mapping[int, int]) -> Verdict:
-    worst = Verdict(0, 0)
+def _judged(space: Space, pick: Pick, sizes: Mapping[int, int]) -> Judgement:
+    worst = Judgement(0, 0)
     for draw in drawn(space, sizes):
         trial = _Trial(space, pick, draw)
         for name, number in space.outputs.items():
             error, usual = trial.errors(number)
-            worst = max(worst, Verdict(error, usual))
+            worst = max(worst, Judgement(error, usual))
             if error > max(MORE * usual, TOLERANCE):
                 off = (
                     f"off by {error:.1g} of the largest value"
@@ -112,11 +112,13 @@ def _judged(space: Space, pick: Pick, sizes: Mapping[int, int]) -> Verdict:
                     else "no number"
                 )
                 reason = f"{name} is {off} where inputs are {draw.name}"
-                return Verdict(error, usual, f"{reason}; as written, by {usual:.1g}", trial.wrong())
+                return Judgement(
+                    error, usual, f"{reason}; as written, by {usual:.1g}", trial.wrong()
+                )
     return worst
 
 
-class Inputs(NamedTuple):
+class JudgeInputs(NamedTuple):
     """Drawn inputs, what they are called, sizes for symbolic dims, and shorter lengths of axes."""
 
     name: str
@@ -128,7 +130,7 @@ class Inputs(NamedTuple):
 class _Trial:
     """A program and what was written, on one draw."""
 
-    def __init__(self, space: Space, pick: Pick, draw: Inputs) -> None:
+    def __init__(self, space: Space, pick: Pick, draw: JudgeInputs) -> None:
         def evaluation(of: Pick | None, *, wide: bool) -> Evaluation:
             return space.evaluation(
                 of, draw.data, draw.dims, wide=wide, most=LOOKED_AT, sizes=draw.sizes
@@ -153,7 +155,7 @@ class _Trial:
         raise AssertionError("an output is wrong")
 
 
-def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[Inputs]:
+def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[JudgeInputs]:
     """Yield inputs: ordinary ones, large ones, ones that are alike, and masked ones."""
     definition = space.definition
     for seed, size in enumerate(SIZES if definition.dims else SIZES[:1]):
@@ -161,7 +163,7 @@ def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[Inputs]
         rng = np.random.default_rng(seed)
         for name, drawing in DRAWS.items():
             data = {b.name: _array(b, dims, sizes, drawing, rng) for b in definition.inputs}
-            yield Inputs(name, data, dims, sizes)
+            yield JudgeInputs(name, data, dims, sizes)
         for masked in definition.inputs:
             if masked.type.dtype.is_float:
                 data = {
@@ -171,7 +173,7 @@ def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[Inputs]
                 mask = rng.random(data[masked.name].shape) < 1 / 3
                 mask[:1] = True
                 data[masked.name][mask] = -np.inf
-                yield Inputs(f"-inf here and there in {masked.name}", data, dims, sizes)
+                yield JudgeInputs(f"-inf here and there in {masked.name}", data, dims, sizes)
 
 
 def _array(

@@ -33,7 +33,7 @@ from luminal_lab.kernels.definition.terms import (
     walk,
 )
 from luminal_lab.machines.rates import PeakRates
-from luminal_lab.search.driver import Limit
+from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.forms import Form
 
 FLOPS_OF_BYTE = 8
@@ -49,17 +49,17 @@ def work_of(definition: Definition, dims: Mapping[str, int]) -> float:
 
 def limits_of(
     forms: Sequence[Form], dims: Mapping[str, int], rates: PeakRates | None, machine: str
-) -> tuple[Limit, ...]:
+) -> tuple[FormLimit, ...]:
     """Return what is known of forms, where there are several; without rates only their work."""
     if len(forms) == 1:
         return ()
-    limits: list[Limit] = []
+    limits: list[FormLimit] = []
     for form in forms:
         work = sum(work_of(definition, dims) for definition in form.definitions)
         seconds = None
         if rates is not None and not rates.is_doubtful:
             seconds = sum(least_seconds(definition, dims, rates) for definition in form.definitions)
-        limits.append(Limit(work, seconds, machine))
+        limits.append(FormLimit(work, seconds, machine))
     return tuple(limits)
 
 

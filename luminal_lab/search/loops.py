@@ -56,8 +56,8 @@ from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form, alone
 from luminal_lab.search.limits import limits_of, work_of
 from luminal_lab.search.program import Program
-from luminal_lab.search.regions import Region
-from luminal_lab.search.run import Run
+from luminal_lab.search.regions import SearchRegion
+from luminal_lab.search.run import SearchRun
 from luminal_lab.search.space import Space, space_of
 from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
@@ -303,7 +303,7 @@ def go_on(
         search.is_whole = False
     weights = {name: counts[name] * search.work for name, search in searches.items()}
     limits = budget.seconds, budget.candidates
-    run = Run(searches, weights, counts, *limits, executor, clock, kept)
+    run = SearchRun(searches, weights, counts, *limits, executor, clock, kept)
     try:
         with held():
             run.run()
@@ -351,7 +351,7 @@ def search_kernel(
     search = begin(definition)
     search.clock = clock
     if winners is not None and (winner := winners.find(search.question)):
-        known = begin(Region(search.definition, winner.forms))
+        known = begin(SearchRegion(search.definition, winner.forms))
         if known.take(winner):
             known.clock = clock
             return known
@@ -362,7 +362,7 @@ def search_kernel(
 
 
 def begun(
-    definition: Definition | Region | str,
+    definition: Definition | SearchRegion | str,
     device: DeviceCompiler | None = None,
     *,
     seed: int = 0,
@@ -375,7 +375,7 @@ def begun(
     device = CPUCompiler() if device is None else device
     expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
     target = target_of(device)
-    region = definition if isinstance(definition, Region) else _region(definition, target)
+    region = definition if isinstance(definition, SearchRegion) else _region(definition, target)
     *others, sizes = each_size(region.definition, dims or {})
     if others and target.device:
         raise ArgumentError(
@@ -391,13 +391,13 @@ def begun(
     return search
 
 
-def _region(definition: object, target: Target) -> Region:
+def _region(definition: object, target: Target) -> SearchRegion:
     """Return a definition as a region that has one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
     expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
     assert isinstance(written, Definition)
     written = target.defined(written)
-    return Region(written, (alone(written),))
+    return SearchRegion(written, (alone(written),))
 
 
 def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) -> list[list[Loops]]:
@@ -412,7 +412,7 @@ def loops_of(forms: Sequence[Form], target: Target, plan: Plan | None = None) ->
 
 def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
-    region = Region(search.definition, search.forms, search.programs, search.refused)
+    region = SearchRegion(search.definition, search.forms, search.programs, search.refused)
     again = begun(region, search.device, seed=search.driver.seed, dims=search.dims, plan=plan)
     again.others = search.others
     again.replay(search.answers)

@@ -124,7 +124,7 @@ class _Areas:
         return ""
 
 
-class Session:
+class LibraryTrials:
     """A library in one child after another, until there is an outcome for each of its kernels."""
 
     def __init__(

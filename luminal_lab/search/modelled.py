@@ -70,7 +70,7 @@ FILL = 0xFF
 
 
 @dataclass(frozen=True)
-class Place:
+class ModelledPlace:
     """The GPU that kernels are made for, and whose figures the model takes."""
 
     device: str
@@ -79,7 +79,7 @@ class Place:
     card: Specification
 
     @classmethod
-    def of(cls, device: GPUCompiler) -> Place:
+    def of(cls, device: GPUCompiler) -> ModelledPlace:
         """Return the GPU of a compiler; one that is not known well enough is refused."""
         match device:
             case CUDACompiler():
@@ -157,7 +157,7 @@ def answered(job: Job, make: Make | None = None, clock: Callable[[], float] = mo
         raise ArgumentError(f"search: {job.device} is no GPU's compiler")
     find_cpp_compiler()  # without one there is no emulator, and nothing is checked
     with held():
-        place = Place.of(device)
+        place = ModelledPlace.of(device)
         with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
             batch = _Batch(job, place, make or place.make, Path(folder), deadline)
             reference, *outcomes = batch.outcomes
@@ -173,7 +173,7 @@ class _Batch:
     """A job at work: the reference is number 0."""
 
     def __init__(
-        self, job: Job, place: Place, make: Make, folder: Path, deadline: Deadline
+        self, job: Job, place: ModelledPlace, make: Make, folder: Path, deadline: Deadline
     ) -> None:
         self.job, self.place, self.make, self.folder = job, place, make, folder
         self.deadline = deadline
@@ -339,7 +339,7 @@ def _sister(text: str, seed: int) -> Sister:
 
 
 def _wrong(
-    kernels: Mapping[int, Kernel], place: Place, sister: Sister, *, trace: bool
+    kernels: Mapping[int, Kernel], place: ModelledPlace, sister: Sister, *, trace: bool
 ) -> Iterator[tuple[int, str | None]]:
     """Yield what is wrong with kernels of one definition; they are one source if that compiles."""
     dialect = place.gpu.dialect
@@ -359,7 +359,7 @@ def _wrong(
 
 
 def _emulated(
-    kernel: Kernel, place: Place, source: str, sister: Sister, *, trace: bool
+    kernel: Kernel, place: ModelledPlace, source: str, sister: Sister, *, trace: bool
 ) -> str | None:
     """Return what is wrong with a kernel in the emulator; with a trace each access is looked at."""
     run = KernelRun(kernel, sister.inputs, sister.sizes)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
-from luminal_lab.algebra.defining import Around, Terms
+from luminal_lab.algebra.defining import Around, TermsOfPick
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import First, Leaf, Node, Online, Ratio, Rise, Shift
+from luminal_lab.algebra.language import ENode, First, Leaf, Online, Ratio, Rise, Shift
 from luminal_lab.algebra.pick import Pick
 from luminal_lab.kernels.definition.terms import FoldState, Term, walk, write
 
@@ -22,7 +22,7 @@ def class_name(number: int) -> str:
     return f"c{number}"
 
 
-def node_text(node: Node, part: Callable[[int], Term]) -> str:
+def node_text(node: ENode, part: Callable[[int], Term]) -> str:
     """Return the text of a node whose parts are given as terms."""
     return _text(_NodeTerms(part).made(-1, node, ()))
 
@@ -57,11 +57,11 @@ class _Written(Pick):
         return number
 
     @override
-    def node(self, number: int) -> Node:
+    def node(self, number: int) -> ENode:
         return self.egraph.entered[number]
 
 
-class _RuleTerms(Terms):
+class _RuleTerms(TermsOfPick):
     """Terms as rules write them: with questions about a step, which no definition has."""
 
     def __init__(self, pick: Pick) -> None:
@@ -69,7 +69,7 @@ class _RuleTerms(Terms):
         self.passes = {}
 
     @override
-    def made(self, number: int, node: Node, around: Around) -> Term:
+    def made(self, number: int, node: ENode, around: Around) -> Term:
         operator = node.operator
         if not isinstance(operator, (Ratio, Shift, Rise, First, Online)):
             return super().made(number, node, ())

@@ -137,7 +137,7 @@ class Ended(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class ChildReport:
     """The last line of a child."""
 
     outcomes: Mapping[str, Outcome]
@@ -165,7 +165,7 @@ def _ran(errand: Errand, command: Sequence[str], deadline: Deadline) -> Ended:
                 case "run":
                     running = int(rest)
                 case "done":
-                    return Ended(read(Report, read_json(rest)).outcomes, running)
+                    return Ended(read(ChildReport, read_json(rest)).outcomes, running)
                 case "lost":
                     return Ended(None, running, rest.strip())
                 case _:
@@ -199,7 +199,7 @@ def _next(lines: SimpleQueue[str], patience: float) -> str | None:
 # -- the child -------------------------------------------------------------------------------------
 
 
-class Session:
+class SourceTrials:
     """The kernels of a job on a GPU, in one source."""
 
     def __init__(
@@ -370,11 +370,11 @@ def main() -> None:
 
     errand = read(Errand, read_json(sys.stdin.read(), exact=True))
     try:
-        outcomes = Session(errand, tell).outcomes
+        outcomes = SourceTrials(errand, tell).outcomes
     except DeviceError as error:
         tell(f"lost {said(error)}")
     else:
-        report = Report({str(at): outcome for at, outcome in outcomes.items()})
+        report = ChildReport({str(at): outcome for at, outcome in outcomes.items()})
         tell(f"done {json.dumps(plain(report))}")
 
 

@@ -13,7 +13,7 @@ from luminal_lab.algebra.pick import Pick
 from luminal_lab.display import Displayed
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.search.derivation import Derivation
-from luminal_lab.search.judge import Verdict, judged
+from luminal_lab.search.judge import Judgement, judged
 from luminal_lab.search.space import Space, Way
 
 TRIED = 24
@@ -33,7 +33,7 @@ class Program(Displayed):
         return defined(self.space.definition, self.pick)
 
     @cached_property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Judgement:
         """How exactly it computes it, and why it is refused, if it is."""
         return judged(self.space, self.pick)
 

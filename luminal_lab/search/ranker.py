@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from luminal_lab.search.draws import Draft
+from luminal_lab.search.draws import ScheduleDraft
 
 Floats = npt.NDArray[np.float64]
 LEAST = 64
@@ -21,8 +21,10 @@ NUMBER = re.compile(r"\b[0-9]+\b")
 
 
 def ranked(
-    known: Sequence[tuple[Draft, float]], drafts: Sequence[Draft], least: int = LEAST
-) -> list[Draft]:
+    known: Sequence[tuple[ScheduleDraft, float]],
+    drafts: Sequence[ScheduleDraft],
+    least: int = LEAST,
+) -> list[ScheduleDraft]:
     """Return drafts in the order of their predicted seconds; as given if too few are known."""
     if len(known) < least:
         return [*drafts]
@@ -39,7 +41,7 @@ def ranked(
     return [drafts[at] for at in np.argsort(predicted.round(6), kind="stable")]
 
 
-def _features(draft: Draft) -> dict[str, float]:
+def _features(draft: ScheduleDraft) -> dict[str, float]:
     """Return what may tell a schedule's speed: its open numbers, and its steps by word."""
     features = {f"number {name}": log2(1 + value) for name, value in draft.choices}
     features[f"form {draft.form}"] = 1.0

@@ -37,7 +37,7 @@ from luminal_lab.kernels.fuse.chains import (
     wiring,
 )
 from luminal_lab.kernels.memory.aliasing import same_bytes
-from luminal_lab.search.forms import Form, Stage, alone
+from luminal_lab.search.forms import Form, FormStage, alone
 from luminal_lab.search.program import Program, judged_programs
 from luminal_lab.search.space import space_of
 
@@ -50,7 +50,7 @@ MOST_FOLDS = 6
 
 
 @dataclass(frozen=True)
-class Region:
+class SearchRegion:
     """What is searched as a whole."""
 
     definition: Definition
@@ -90,7 +90,7 @@ class _Kernel:
         return self.found.program
 
 
-class Regions:
+class SearchRegions:
     """The regions of a graph of kernels, in which no chain has become one kernel yet."""
 
     def __init__(
@@ -193,11 +193,11 @@ class Regions:
 
     # -- forms -------------------------------------------------------------------------------------
 
-    def region(self, chain: Chain) -> Region:
+    def region(self, chain: Chain) -> SearchRegion:
         """Return a region: each way to cut its calls into kernels, as written and by rules."""
         whole = self._whole(chain)
         if self.singly:
-            return Region(whole, (alone(self.computed(whole)),))
+            return SearchRegion(whole, (alone(self.computed(whole)),))
         tilings = [*self._tilings(chain)]
         is_one = is_cascade(chain) and one_pass(whole) is not whole
         tilings.sort(key=lambda tiling: (len(tiling) == 1) != is_one)
@@ -215,7 +215,7 @@ class Regions:
         by_rules = [kernel.program for kernel in kernels.values() if kernel.program is not None]
         programs = {nameless(program.definition): program for program in by_rules}
         refused = [program for kernel in kernels.values() for program in kernel.found.refused]
-        return Region(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused))
+        return SearchRegion(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused))
 
     def _tilings(self, chain: Chain) -> Iterator[tuple[Chain, ...]]:
         """Yield the ways to cut calls, in order, into chains."""
@@ -245,7 +245,7 @@ class Regions:
         inputs = [source.id for source in sources_of(self.ir, chain)]
         outside = len(inputs) + len(chain[-1].types)
         number = {id: at for at, id in enumerate(inputs)}
-        stages: list[Stage] = []
+        stages: list[FormStage] = []
         programs: dict[str, str | None] = {**apart}
         names: set[str] = set()
         for kernel in kernels:
@@ -259,7 +259,7 @@ class Regions:
             if last is not chain[-1]:
                 number[last.id] = outside + len(stages)
                 results = (number[last.id],)
-            stages.append(Stage(str(definition), (*(number[id] for id in read), *results)))
+            stages.append(FormStage(str(definition), (*(number[id] for id in read), *results)))
             if program or (len(kernel.calls) > 1 and apart):
                 programs[nameless(written)] = str(definition)
         name = " + ".join(stage.definition.name for stage in stages) + ", by rules" * by_rules

@@ -45,7 +45,7 @@ NEVER = "the budget was spent before anything was measured"
 
 
 @dataclass
-class Turn:
+class OpenBatch:
     """A batch of a region that is open."""
 
     name: str
@@ -55,7 +55,7 @@ class Turn:
 
 
 @dataclass
-class Run:
+class SearchRun:
     """The searches of some regions within one budget."""
 
     searches: Mapping[str, KernelSearch]
@@ -75,7 +75,7 @@ class Run:
     def __post_init__(self) -> None:
         self.end = self.clock() + self.seconds
         self.left = self.candidates
-        self.line = deque[Turn]()
+        self.line = deque[OpenBatch]()
         self.batch_seconds: dict[str, float] = {}
         """How long a batch of each region took at most."""
         self.done: set[str] = set()
@@ -112,7 +112,7 @@ class Run:
             self.line.append(turn)
         return bool(self.line)
 
-    def _asked(self) -> Turn | None:
+    def _asked(self) -> OpenBatch | None:
         """Return the next batch; None if the budget is spent, or nothing is new."""
         while waiting := {
             at: self._claim(name)
@@ -177,14 +177,14 @@ class Run:
 
     # -- measured ----------------------------------------------------------------------------------
 
-    def _opened(self, name: str, batch: Batch, until: float) -> Turn:
+    def _opened(self, name: str, batch: Batch, until: float) -> OpenBatch:
         """Return a batch that is on its way, if there is an executor."""
-        turn = Turn(name, batch, self.clock())
+        turn = OpenBatch(name, batch, self.clock())
         if self.executor is not None:
             turn.future = self._sent(turn, until)
         return turn
 
-    def _sent(self, turn: Turn, until: float) -> Future[str]:
+    def _sent(self, turn: OpenBatch, until: float) -> Future[str]:
         assert self.executor is not None, "batches are sent to an executor"
         search = self.searches[turn.name]
         return sent(self.executor, search.worker, search.job(turn.batch, self._within(until)))
@@ -195,7 +195,7 @@ class Run:
         share = 1.0 if self.executor is None else TRAVEL
         return max(0.0, until - self.clock()) * share
 
-    def _told(self, until: float) -> Turn | None:
+    def _told(self, until: float) -> OpenBatch | None:
         """Tell the region of the batch that was asked for first; None if there is no answer."""
         turn = self.line[0]
         search = self.searches[turn.name]
@@ -223,7 +223,7 @@ class Run:
         look()
         return turn
 
-    def _text(self, turn: Turn, until: float) -> str | None:
+    def _text(self, turn: OpenBatch, until: float) -> str | None:
         """Return the answer to a batch as text; one that is lost is sent again."""
         search = self.searches[turn.name]
         if self.executor is None:

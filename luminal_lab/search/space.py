@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from luminal_lab.algebra.egraph import EGraph
 from luminal_lab.algebra.extract import cheapest, priced, programs, solved
-from luminal_lab.algebra.language import Node, Ratio, Shift
+from luminal_lab.algebra.language import ENode, Ratio, Shift
 from luminal_lab.algebra.pick import Pick
 from luminal_lab.algebra.reading import axes_of, read_definition
 from luminal_lab.algebra.rules import RULES
@@ -33,7 +33,7 @@ from luminal_lab.search.explained import class_of, why, why_not
 from luminal_lab.search.growth import Growth
 from luminal_lab.search.proof import proved
 
-Way: TypeAlias = tuple[int, Node]
+Way: TypeAlias = tuple[int, ENode]
 """A class, and one of its nodes."""
 ALWAYS = frozenset({"reassociate", "no_signed_zero", "contract"})
 """What all of search assumes: sums and products are multisets, and a sum of products has no
@@ -132,7 +132,7 @@ class Space(DrawnGraph, Examined):
         node = self.egraph.entered.__getitem__ if pick is None else pick.node
         return Evaluation(node, buffers, axes, dims, wide)
 
-    def answered(self, number: int) -> Node:
+    def answered(self, number: int) -> ENode:
         """Return the node of a number; if that asks about a step, one that answers it."""
         node = self.egraph.entered[number]
         if isinstance(node.operator, (Ratio, Shift)):
@@ -140,7 +140,7 @@ class Space(DrawnGraph, Examined):
         return node
 
     @cached_property
-    def _cheapest(self) -> dict[int, Node]:
+    def _cheapest(self) -> dict[int, ENode]:
         return cheapest(priced(self.egraph, solved(self.egraph)))
 
     @override

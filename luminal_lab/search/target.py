@@ -88,7 +88,7 @@ def target_of(device: DeviceCompiler) -> Target:
                 forms=False,
             )
         case GPUCompiler():
-            place = modelled.Place.of(device)
+            place = modelled.ModelledPlace.of(device)
             return Target(
                 place.gpu,
                 gpu_schedule,

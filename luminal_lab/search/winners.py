@@ -102,7 +102,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Facts:
+class EntryFacts:
     """What entry.json says, beside its key and the digest of the other files."""
 
     version: int
@@ -149,7 +149,7 @@ class Winners:
         winner = driver.winner
         default = min(driver.reference, default=None)
         share = 1.0 if winner is None else winner.rank
-        facts = Facts(
+        facts = EntryFacts(
             VERSION,
             0 if winner is None else winner.draft.form,
             question.machine,
@@ -176,7 +176,7 @@ class Winners:
 def _checked(path: Path, question: Question) -> Winner:
     """Return an entry, or raise what is wrong with it."""
     files, noted = cache.read_files(path, FILES)
-    facts = read(Facts, noted)
+    facts = read(EntryFacts, noted)
     if facts.version != VERSION or facts.machine != question.machine:
         raise ValueError("it is of another version or machine")
     if files[DEFINITION].decode("utf-8") != question.text:

@@ -44,7 +44,7 @@ from luminal_lab.search.deadline import SKIPPED, Deadline, OutOfTime
 from luminal_lab.search.draws import said
 from luminal_lab.search.driver import WRONG, Answer, Outcome
 from luminal_lab.search.forms import BETWEEN, Built, Form, alone
-from luminal_lab.search.measure import Data, Session
+from luminal_lab.search.measure import Data, LibraryTrials
 from luminal_lab.search.validate import wrong_step
 
 MOST_LINES = 3_000
@@ -202,7 +202,9 @@ class _Workplace:
             for dims in sizes:
                 data = Data(self.definition, dims, job.seed)
                 with measuring():
-                    session = Session(data, job.best, self.build, library, kernels, self.deadline)
+                    session = LibraryTrials(
+                        data, job.best, self.build, library, kernels, self.deadline
+                    )
                     outcomes = session.outcomes(job.threads, is_last=job.is_last)
                 for at in kernels:
                     outcome = outcomes.get(at, SKIPPED)

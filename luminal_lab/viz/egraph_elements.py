@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.algebra.language import Folded, Leaf, Node as EqualNode, Online
+from luminal_lab.algebra.language import ENode, Folded, Leaf, Online
 from luminal_lab.core.dims import Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.edit import Kind, LogEntry
@@ -44,7 +44,7 @@ class Element(Op):
         )
 
 
-def element(node: EqualNode, text: str) -> Element:
+def element(node: ENode, text: str) -> Element:
     """Return a node of an e-graph as an op."""
     match node.operator:
         case Leaf(term=Read()):
@@ -57,7 +57,7 @@ def element(node: EqualNode, text: str) -> Element:
             return Element(text, "op")
 
 
-def is_number(node: EqualNode) -> bool:
+def is_number(node: ENode) -> bool:
     """Return whether a node is a number, which stands in texts alone."""
     return isinstance(node.operator, Leaf) and isinstance(node.operator.term, Number)
 

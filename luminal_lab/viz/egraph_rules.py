@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 from luminal_lab.algebra.rules.rule import Rule
-from luminal_lab.algebra.rules.side import Side
+from luminal_lab.algebra.rules.side import RuleSide
 from luminal_lab.io.facts import RuleFacts, Sketch, SketchNode
 from luminal_lab.io.rule_facts import source_of
 from luminal_lab.passes.rule import FACTS
@@ -34,11 +34,11 @@ def _facts(rule: Rule) -> RuleFacts:
     )
 
 
-def sketch(side: Side) -> Sketch:
+def sketch(side: RuleSide) -> Sketch:
     """Return a side of a rule as a small graph, in which equal terms are one node."""
-    nodes: dict[Side, SketchNode] = {}
+    nodes: dict[RuleSide, SketchNode] = {}
 
-    def visit(part: Side) -> int:
+    def visit(part: RuleSide) -> int:
         if part not in nodes:
             reads = tuple(visit(inner) for inner in part.parts)
             nodes[part] = SketchNode(_label(part), reads)
@@ -48,7 +48,7 @@ def sketch(side: Side) -> Sketch:
     return Sketch(tuple(nodes.values()), root)
 
 
-def _label(side: Side) -> str:
+def _label(side: RuleSide) -> str:
     match side.head:
         case "sum" | "max" | "online":
             return f"{side.head} {side.axis}"

@@ -8,7 +8,7 @@ import pytest
 from luminal_lab.bench.studies import defaults
 from luminal_lab.bench.studies.defaults import Numbers, Tried, cell, find, sizes_of
 from luminal_lab.kernels.plans.cpu import cpu_schedule
-from luminal_lab.machines.defaults import NONE, Row, Shape, read_defaults
+from luminal_lab.machines.defaults import NONE, DefaultsRow, Shape, read_defaults
 from luminal_lab.machines.here import this_machine
 
 SHAPES = {"products": [(20, 70, 100), (60, 80, 90), (20, 300, 17)]}
@@ -30,7 +30,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Time], None]:
     return by
 
 
-def rows_of(path: Path) -> dict[str, Row]:
+def rows_of(path: Path) -> dict[str, DefaultsRow]:
     (kind,) = read_defaults(path).kinds
     assert kind.machine == this_machine()
     return {str(row): row for row in kind.rows}

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from luminal_lab.bench.paired import package_root
-from luminal_lab.bench.studies.sides import Side, gain, turns
+from luminal_lab.bench.studies.sides import CheckoutSide, gain, turns
 from luminal_lab.errors import DeviceError
 
 
 @pytest.fixture
-def side(tmp_path: Path) -> Iterator[Side]:
-    side = Side("ours", package_root(), tmp_path)
+def side(tmp_path: Path) -> Iterator[CheckoutSide]:
+    side = CheckoutSide("ours", package_root(), tmp_path)
     yield side
     side.end()
 
 
-def test_a_side_computes_a_product_by_some_schedule(side: Side):
+def test_a_side_computes_a_product_by_some_schedule(side: CheckoutSide):
     side.prepare((5, 6, 7))
     assert side.turn(2) > 0
     side.prepare((5, 6, 7), "parallel i")
@@ -29,7 +29,7 @@ def test_a_side_computes_a_product_by_some_schedule(side: Side):
 def test_turns_change_their_order_and_gains_are_of_minima_and_of_pairs():
     order: list[str] = []
 
-    class Known(Side):
+    class Known(CheckoutSide):
         def __init__(self, name: str) -> None:
             self.name = name
 

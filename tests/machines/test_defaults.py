@@ -7,14 +7,24 @@ from pathlib import Path
 import pytest
 
 from luminal_lab.core.origin import LabWarning
-from luminal_lab.machines.defaults import NONE, TABLE, Defaults, Kind, Row, Shape, read_defaults
+from luminal_lab.machines.defaults import (
+    NONE,
+    TABLE,
+    Defaults,
+    DefaultsRow,
+    Kind,
+    Shape,
+    read_defaults,
+)
 from luminal_lab.machines.machine import Machine
 
 WIDE = Machine(vector_bytes=64, cores=2, l1=32 << 10, l2=1 << 20, l3=32 << 20)
 NARROW = Machine(vector_bytes=32, cores=8, l1=32 << 10, l2=1 << 20, l3=32 << 20)
-LARGE = Row("f32 ik,kj", (17, 64), (257, 1024), (257, 1024), {"tile_rows": 4}, 0.8, tried=("17",))
-PART = Row("f32 ik,kj", (17, 32), (513, 1024), (513, 1024), {"tile_rows": 8}, 0.9)
-SMALL = Row("f32 rows", (1, 1), (1, 64), (1, 1), {})
+LARGE = DefaultsRow(
+    "f32 ik,kj", (17, 64), (257, 1024), (257, 1024), {"tile_rows": 4}, 0.8, tried=("17",)
+)
+PART = DefaultsRow("f32 ik,kj", (17, 32), (513, 1024), (513, 1024), {"tile_rows": 8}, 0.9)
+SMALL = DefaultsRow("f32 rows", (1, 1), (1, 64), (1, 1), {})
 TABLES = Defaults((Kind(WIDE, (LARGE, PART, SMALL)), Kind(NARROW, (LARGE,))))
 
 
@@ -49,7 +59,7 @@ def test_a_machine_is_of_the_nearest_kind_or_of_none(machine: Machine, kind: Mac
         (Shape("f32 rows", 1, 7, 1), SMALL),
     ],
 )
-def test_a_nest_has_the_row_that_holds_for_the_fewest_sizes(shape: Shape, row: Row | None):
+def test_a_nest_has_the_row_that_holds_for_the_fewest_sizes(shape: Shape, row: DefaultsRow | None):
     assert TABLES.kinds[0].row(shape) == row
 
 

@@ -16,7 +16,7 @@ from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.graph import LATE, ProgramSearch, apart, search_program
 from luminal_lab.search.loops import Budget, KernelSearch, begun, search_kernel
 from luminal_lab.search.modelled import answered
-from luminal_lab.search.regions import Regions
+from luminal_lab.search.regions import SearchRegions
 from luminal_lab.search.run import NEVER, SPENT
 from luminal_lab.search.winners import Winners
 from tests.search.planted import job_of, matmul, seconds_of, tiles
@@ -144,13 +144,13 @@ def test_only_what_came_to_its_end_is_kept(fused: IR, tmp_path_factory: pytest.T
 
 
 def test_rules_may_take_half_of_it(fused: IR, monkeypatch: pytest.MonkeyPatch):
-    clock, whole = Clock(), Regions.region
+    clock, whole = Clock(), SearchRegions.region
 
-    def slow(regions: Regions, chain: object) -> object:
+    def slow(regions: SearchRegions, chain: object) -> object:
         clock.now += 4
         return whole(regions, chain)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(Regions, "region", slow)
+    monkeypatch.setattr(SearchRegions, "region", slow)
     worker = Slow(clock, 0.3)
     search = search_program(fused, DEVICE, budget=20, worker=worker, clock=clock)
     assert clock.now <= 20

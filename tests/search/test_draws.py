@@ -14,7 +14,7 @@ from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.loops import Split
 from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search.draws import Draft, Draws, replay, values_of
+from luminal_lab.search.draws import Draws, ScheduleDraft, replay, values_of
 from tests.search.planted import matmul
 
 MACHINE = Machine(vector_bytes=32, cores=2)
@@ -24,7 +24,7 @@ def nest_of(n: int, k: int, m: int) -> Nest:
     return lower(parse_definition(matmul(n, k, m)))
 
 
-def drafts(seed: int) -> list[Draft | None]:
+def drafts(seed: int) -> list[ScheduleDraft | None]:
     """Return four draws and twelve edits."""
     draws, random = Draws.of(nest_of(70, 60, 50), MACHINE), Random(seed)
     drawn = [draws.draw(random) for _ in range(4)]
@@ -94,7 +94,7 @@ def test_an_edit_that_a_step_cannot_take_is_counted(monkeypatch: pytest.MonkeyPa
         raise KeyError("i")
 
     draws, random = Draws.of(nest_of(7, 6, 5), MACHINE), Random(0)
-    parent = Draft("split i by 2\nsplit j by 2")
+    parent = ScheduleDraft("split i by 2\nsplit j by 2")
     monkeypatch.setattr(Split, "apply", breaks)
     assert draws.edit(random, parent, parent) is None
     assert draws.refusals == {"KeyError: 'i'": sum(draws.refusals.values())}

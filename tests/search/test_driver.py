@@ -13,9 +13,9 @@ from luminal_lab.search.driver import (
     WRONG,
     Answer,
     Batch,
+    DraftTrial,
     Driver,
     Outcome,
-    Trial,
 )
 from luminal_lab.search.worker import answer_of
 from tests.search.planted import guess, matmul, seconds_of, tiles
@@ -140,13 +140,13 @@ def test_a_gain_that_may_be_luck_keeps_the_default():
     batch = driver.ask(2)
     assert batch is not None
     for share, wins in ((0.99, False), (0.97, True)):
-        driver.trials = [Trial(batch.drafts[0], Outcome("measured", (1e-4,)), 0.5, share)]
+        driver.trials = [DraftTrial(batch.drafts[0], Outcome("measured", (1e-4,)), 0.5, share)]
         assert (driver.winner is not None) == wins
     # In the last batch a time is compared with the reference's of the same round.
     paired = Answer(
         Outcome("measured", (1.0, 2.0, 3.0)), (Outcome("measured", (0.9, 2.1, 3.1)),), "here"
     )
-    driver.trials = [Trial(batch.drafts[0], Outcome("measured", (0.9,)), 0.9)]
+    driver.trials = [DraftTrial(batch.drafts[0], Outcome("measured", (0.9,)), 0.9)]
     driver.drop()
     last = driver.last()
     assert last is not None

@@ -6,15 +6,15 @@ import luminal_lab as ll
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.search.gpu_model import Estimate, estimate
-from luminal_lab.search.modelled import Place
+from luminal_lab.search.modelled import ModelledPlace
 from tests.search.planted import matmul
 
-PLACE = Place.of(ll.CUDACompiler(arch="sm_80"))
+PLACE = ModelledPlace.of(ll.CUDACompiler(arch="sm_80"))
 COPY = "kernel f(x: f32[4096, 4096]) -> (y: f32[4096, 4096])\n  y[i < 4096, j < 4096] = x[i, j]"
 PRODUCT = matmul(2048, 2048, 2048)
 
 
-def told(text: str, schedule: str | None = None, place: Place = PLACE) -> Estimate:
+def told(text: str, schedule: str | None = None, place: ModelledPlace = PLACE) -> Estimate:
     """Return what the model says of a definition by a schedule, or by the default one."""
     steps = None if schedule is None else parse_schedule(schedule)
     kernel = place.maker.kernel(parse_definition(text), "f", steps)
@@ -43,7 +43,7 @@ def test_tiles_are_better_than_none():
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_tensor_units_are_faster(arch: str):
-    place = Place.of(ll.CUDACompiler(arch=arch))
+    place = ModelledPlace.of(ll.CUDACompiler(arch=arch))
     half = told(PRODUCT.replace("f32", "f16"), place=place)
     assert half.seconds * 2 < told(PRODUCT, place=place).seconds
 

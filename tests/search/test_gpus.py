@@ -19,7 +19,7 @@ from luminal_lab.search import graph, modelled
 from luminal_lab.search.driver import WRONG, Answer
 from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, search_kernel
-from luminal_lab.search.modelled import Place, answered
+from luminal_lab.search.modelled import ModelledPlace, answered
 from luminal_lab.search.program import judged_programs
 from tests.expect import error_of
 from tests.search.planted import faulty, job_of, matmul
@@ -59,7 +59,7 @@ def test_what_is_modelled_says_so_everywhere(name: str):
     assert best.modelled is not None
     assert best.modelled <= (search.default.modelled or 0)
     assert all("nothing was measured" in text for text in texts)
-    assert Place.of(DEVICES[name]).card.name in best.told
+    assert ModelledPlace.of(DEVICES[name]).card.name in best.told
     assert "B shared, blocks of" in best.told
     assert ("registers" in best.told) == (name != "metal")
     assert ("__global__" in best.source) == (name != "metal")
@@ -86,7 +86,7 @@ def answer(definition: str, faults: dict[int, str], count: int) -> Answer:
     search = begun(definition, AMPERE)
     batch = search.driver.ask(count)
     assert batch is not None
-    make = faulty(faults, Place.of(AMPERE).make)
+    make = faulty(faults, ModelledPlace.of(AMPERE).make)
     return answered(job_of(search.job(batch)), make)
 
 
@@ -140,7 +140,7 @@ def test_a_race_is_found_in_the_last_batch():
     batch = search.driver.ask(1)
     assert batch is not None
     job = replace(job_of(search.job(batch)), is_last=True)
-    plain = Place.of(AMPERE).make
+    plain = ModelledPlace.of(AMPERE).make
 
     def racing(definition: Any, name: str, schedule: str) -> Any:
         kernel = plain(definition, name, schedule)
@@ -232,7 +232,7 @@ def test_attention_that_rules_found_is_right_in_the_emulator(gpu: Any, causal: b
     *_, program = judged_programs(searched(cx))
     assert not program.is_refused
     device = METAL if gpu.arch is None else ll.CUDACompiler(arch=gpu.arch)
-    kernel = Place.of(device).maker.kernel(program.definition, "found", None)
+    kernel = ModelledPlace.of(device).maker.kernel(program.definition, "found", None)
     data = drawn(cx.ir, {})
     emulated = kernel.emulate(data, trace=True)
     assert emulated.agrees

@@ -131,14 +131,14 @@ def test_kernels_that_are_not_searched_are_named(fused: IR, monkeypatch: pytest.
 
 def interrupted_at(number: int, patch: pytest.MonkeyPatch) -> None:
     """Have Ctrl-C come while rules look at the region of a number."""
-    whole, count = regions.Regions.region, iter(range(100))
+    whole, count = regions.SearchRegions.region, iter(range(100))
 
-    def region(self: regions.Regions, chain: Chain) -> regions.Region:
+    def region(self: regions.SearchRegions, chain: Chain) -> regions.SearchRegion:
         if next(count) == number:
             os.kill(os.getpid(), signal.SIGINT)
         return whole(self, chain)
 
-    patch.setattr(regions.Regions, "region", region)
+    patch.setattr(regions.SearchRegions, "region", region)
 
 
 def test_ctrl_c_before_anything_is_measured_keeps_what_has_begun(

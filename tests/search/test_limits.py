@@ -8,12 +8,12 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.machines.rates import PeakRates, Rate
-from luminal_lab.search.driver import Limit
+from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.forms import alone
 from luminal_lab.search.graph import apart, regions_of
 from luminal_lab.search.limits import least_seconds, least_work, limits_of
 from luminal_lab.search.loops import Budget, KernelSearch, begun, replayed
-from luminal_lab.search.regions import Region
+from luminal_lab.search.regions import SearchRegion
 from tests.search.planted import guess, job_of, matmul
 
 DEVICE = ll.CPUCompiler(threads=2)
@@ -83,7 +83,7 @@ def test_the_better_of_one_thread_and_of_all_counts():
 
 
 @pytest.fixture(scope="module")
-def region() -> Region:
+def region() -> SearchRegion:
     """An attention in six forms."""
     cx = ll.Graph()
     q, k, v = (cx.tensor((64, 32), name=name) for name in "qkv")
@@ -94,7 +94,7 @@ def region() -> Region:
     return regions.region(chain)
 
 
-def searched(region: Region, *limits: Limit) -> tuple[KernelSearch, set[int]]:
+def searched(region: SearchRegion, *limits: FormLimit) -> tuple[KernelSearch, set[int]]:
     """Return a search by times that depend on texts alone, and the forms that were compiled."""
     compiled: set[int] = set()
 
@@ -108,12 +108,12 @@ def searched(region: Region, *limits: Limit) -> tuple[KernelSearch, set[int]]:
     return search.resume(Budget(candidates=22)), compiled
 
 
-FAST = Limit(1.0, 1e-6, "here")
+FAST = FormLimit(1.0, 1e-6, "here")
 """What may be faster than anything that `guess` answers, which is 100 µs at least."""
-SLOW = Limit(100.0, 1.0, "here")
+SLOW = FormLimit(100.0, 1.0, "here")
 
 
-def test_a_form_that_cannot_win_is_never_compiled(region: Region):
+def test_a_form_that_cannot_win_is_never_compiled(region: SearchRegion):
     search, compiled = searched(region, FAST, FAST, SLOW)
     assert compiled == {0, 1}
     pruned = [one for one in search.candidates if one.state == "pruned"]
@@ -130,26 +130,26 @@ def test_a_form_that_cannot_win_is_never_compiled(region: Region):
 @pytest.mark.parametrize(
     "limit",
     [
-        Limit(100.0, None),  # not known
-        Limit(100.0, 1.0, "there"),  # of another machine
-        Limit(100.0, 1.2e-4, "here"),  # above the best time, but not by enough
+        FormLimit(100.0, None),  # not known
+        FormLimit(100.0, 1.0, "there"),  # of another machine
+        FormLimit(100.0, 1.2e-4, "here"),  # above the best time, but not by enough
     ],
 )
-def test_a_limit_that_is_in_doubt_prunes_nothing(region: Region, limit: Limit):
+def test_a_limit_that_is_in_doubt_prunes_nothing(region: SearchRegion, limit: FormLimit):
     search, compiled = searched(region, FAST, limit)
     assert compiled == {*range(len(region.forms))}
     assert not search.driver.pruned
 
 
-def test_rates_that_a_candidate_beats_prune_nothing(region: Region):
-    impossible = Limit(1.0, 1e-3, "here")
+def test_rates_that_a_candidate_beats_prune_nothing(region: SearchRegion):
+    impossible = FormLimit(1.0, 1e-3, "here")
     search, compiled = searched(region, impossible, impossible, SLOW)
     assert compiled == {*range(len(region.forms))}
     assert not search.driver.pruned
 
 
-def test_heavy_forms_wait_for_a_time_to_compare_with(region: Region):
-    search, _ = searched(region, Limit(1.0), Limit(100.0))
+def test_heavy_forms_wait_for_a_time_to_compare_with(region: SearchRegion):
+    search, _ = searched(region, FormLimit(1.0), FormLimit(100.0))
     first, second, third = ({d.form for d in batch.drafts} for batch, _ in search.answers[:3])
     assert first == second == {0}
     assert third >= {*range(1, len(region.forms))}

@@ -18,7 +18,7 @@ from luminal_lab.search import on_gpu, target
 from luminal_lab.search.deadline import Deadline
 from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.loops import KernelSearch, begun
-from luminal_lab.search.on_gpu import Errand, Report, Session, answered
+from luminal_lab.search.on_gpu import ChildReport, Errand, SourceTrials, answered
 from luminal_lab.search.run import is_cut
 from luminal_lab.search.worker import Job, Make
 from tests.devices.cuda.test_engine import standing
@@ -34,7 +34,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
     """A GPU as CuPy shows it, whose programs are all of a search."""
     if shutil.which("c++") is None:
         pytest.skip("there is no C++ compiler: install gcc or clang")
-    gpu, placed = CuPy(capability="80"), Session._placed
+    gpu, placed = CuPy(capability="80"), SourceTrials._placed
 
     def known(session: Any, at: int, kernel: Any) -> Any:
         launches = placed(session, at, kernel)
@@ -45,7 +45,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
                     gpu.sizes[argument.address] = argument.bytes + on_gpu.GUARD
         return launches
 
-    monkeypatch.setattr(Session, "_placed", known)
+    monkeypatch.setattr(SourceTrials, "_placed", known)
     monkeypatch.setattr(on_gpu, "present", lambda: HERE)
     monkeypatch.setattr(target, "present", lambda: HERE)
     monkeypatch.setattr(on_gpu, "ROUNDS", 4)
@@ -76,7 +76,7 @@ def uncompiled(errand: Errand, faults: dict[int, str]) -> Make:
 def test_kernels_are_checked_and_timed_in_turns(gpu: CuPy):
     told: list[str] = []
     known = errand(3)
-    outcomes = Session(known, told.append, uncompiled(known, {})).outcomes
+    outcomes = SourceTrials(known, told.append, uncompiled(known, {})).outcomes
     assert {outcome.state for outcome in outcomes.values()} == {"measured"}
     assert all(len(outcome.samples) >= 3 for outcome in outcomes.values())
     assert told[:4] == ["run 0", "run 1", "run 2", "run 3"]
@@ -85,7 +85,7 @@ def test_kernels_are_checked_and_timed_in_turns(gpu: CuPy):
 def test_what_is_wrong_or_writes_elsewhere_has_no_time(gpu: CuPy):
     known = errand(3)
     faults = {1: "    c[0] = 7; return;", 2: f"    c[{20 * 24}] = 7;"}
-    outcomes = Session(known, lambda line: None, uncompiled(known, faults)).outcomes
+    outcomes = SourceTrials(known, lambda line: None, uncompiled(known, faults)).outcomes
     assert outcomes[1].is_wrong
     assert outcomes[2].why == "it writes behind c"
     assert {outcomes[1].state, outcomes[2].state} == {"failed"}
@@ -96,14 +96,14 @@ def test_what_is_wrong_or_writes_elsewhere_has_no_time(gpu: CuPy):
 def test_what_is_known_is_not_run_again(gpu: CuPy):
     told: list[str] = []
     known = replace(errand(2), known={"1": Outcome("failed", why="it was ended after 20 s")})
-    outcomes = Session(known, told.append, uncompiled(known, {})).outcomes
+    outcomes = SourceTrials(known, told.append, uncompiled(known, {})).outcomes
     assert "run 1" not in told
     assert outcomes[1].why == "it was ended after 20 s"
 
 
 def test_a_lost_context_ends_the_child(gpu: CuPy, monkeypatch: pytest.MonkeyPatch):
     known = errand(1)
-    session = Session(known, lambda line: None, uncompiled(known, {}))
+    session = SourceTrials(known, lambda line: None, uncompiled(known, {}))
 
     def lose(*_: Any) -> None:
         raise CUDARuntimeError(700, "cudaErrorIllegalAddress")
@@ -117,13 +117,13 @@ def test_when_the_time_is_over_a_child_says_what_it_knows(
     gpu: CuPy, monkeypatch: pytest.MonkeyPatch
 ):
     known = errand(3, seconds=1.0)
-    session = Session(known, lambda line: None, uncompiled(known, {}))
+    session = SourceTrials(known, lambda line: None, uncompiled(known, {}))
     now = iter(range(1_000))
     session.deadline = Deadline(9.5, lambda: next(now))  # the check of all kernels looks 8 times
     samples = {at: len(outcome.samples) for at, outcome in session.outcomes.items()}
     assert {*samples} == {0, 1, 2, 3}
     assert set(samples.values()) == {1}
-    late = Session(known, lambda line: None, uncompiled(known, {}))
+    late = SourceTrials(known, lambda line: None, uncompiled(known, {}))
     late.deadline = Deadline(0.0)
     assert late.outcomes == {}
 
@@ -131,7 +131,7 @@ def test_when_the_time_is_over_a_child_says_what_it_knows(
 def test_a_search_here_is_measured(gpu: CuPy, monkeypatch: pytest.MonkeyPatch):
     def inline(job: Job, command: object = ()) -> Answer:
         known = Errand(job, *HERE)
-        outcomes = Session(known, lambda line: None, uncompiled(known, {})).outcomes
+        outcomes = SourceTrials(known, lambda line: None, uncompiled(known, {})).outcomes
         reference, *others = (outcomes[at] for at in range(1 + len(job.schedules)))
         return Answer(reference, tuple(others), "here")
 
@@ -224,7 +224,9 @@ def test_an_errand_is_text():
     known = Errand(Job("kernel", "", ("a",)), "sm_80", 108, known={"1": RIGHT})
     text = json.dumps(plain(known))
     assert on_gpu.read(Errand, json.loads(text)) == known
-    assert on_gpu.read(Report, json.loads(json.dumps(plain(Report({"1": RIGHT}))))).outcomes
+    assert on_gpu.read(
+        ChildReport, json.loads(json.dumps(plain(ChildReport({"1": RIGHT}))))
+    ).outcomes
 
 
 def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):

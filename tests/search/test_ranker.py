@@ -1,12 +1,12 @@
 """The ranker: silent below 64 schedules, and then better than chance."""
 
-from luminal_lab.search.draws import Draft
+from luminal_lab.search.draws import ScheduleDraft
 from luminal_lab.search.ranker import LEAST, ranked
 
 
-def drafts(count: int, start: int = 0) -> list[Draft]:
+def drafts(count: int, start: int = 0) -> list[ScheduleDraft]:
     return [
-        Draft(f"split i by {2 + n}", (("rows", 2 + n),), "draw")
+        ScheduleDraft(f"split i by {2 + n}", (("rows", 2 + n),), "draw")
         for n in range(start, start + count)
     ]
 

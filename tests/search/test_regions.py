@@ -11,7 +11,7 @@ from luminal_lab.core.op import ints
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.search.forms import Form
 from luminal_lab.search.graph import apart, programs_of
-from luminal_lab.search.regions import Regions
+from luminal_lab.search.regions import SearchRegions
 
 DEVICE = ll.CPUCompiler(threads=2)
 
@@ -45,7 +45,7 @@ def kernels_of(cx: ll.Graph) -> IR:
 
 
 def forms_of(cx: ll.Graph) -> list[tuple[Form, ...]]:
-    regions = Regions(kernels_of(cx))
+    regions = SearchRegions(kernels_of(cx))
     return [regions.region(chain).forms for chain, _ in regions]
 
 
@@ -95,10 +95,10 @@ def test_a_kernel_that_is_to_stay_is_in_no_other_ones_region():
     cx = ll.Graph()
     network(cx).retrieve()
     ir = kernels_of(cx)
-    whole = Regions(ir)
+    whole = SearchRegions(ir)
     first = whole.defined(next(node.op.body_of() for node in ir if node.op.body_of()))  # pyright: ignore[reportArgumentType]  # of those that have one
     assert len(whole.chains) == 1
-    assert len(Regions(ir, {nameless(first)}).chains) == 2
+    assert len(SearchRegions(ir, {nameless(first)}).chains) == 2
 
 
 def test_what_rules_make_less_exact_is_refused_with_the_reason():
@@ -106,7 +106,7 @@ def test_what_rules_make_less_exact_is_refused_with_the_reason():
     x = cx.tensor((6, 32), name="x")
     centred = x - x.mean(-1, keepdim=True)
     (centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt()).retrieve()
-    regions = Regions(kernels_of(cx))
+    regions = SearchRegions(kernels_of(cx))
     (region,) = [regions.region(chain) for chain, _ in regions]
     assert "where inputs are around 1000" in region.refused[0].verdict.refusal
     assert [form.name for form in region.forms] == ["layer_norm", "layer_norm, by rules"]

@@ -7,7 +7,16 @@ running maximum has just grown.
 from collections.abc import Iterator
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import Applied, Finite, Folded, Product, Ratio, Rise, Shift, Sum
+from luminal_lab.algebra.language import (
+    Applied,
+    Finite,
+    Folded,
+    Product,
+    Ratio,
+    Rise,
+    Shift,
+    WeightedSum,
+)
 from luminal_lab.algebra.rules.rule import FINITE, equation
 from luminal_lab.core.ops import Exp2, Recip
 
@@ -86,7 +95,7 @@ def shift_finite(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
 @equation("shift[j](x + y)", "shift[j](x) + shift[j](y)", assumes=FINITE)
 def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """A sum changes by the sum of what its terms change by."""
-    for total, parts in egraph.looks(value, Sum):
+    for total, parts in egraph.looks(value, WeightedSum):
         shifts = [egraph.add(shift, part) for part in parts]
         yield egraph.sum(0, zip(shifts, total.weights, strict=True), shift.dtype)
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from luminal_lab.algebra.language import Applied, Folded, Node, Operator
-from luminal_lab.algebra.rules.side import Side, parse_side
+from luminal_lab.algebra.language import Applied, ENode, Folded, Operator
+from luminal_lab.algebra.rules.side import RuleSide, parse_side
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, DefinitionError, nearest
 from luminal_lab.passes.rule import FACTS
@@ -40,7 +40,7 @@ class Rule:
     is_proved: bool = False
 
     @cached_property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[RuleSide, RuleSide]:
         """Both sides, read."""
         return parse_side(self.before), parse_side(self.after)
 
@@ -49,7 +49,7 @@ class Rule:
         """The kind of operator that the left side begins with."""
         return self.sides[0].operator[0]
 
-    def matches(self, node: Node) -> bool:
+    def matches(self, node: ENode) -> bool:
         """Return whether a node has the operator that the left side begins with."""
         kind, word = self.sides[0].operator
         operator = node.operator

@@ -28,7 +28,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    Sum,
+    WeightedSum,
 )
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
@@ -45,12 +45,12 @@ QUESTIONS = {"ratio": Ratio, "shift": Shift, "rise": Rise, "first": First}
 NAME = "[a-z][a-z0-9_]*"
 
 
-class Side(NamedTuple):
+class RuleSide(NamedTuple):
     """A term of a rule: what stands in front, and its parts; a variable or number has none."""
 
     head: str
     axis: str = ""
-    parts: tuple[Side, ...] = ()
+    parts: tuple[RuleSide, ...] = ()
 
     @property
     def operator(self) -> tuple[type[Operator], str]:
@@ -59,7 +59,7 @@ class Side(NamedTuple):
             case "sum" | "max":
                 return Folded, self.head
             case "+" | "-":
-                return Sum, ""
+                return WeightedSum, ""
             case "*":
                 return Product, ""
             case "online":
@@ -69,7 +69,7 @@ class Side(NamedTuple):
             case head:
                 return Applied, head
 
-    def walk(self) -> Iterator[Side]:
+    def walk(self) -> Iterator[RuleSide]:
         """Yield the term and all its parts."""
         yield self
         for part in self.parts:
@@ -88,7 +88,7 @@ class Side(NamedTuple):
         return tuple(dict.fromkeys(name for name in names if name[0].isalpha()))
 
 
-def parse_side(text: str) -> Side:
+def parse_side(text: str) -> RuleSide:
     """Return one side of a rule."""
     scanner = Scanner(text)
     side = _side(scanner)
@@ -97,7 +97,7 @@ def parse_side(text: str) -> Side:
     return side
 
 
-def _side(scanner: Scanner) -> Side:
+def _side(scanner: Scanner) -> RuleSide:
     if (let := scanner.take_if(rf"let\s+({NAME})\s*=")) is not None:
         value = _side(scanner)
         scanner.take(";", "';' and the term in which the name stands for this one")
@@ -106,53 +106,53 @@ def _side(scanner: Scanner) -> Side:
     if fold is None:
         total = _product(scanner)
         while (sign := scanner.take_if(r"[+-]")) is not None:
-            total = Side(sign[0], "", (total, _product(scanner)))
+            total = RuleSide(sign[0], "", (total, _product(scanner)))
         return total
     if fold[1] != "online":
-        return Side(fold[1], fold[2], (_side(scanner),))
+        return RuleSide(fold[1], fold[2], (_side(scanner),))
     scanner.take(r"acc\s*\*", "'acc *' and by what the sum is rescaled")
     ratio = _atom(scanner)
     scanner.take(r"\+", "'+' and what is added")
-    return Side("online", fold[2], (ratio, _side(scanner)))
+    return RuleSide("online", fold[2], (ratio, _side(scanner)))
 
 
-def _replaced(side: Side, name: str, value: Side) -> Side:
-    if side == Side(name):
+def _replaced(side: RuleSide, name: str, value: RuleSide) -> RuleSide:
+    if side == RuleSide(name):
         return value
     return side._replace(parts=tuple(_replaced(part, name, value) for part in side.parts))
 
 
-def _product(scanner: Scanner) -> Side:
+def _product(scanner: Scanner) -> RuleSide:
     total = _atom(scanner)
     while scanner.accept("*"):
-        total = Side("*", "", (total, _atom(scanner)))
+        total = RuleSide("*", "", (total, _atom(scanner)))
     return total
 
 
-def _atom(scanner: Scanner) -> Side:
+def _atom(scanner: Scanner) -> RuleSide:
     if scanner.accept("("):
         return _closed(scanner)
     if (number := scanner.maybe(r"\d+(\.\d+)?")) is not None:
-        return Side(number.text)
+        return RuleSide(number.text)
     question = scanner.take_if(rf"({'|'.join(QUESTIONS)})\[({NAME})\]\s*\(")
     if question is not None:
-        return Side(question[1], question[2], (_closed(scanner),))
+        return RuleSide(question[1], question[2], (_closed(scanner),))
     if (size := scanner.take_if(rf"size\[({NAME})\]")) is not None:
-        return Side("size", size[1])
+        return RuleSide("size", size[1])
     name = scanner.take(NAME, "a variable, a number, an op or '('").text
     if scanner.accept("("):
-        return Side(name, "", tuple([_side(scanner) for _ in scanner.until(")")]))
-    return Side(name)
+        return RuleSide(name, "", tuple([_side(scanner) for _ in scanner.until(")")]))
+    return RuleSide(name)
 
 
-def _closed(scanner: Scanner) -> Side:
+def _closed(scanner: Scanner) -> RuleSide:
     side = _side(scanner)
     scanner.take(r"\)", "')'")
     return side
 
 
 def enter(
-    egraph: EGraph, side: Side, variables: Mapping[str, int], sizes: Mapping[str, Dim]
+    egraph: EGraph, side: RuleSide, variables: Mapping[str, int], sizes: Mapping[str, Dim]
 ) -> int:
     """Enter a side, its variables standing for classes; return its class."""
     dtype = DType.float32

@@ -34,16 +34,16 @@ from luminal_lab.machines.defaults import (
     NONE,
     TABLE,
     Defaults,
+    DefaultsRow,
     Kind,
     Range,
-    Row,
     Shape,
     read_defaults,
 )
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.load import Load
 from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.search.draws import Draft, Loops, pick, values_of
+from luminal_lab.search.draws import Loops, ScheduleDraft, pick, values_of
 from luminal_lab.search.driver import BATCH, GAIN, Answer, Batch, Outcome, noise_of
 from luminal_lab.search.loops import KernelSearch, begun
 from luminal_lab.search.target import program_of
@@ -108,10 +108,10 @@ Numbers = tuple[tuple[str, int], ...]
 class OpenNumbers(Loops):
     """The schedules that a plan makes by its open numbers alone, which a table can hold."""
 
-    def of(self, numbers: Numbers) -> Draft | None:
+    def of(self, numbers: Numbers) -> ScheduleDraft | None:
         """Return the schedule of some numbers, the others the plan's own; None if refused."""
         scheduling = self._planned(dict(numbers))
-        return scheduling and Draft(str(scheduling.schedule), numbers, "asked")
+        return scheduling and ScheduleDraft(str(scheduling.schedule), numbers, "asked")
 
 
 @dataclass
@@ -262,7 +262,7 @@ class Exploration:
         return tuple((name, by) for name in self.values if (by := numbers.get(name)) is not None)
 
 
-def settled(tried: list[Tried], bases: tuple[int, ...] = BASES) -> list[Row]:
+def settled(tried: list[Tried], bases: tuple[int, ...] = BASES) -> list[DefaultsRow]:
     """Return the rows of a class: what wins all of it, or nothing and what wins its parts."""
     candidates = [n for n in tried[0].ratios if gain(n, tried) < 1]
     candidates = sorted(candidates, key=partial(gain, tried=tried))[:FINALISTS]
@@ -271,7 +271,7 @@ def settled(tried: list[Tried], bases: tuple[int, ...] = BASES) -> list[Row]:
             one.time(candidates, is_last=True)
         good = [n for n in candidates if max(one.ratios[n] for one in tried) <= 1 - GAIN]
         candidates = sorted(good, key=partial(gain, tried=tried))[:1]
-    row = Row(
+    row = DefaultsRow(
         tried[0].shape.nest,
         *cell(tried[0].shape, bases[0]),
         {},
@@ -291,7 +291,7 @@ def settled(tried: list[Tried], bases: tuple[int, ...] = BASES) -> list[Row]:
     return [row, *(part for rows in parts for part in rows if part.choices)]
 
 
-def replaced(table: Defaults, rows: list[Row]) -> Defaults:
+def replaced(table: Defaults, rows: list[DefaultsRow]) -> Defaults:
     """Return a table whose kind for this machine has other rows for the class of the first."""
     kinds = {kind.machine: kind for kind in table.kinds}
     known = kinds.get(this_machine(), Kind(this_machine(), ()))
@@ -302,7 +302,7 @@ def replaced(table: Defaults, rows: list[Row]) -> Defaults:
     return Defaults(tuple(kinds.values()))
 
 
-def within(row: Row, whole: Row) -> bool:
+def within(row: DefaultsRow, whole: DefaultsRow) -> bool:
     """Return whether a row holds for nothing that another does not."""
     pairs = zip(row.ranges, whole.ranges, strict=True)
     return all(low <= a and b <= high for (a, b), (low, high) in pairs)

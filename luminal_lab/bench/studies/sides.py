@@ -52,7 +52,7 @@ TURN, MOST, ROUNDS = 0.02, 50, 40
 """The seconds of a turn, the runs in it at most, and the turns of each side."""
 
 
-class Side:
+class CheckoutSide:
     """A process that computes products with one package."""
 
     def __init__(self, name: str, package: Path, folder: Path) -> None:
@@ -95,19 +95,19 @@ class Side:
 
 
 @contextmanager
-def sides(old: str, *others: str) -> Iterator[dict[str, Side]]:
+def sides(old: str, *others: str) -> Iterator[dict[str, CheckoutSide]]:
     """Yield a side of an old commit, "old", and some of this checkout, by name."""
     with scratch() as folder, ExitStack() as ends:
         check_out(commit_of(old), folder / "checkout")
         packages = {"old": folder / "checkout", **dict.fromkeys(others, package_root())}
-        known: dict[str, Side] = {}
+        known: dict[str, CheckoutSide] = {}
         for name, package in packages.items():
-            known[name] = Side(name, package, folder)
+            known[name] = CheckoutSide(name, package, folder)
             ends.callback(known[name].end)
         yield known
 
 
-def turns(known: Mapping[str, Side]) -> dict[str, list[float]]:
+def turns(known: Mapping[str, CheckoutSide]) -> dict[str, list[float]]:
     """Return the seconds of each side, of so many rounds; the order changes from round to round."""
     times: dict[str, list[float]] = {name: [] for name in known}
     names = [*known]

@@ -17,7 +17,7 @@ from luminal_lab.kernels.nest.shape import shape_of
 from luminal_lab.kernels.plans import cpu
 from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.kernels.steps.schedule import Scheduling
-from luminal_lab.machines.defaults import NONE, Defaults, Kind, Row, Shape, shipped
+from luminal_lab.machines.defaults import NONE, Defaults, DefaultsRow, Kind, Shape, shipped
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.validate import difference
 
@@ -63,13 +63,13 @@ def nest_of(kind: str, n: object, k: object, m: object) -> Nest:
     return lower(one_pass(parse_definition(text)))
 
 
-def table(row: Row, machine: Machine = MACHINE) -> Defaults:
+def table(row: DefaultsRow, machine: Machine = MACHINE) -> Defaults:
     return Defaults((Kind(machine, (row,)),))
 
 
 def everywhere(kind: str, numbers: dict[str, int]) -> Defaults:
     """Return a table of numbers for all sizes of a kind of nest."""
-    return table(Row(kind, (1, 1 << 40), (1, 1 << 40), (1, 1 << 40), numbers))
+    return table(DefaultsRow(kind, (1, 1 << 40), (1, 1 << 40), (1, 1 << 40), numbers))
 
 
 @pytest.mark.parametrize("kind", TEXTS)
@@ -98,7 +98,10 @@ def test_a_size_without_a_number_has_no_row():
 
 
 def test_numbers_of_the_table_are_usual_and_others_may_be_asked_for():
-    nest, row = nest_of("f32 ik,kj", 64, 64, 64), Row("f32 ik,kj", (64, 64), (64, 64), (64, 64), {})
+    nest, row = (
+        nest_of("f32 ik,kj", 64, 64, 64),
+        DefaultsRow("f32 ik,kj", (64, 64), (64, 64), (64, 64), {}),
+    )
     row = replace(row, choices={"tile_rows": 8, "tile_vectors": 1})
     found = cpu_schedule(nest, MACHINE, {}, table(row)).choices
     assert (found.values["tile_rows"], found.values["tile_vectors"]) == (8, 1)
@@ -164,7 +167,9 @@ KNOWN = [(kind.machine, row) for kind in shipped().kinds for row in kind.rows if
 
 
 @pytest.mark.parametrize(("machine", "row"), KNOWN, ids=[str(row) for _, row in KNOWN])
-def test_the_shipped_numbers_are_taken_at_every_corner_of_their_sizes(machine: Machine, row: Row):
+def test_the_shipped_numbers_are_taken_at_every_corner_of_their_sizes(
+    machine: Machine, row: DefaultsRow
+):
     for n, k, m in product(*row.ranges):
         nest = nest_of(row.nest, *((m, 64, 64 * k) if row.nest == "f32 bj,bk" else (n, k, m)))
         assert shape_of(nest) == (row.nest, n, k, m)
