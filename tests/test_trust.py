@@ -432,6 +432,7 @@ REASONS = {
     "bench/studies/maths.py subprocess.run": "the compiler, on our own functions",
     "bench/studies/maths_speed.py CDLL": "what it compiled from our own functions",
     "bench/studies/maths_speed.py subprocess.run": "the compiler, on our own functions",
+    "bench/studies/search.py subprocess.run": "this Python, on our own module",
     "bench/studies/sides.py Popen": "this Python, on our own lines, or a commit's",
     "bench/process.py pickle.load": "the pipe to that process",
     "course/chapters/ch04.py exec": "text of the chapter's own",

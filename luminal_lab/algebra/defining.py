@@ -24,7 +24,7 @@ from luminal_lab.algebra.language import (
     Online,
     Product,
     Rise,
-    WeightedSum,
+    Sum,
     is_real,
 )
 from luminal_lab.algebra.pick import Pick
@@ -299,7 +299,7 @@ def _applied(node: ENode, parts: list[Term]) -> Term:
 
 def _elementwise(node: ENode, parts: list[Term]) -> Term:
     match node.operator:
-        case WeightedSum(constant=constant, weights=weights, dtype=dtype):
+        case Sum(constant=constant, weights=weights, dtype=dtype):
             terms = [_times(part, by) for part, by in zip(parts, weights, strict=True)]
             terms = [terms[k] for k in sorted(range(len(terms)), key=lambda k: weights[k] < 0)]
             return _sum([*terms, *([Number(constant, dtype)] if constant else [])], dtype)

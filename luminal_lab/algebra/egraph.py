@@ -29,7 +29,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    WeightedSum,
+    Sum,
     is_known,
 )
 from luminal_lab.core.dims import Symbol, symbols
@@ -211,13 +211,13 @@ class EGraph:
         terms: dict[int, float] = {}
         for number, weight in weights:
             value = self.facts(number).constant
-            inner = self.look(number, WeightedSum) if flat and value is None else None
+            inner = self.look(number, Sum) if flat and value is None else None
             if inner is not None and self._is_within(number, inner):
                 inner = None
             if value is not None:
                 self._led(number)
                 constant += weight * value
-            elif inner is not None and isinstance(inner.operator, WeightedSum):
+            elif inner is not None and isinstance(inner.operator, Sum):
                 constant += weight * inner.operator.constant
                 for part, own in zip(inner.children, inner.operator.weights, strict=True):
                     self._weigh(terms, part, weight * own)
@@ -234,7 +234,7 @@ class EGraph:
         if constant == 0 and len(terms) == 1:
             ((child, weight),) = terms.items()
             return self.product(weight, [child], dtype, flat=flat)
-        return self._enter(ENode(WeightedSum(constant, tuple(terms.values()), dtype), tuple(terms)))
+        return self._enter(ENode(Sum(constant, tuple(terms.values()), dtype), tuple(terms)))
 
     def product(
         self, factor: float, children: Iterable[int], dtype: DType, *, flat: bool = True
@@ -322,7 +322,7 @@ class EGraph:
                 axes |= {symbol.name for dim in index for symbol in symbols(dim)}
             case Applied(op=op):
                 axes |= {symbol.name for symbol in op.symbols()}
-            case WeightedSum() | Product():
+            case Sum() | Product():
                 pass
         return ClassFacts(operator.dtype, axes, moving, None, whole, is_solved)
 
@@ -382,7 +382,7 @@ class EGraph:
     def _again(self, node: ENode, *, flat: bool) -> int:
         """Return the number of a node in normal form."""
         match node.operator:
-            case WeightedSum(constant=constant, weights=weights, dtype=dtype):
+            case Sum(constant=constant, weights=weights, dtype=dtype):
                 terms = zip(node.children, weights, strict=True)
                 return self.sum(constant, terms, dtype, flat=flat)
             case Product(factor=factor, dtype=dtype):

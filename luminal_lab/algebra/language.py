@@ -25,7 +25,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightedSum:
+class Sum:
     """A constant, and each class by its weight."""
 
     constant: float
@@ -137,7 +137,7 @@ class Online:
 
 Operator: TypeAlias = (
     Leaf
-    | WeightedSum
+    | Sum
     | Product
     | Applied
     | Folded

@@ -34,7 +34,7 @@ from luminal_lab.algebra.language import (
     Online,
     Product,
     Rise,
-    WeightedSum,
+    Sum,
     is_real,
 )
 from luminal_lab.algebra.pick import Pick
@@ -227,7 +227,7 @@ def _linear(pick: Pick, numbers: Iterable[int]) -> dict[int, float]:
         number, by = todo.pop()
         parts = pick.parts(number)
         match pick.node(number).operator:
-            case WeightedSum(constant=constant, weights=weights):
+            case Sum(constant=constant, weights=weights):
                 todo += [(part, by * w) for part, w in zip(parts, weights, strict=True)]
                 if constant:
                     total[ONE] += by * constant

@@ -26,7 +26,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    WeightedSum,
+    Sum,
 )
 from luminal_lab.core.dims import Dim, Symbol, symbols
 from luminal_lab.core.ops import Add
@@ -279,7 +279,7 @@ class Pick:
 def effort(node: ENode) -> float:
     """Return what a node costs for each value, in additions."""
     match node.operator:
-        case WeightedSum(constant=constant, weights=weights):
+        case Sum(constant=constant, weights=weights):
             return len(weights) - 1 + (constant != 0) + sum(abs(each) != 1 for each in weights)
         case Product(factor=factor):
             return len(node.children) - 1 + (factor != 1)

@@ -27,7 +27,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    WeightedSum,
+    Sum,
 )
 from luminal_lab.core.dims import Dim, Symbol, evaluate_array, symbols
 from luminal_lab.core.random import uniform
@@ -111,7 +111,7 @@ class Evaluation:
 
     def _applied(self, operator: Operator, parts: list[Array]) -> Array:
         match operator:
-            case WeightedSum(constant=constant, weights=weights):
+            case Sum(constant=constant, weights=weights):
                 weighted = (
                     part if weight == 1 else part * part.dtype.type(weight)
                     for part, weight in zip(parts, weights, strict=True)

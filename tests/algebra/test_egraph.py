@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import Applied, Folded, Leaf, Product, Ratio, WeightedSum
+from luminal_lab.algebra.language import Applied, Folded, Leaf, Product, Ratio, Sum
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import Exp2, LessThan
 from luminal_lab.kernels.definition.terms import Read, axis_of
@@ -40,7 +40,7 @@ def test_sums_do_not_care_for_order_nor_brackets(egraph: EGraph) -> None:
     left = egraph.sum(1, [(egraph.sum(2, [(x, 1), (y, 1)], F), 2), (z, 1)], F)
     right = egraph.sum(5, [(z, 1), (y, 2), (x, 2)], F)
     assert left == right
-    assert egraph.look(left, WeightedSum) is not None
+    assert egraph.look(left, Sum) is not None
 
 
 @pytest.mark.parametrize("weight", [1.0, -3.0, 0.5])

@@ -14,6 +14,9 @@ from luminal_lab.viz.live.workbench import Workbench
 LIMIT = 6_000
 """Milliseconds that a page may take."""
 
+WITH_TABS = {"width": 1000, "height": 900}
+"""A window with room for tabs only; in a wider one the workbench has its panes side by side."""
+
 
 def softmax() -> ll.Graph:
     """Return a small graph with a scope and something that passes remove."""

@@ -11,7 +11,7 @@ import pytest
 from luminal_lab.emulator import Call, emulate
 from tests.browser.axe import faults
 from tests.browser.conftest import Watched, watched_page
-from tests.browser.pages import compiled, opened, softmax
+from tests.browser.pages import WITH_TABS, compiled, opened, softmax
 
 TURNED = """\
 extern "C" __global__ void turned(const float *x, float *y) {
@@ -55,6 +55,8 @@ def test_every_tab_of_the_workbench(page: Any, tmp_path: Path):
     for way in ("slider", "union"):
         page.get_by_role("button", name=way).click()
         assert faults(page) == [], way
+    page.set_viewport_size(WITH_TABS)
+    page.get_by_role("tab", name="source").wait_for()
     for name in tabs_of(page):
         page.get_by_role("tab", name=name, exact=True).click()
         row = page.locator(".ll-tabs [role=tabpanel]:visible .ll-row").first

@@ -100,7 +100,7 @@ def test_a_workbench_steps_and_selects_across_its_panes(server: Server, tab: Any
     root.get_by_role("tab", name="firings").click()
     root.locator(".ll-row:visible", has_text="softmax").first.click()
     # A line of the cell that built the graph lights up what it became, and the other way round.
-    root.get_by_role("tab", name="cells").click()
+    root.get_by_role("tab", name="Python").click()
     root.locator(".ll-lit:visible", has_text="softmax(-1)").first.click()
     root.get_by_role("tab", name="diff").click()
     root.locator(".ll-lit:visible").first.wait_for()

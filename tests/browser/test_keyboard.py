@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.pages import LIMIT, compiled, opened, softmax
+from tests.browser.pages import LIMIT, WITH_TABS, compiled, opened, softmax
 
 # What the mouse can act on: each is a stop of the keyboard, or in one whose own keys reach it. The
 # roofline and the arena are images of what the lists beside them have.
@@ -158,8 +158,9 @@ def test_every_part_of_the_workbench_is_a_stop(page: Any, tmp_path: Path):
     }
 
 
-@pytest.mark.parametrize("name", ["diff", "source", "times", "memory", "cells"])
+@pytest.mark.parametrize("name", ["diff", "source", "times", "memory", "Python"])
 def test_a_list_selects_by_its_keys(page: Any, tmp_path: Path, name: str):
+    page.set_viewport_size(WITH_TABS)
     opened(page, compiled(), tmp_path)
     page.get_by_role("tab", name=name, exact=True).focus()
     page.keyboard.press("Enter")

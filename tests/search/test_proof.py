@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import Applied, Folded, Online, Product, Ratio, Shift, WeightedSum
+from luminal_lab.algebra.language import Applied, Folded, Online, Product, Ratio, Shift, Sum
 from luminal_lab.algebra.rules.rule import FINITE, Rule, equation
 from luminal_lab.core.ops import Exp2, Recip
 from luminal_lab.errors import DefinitionError, PassError
@@ -39,7 +39,7 @@ def test_there_are_few_rules_and_none_knows_a_layer() -> None:
 
 @equation("exp2(a + b)", "exp2(a) * exp2(b)", assumes=FINITE)
 def split_exp2(egraph: EGraph, applied: Applied, exponent: int) -> Iterator[int]:
-    for _, parts in egraph.looks(exponent, WeightedSum):
+    for _, parts in egraph.looks(exponent, Sum):
         powers = [egraph.add(applied, part) for part in parts]
         yield egraph.product(1, powers, applied.dtype)
 
@@ -52,7 +52,7 @@ def ratio_sum_over_any_axis(egraph: EGraph, ratio: Ratio, value: int) -> Iterato
 
 @equation("ratio[j](x + y)", "ratio[j](x) + ratio[j](y)", assumes=FINITE)
 def ratio_of_a_sum(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
-    for total, parts in egraph.looks(value, WeightedSum):
+    for total, parts in egraph.looks(value, Sum):
         ratios = [egraph.add(ratio, part) for part in parts]
         yield egraph.sum(0, zip(ratios, total.weights, strict=True), ratio.dtype)
 
@@ -92,7 +92,7 @@ def max_mul_by_any_number(egraph: EGraph, fold: Folded, body: int) -> Iterator[i
 
 @equation("max j: x + y", "(max j: x) + (max j: y)", assumes=FINITE)
 def max_push(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    for total, parts in egraph.looks(body, WeightedSum):
+    for total, parts in egraph.looks(body, Sum):
         tops = [egraph.add(fold, part) for part in parts]
         yield egraph.sum(0, zip(tops, total.weights, strict=True), fold.dtype)
 

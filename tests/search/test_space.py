@@ -9,7 +9,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.algebra.egraph import MOST_NODES, EGraph
 from luminal_lab.algebra.extract import solved
-from luminal_lab.algebra.language import Applied, ENode, Folded, Leaf, Online, WeightedSum
+from luminal_lab.algebra.language import Applied, ENode, Folded, Leaf, Online, Sum
 from luminal_lab.algebra.reading import read_definition
 from luminal_lab.algebra.rules.rule import FINITE, equation
 from luminal_lab.algebra.saturate import saturate
@@ -155,7 +155,7 @@ def test_a_rule_beyond_the_licence_is_refused() -> None:
 def test_a_rule_without_a_proof_is_refused() -> None:
     @equation("exp2(a + b)", "exp2(a) * exp2(b)", assumes=FINITE)
     def split(egraph: EGraph, applied: Applied, exponent: int) -> Iterator[int]:
-        for _, parts in egraph.looks(exponent, WeightedSum):
+        for _, parts in egraph.looks(exponent, Sum):
             powers = [egraph.add(applied, part) for part in parts]
             yield egraph.product(1, powers, applied.dtype)
 

@@ -32,6 +32,8 @@ export interface Stage {
   readonly before: number;
   readonly after: number;
   readonly effect: boolean;
+  /** Whether it cleans up after other passes. */
+  readonly tidies?: boolean;
   readonly firings: number;
   readonly counts: Readonly<Record<string, number>>;
   readonly refusals: readonly Refusal[];

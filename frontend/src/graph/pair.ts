@@ -19,7 +19,7 @@ css`
 `;
 
 /** Halves narrower than this are no help: both graphs are one picture then, unless somebody wants it otherwise. */
-const NARROW = 380;
+const NARROW = 300;
 const MODES = { beside: "side by side", over: "slider", both: "union", after: "after only" } as const;
 type Mode = keyof typeof MODES;
 

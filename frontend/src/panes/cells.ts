@@ -1,14 +1,18 @@
 // The cells or files that wrote the graph; a line lights what became of it, and is lit by it.
 
-import { h, span } from "../parts/dom";
+import { h, s, span, type Child } from "../parts/dom";
 import { drawn, tokens, widest, type Token } from "../parts/highlight";
 import { listing } from "../parts/listing";
+import { lineTimes, type LineTimes } from "../data/linetimes";
 import type { Origin } from "../data/model";
 import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
+import { seconds } from "../data/units";
+import { HOW, tookBy } from "./times";
 
 css`
 .ll-cell { background: var(--ll-panel); font-weight: 600; }
+.ll-line-took { flex: none; width: 30px; height: 12px; margin-right: 8px; }
 `;
 
 interface Line {
@@ -42,16 +46,25 @@ export function cellLines(cells: readonly { title: string; text: string }[], ori
 
 export function cells(store: Store, host: HTMLElement): Pane {
   let lines: Line[] = [];
+  let took: LineTimes | null = null;
+  /** A bar of what a line takes of the whole run. */
+  const bar = ({ origins }: Line): Child => {
+    if (!took) return null;
+    const own = origins.reduce((sum, origin) => sum + (took!.seconds.get(origin) ?? 0), 0);
+    const words = `${seconds(own)}, ${Math.round((100 * own) / took.total)} % of the time on ${took.device} (${HOW[took.how]})`;
+    return s("svg", { class: "ll-line-took", ...(own ? { role: "img", "aria-label": words } : { "aria-hidden": "true" }) }, own > 0 && [s("title", null, words), s("rect", { class: tookBy(0, took.how), x: 1, y: 2, height: 8, width: `${(92 * own) / took.total + 3}%` })]);
+  };
   const note = h("p", { class: "ll-note" }, "Nobody knows which lines wrote this graph.");
   const list = listing(store, host, {
     level: "run",
     label: "the cells that wrote the graph",
     draw: () => {
       lines = cellLines(store.run.facts.cells, store.run.origins);
+      took = lineTimes(store.run);
       note.hidden = lines.length > 0;
       return [lines.length, widest(lines.map((line) => line.tokens)) + 8];
     },
-    row: (at) => [lines[at]!.number > 0 && span("ll-lineno", lines[at]!.number), span("", drawn(lines[at]!.tokens))],
+    row: (at) => [lines[at]!.number > 0 && [span("ll-lineno", lines[at]!.number), bar(lines[at]!)], span("", drawn(lines[at]!.tokens))],
     look: (at) => (lines[at]!.number ? (lines[at]!.origins.length ? "ll-known" : "") : "ll-cell"),
     isLit: (at) => lines[at]!.origins.some((one) => store.related.origins.has(one)),
     what: (at): Selected | null => {

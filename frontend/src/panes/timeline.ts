@@ -12,17 +12,17 @@ css`
 .ll-timeline { flex: none; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
 .ll-timeline > .ll-bar { border: 0; padding: 3px 8px 0; gap: 10px; font-size: 11.5px; }
 .ll-passes { display: flex; overflow: auto hidden; padding: 3px 8px 7px; gap: 4px; }
-.ll-round { min-width: 52px; display: flex; flex: none; gap: 4px; position: relative; padding-top: 15px; }
+.ll-round { min-width: calc(52px * var(--ll-type, 1)); display: flex; flex: none; gap: 4px; position: relative; padding-top: calc(15px * var(--ll-type, 1)); }
 .ll-round:not([aria-label]):only-child { padding-top: 0; }
 .ll-round::before { content: attr(aria-label); position: absolute; top: 0; left: 0; right: 0; font-size: 11px; line-height: 12px; padding-left: 5px; white-space: nowrap; }
 .ll-round[aria-label]::before { border-left: 2px solid var(--ll-edge); color: var(--ll-faint); }
-.ll-pass { display: flex; flex-direction: column; min-width: 112px; padding: 3px 7px 5px; border: 1px solid var(--ll-line); border-radius: 6px; background: var(--ll-ground); cursor: pointer; overflow: hidden; font-size: 11.5px; line-height: 15px; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.ll-pass { display: flex; flex-direction: column; min-width: calc(112px * var(--ll-type, 1)); padding: 3px 7px 5px; border: 1px solid var(--ll-line); border-radius: 6px; background: var(--ll-ground); cursor: pointer; overflow: hidden; font-size: 11.5px; line-height: 15px; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .ll-pass:hover { border-color: var(--ll-edge); background: var(--ll-hover); }
 .ll-pass[aria-selected="true"] { background: var(--ll-chosen); border-color: var(--ll-accent); box-shadow: inset 0 0 0 1px var(--ll-accent); }
 .ll-pass.ll-lit { box-shadow: inset 0 3px var(--ll-high); }
 .ll-pass.ll-lit[aria-selected="true"] { box-shadow: inset 0 3px var(--ll-high), inset 0 0 0 1px var(--ll-accent); }
 .ll-fell { color: var(--ll-good); } .ll-grew { color: var(--ll-odd); }
-.ll-skipped { display: flex; flex: none; gap: 2px; position: relative; min-width: 44px; padding: 12px 2px 22px; justify-content: center; }
+.ll-skipped { display: flex; flex: none; gap: 2px; position: relative; min-width: calc(44px * var(--ll-type, 1)); padding: 12px 2px calc(22px * var(--ll-type, 1)); justify-content: center; }
 .ll-skipped::after { content: attr(data-count); position: absolute; bottom: 6px; left: 0; right: 0; text-align: center; font-size: 11px; line-height: 14px; white-space: nowrap; color: var(--ll-faint); }
 .ll-idle { min-width: 0; width: 7px; padding: 0; border: 1px dashed var(--ll-edge); border-radius: 3px; background: none; color: var(--ll-faint); text-indent: 9px; }
 .ll-idle[aria-selected="true"] { width: auto; padding: 2px 6px; text-indent: 0; border-style: solid; }

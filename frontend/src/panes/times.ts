@@ -2,7 +2,7 @@
 //
 // What was measured is full, what was recorded elsewhere is hatched, what was modelled is an outline.
 
-import { button, div, fill, h, s, span } from "../parts/dom";
+import { button, div, fill, h, s, set, span, type Child } from "../parts/dom";
 import { listing, type Listing } from "../parts/listing";
 import type { Time, Times } from "../data/model";
 import { launchName } from "../data/named";
@@ -12,8 +12,13 @@ import { bytes, digits, many, seconds } from "../data/units";
 
 css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
+.ll-launch.ll-table { grid-template-columns: minmax(12ch, 24ch) repeat(var(--ll-devices), minmax(0, 1fr)); align-items: center; }
+.ll-launch.ll-table > b { grid-column: auto; overflow: hidden; text-overflow: ellipsis; font-weight: 400; }
+.ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(24px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
+.ll-launch.ll-table svg { width: 100%; height: 13px; }
+.ll-lane { width: 100%; height: 14px; min-width: 0; } .ll-lane rect { cursor: pointer; } .ll-lane rect:not(.ll-modelled) { stroke: var(--ll-ground); } .ll-lane .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 .ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
-.ll-totals { display: grid; grid-template-columns: auto auto 1fr; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
+.ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
 .ll-took { fill: var(--ll-mine, var(--ll-accent)); stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); fill-opacity: 1; }
 .ll-device-1 { --ll-mine: var(--ll-reduce-line); } .ll-device-2 { --ll-mine: var(--ll-source-line); } .ll-device-3 { --ll-mine: var(--ll-call-line); } .ll-device-4 { --ll-mine: var(--ll-kernel-line); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
@@ -27,6 +32,11 @@ css`
 export const tookBy = (device: number, how: Times["how"]): string => `ll-took ll-${how} ll-device-${device % 5}`;
 
 export const HOW = { measured: "measured here", recorded: "recorded elsewhere", modelled: "modelled, not run" } as const;
+
+/** A column for each device takes so many pixels at least, beside the names. */
+const COLUMN = 150, NAMES = 130;
+/** From so many pixels on there is room for the roofline under the list. */
+const TALL = 420;
 
 interface Line {
   readonly launch: number;
@@ -46,9 +56,15 @@ export function times(store: Store, host: HTMLElement): Pane {
   let lines: Line[] = [];
   let most = 1;
   let isSlowestFirst = true;
+  let isPlotted = host.clientHeight === 0 || host.clientHeight > TALL;
   let list: Listing;
   const sort = button("slowest first", "slowest first, or in the order of the program", () => {
     isSlowestFirst = !isSlowestFirst;
+    list.show();
+  });
+  // The list comes first where there is little room.
+  const plotted = button("roofline", "the launches under the roofline, or not", () => {
+    isPlotted = !isPlotted;
     list.show();
   });
   const totals = div("ll-totals");
@@ -91,29 +107,49 @@ export function times(store: Store, host: HTMLElement): Pane {
       }),
     );
   };
+  /** A launch on a device: a bar of its time, and the time in words. */
+  const cell = (time: Time | undefined, device: number, isTable: boolean): Child[] => {
+    const { device: name, how } = store.run.facts.times[device]!;
+    const part = (value: number): string => `${((98 * value) / most + 0.5).toFixed(2)}%`;
+    const bar = s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: tookBy(device, how), x: "0.5%", y: isTable ? 2 : 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: isTable ? 6.5 : 8.5, y2: isTable ? 6.5 : 8.5 })]);
+    if (!time) return [!isTable && h("span", { title: name }, name), bar, span("ll-faint", "no time")];
+    const share = time.share !== null && ` · ${Math.round(100 * time.share)} % of roof`;
+    const whole = `${name}, ${HOW[how]}: ${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations`;
+    return [!isTable && h("span", { title: name }, name), bar, h("span", { title: whole }, seconds(time.median), share, !isTable && time.bound && ` (${time.bound})`)];
+  };
+  /** The launches of a device in the order of the program, as long as they take. */
+  const lane = ({ device, how, rows }: Times, at: number): Child => {
+    const total = rows.reduce((sum, { median }) => sum + median, 0) || 1;
+    let from = 0;
+    const ordered = [...rows].sort((one, other) => one.launch - other.launch);
+    return s(
+      "svg",
+      { class: "ll-lane", viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img", "aria-label": `${device}: launches in the order of the program` },
+      ordered.map(({ launch, median }) => {
+        const width = (1000 * median) / total, x = from;
+        from += width;
+        return s("rect", { class: tookBy(at, how), x, y: 2, width, height: 10, "vector-effect": "non-scaling-stroke", "data-launch": launch, onclick: () => list.watch.select({ kind: "launch", launch }) }, s("title", null, `${launchName(store.run, launch)}: ${seconds(median)}, ${HOW[how]}`));
+      }),
+    );
+  };
   const show = (): void => {
     const { times } = store.run.facts;
+    const isTable = host.clientWidth >= NAMES + COLUMN * times.length;
     list?.dispose();
     list?.rows.element.remove();
     list = listing(store, host, {
       level: "run",
       label: "times of launches",
       class: "",
-      height: 22 + 17 * times.length,
-      row: (at) =>
-        div(
-          "ll-launch",
-          h("b", null, launchName(store.run, lines[at]!.launch)),
-          lines[at]!.of.map((time, device) => {
-            const { device: name, how } = times[device]!;
-            const part = (value: number): string => `${((98 * value) / most + 0.5).toFixed(2)}%`;
-            return [
-              h("span", { title: name }, name),
-              s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: tookBy(device, how), x: "0.5%", y: 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: 8.5, y2: 8.5 })]),
-              time ? h("span", { title: `${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations` }, seconds(time.median), time.share !== null && ` · ${Math.round(100 * time.share)} % of roof`, time.bound && ` (${time.bound})`) : span("ll-faint", "no time"),
-            ];
-          }),
-        ),
+      height: isTable ? 20 : 22 + 17 * times.length,
+      row: (at) => {
+        const { launch, of } = lines[at]!;
+        const cells = of.map((time, device) => cell(time, device, isTable));
+        const name = launchName(store.run, launch);
+        return isTable
+          ? h("div", { class: "ll-launch ll-table", style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
+          : div("ll-launch", h("b", null, name), cells);
+      },
       isLit: (at) => isLit(lines[at]!.launch),
       what: (at) => ({ kind: "launch", launch: lines[at]!.launch }),
       draw: () => {
@@ -130,22 +166,25 @@ export function times(store: Store, host: HTMLElement): Pane {
             h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: tookBy(at, how), x: 1, y: 1, width: 22, height: 9 })), device),
             h("strong", null, seconds(rows.reduce((sum, time) => sum + time.median, 0))),
             note || clock ? h("details", null, h("summary", null, HOW[how]), [clock, note].filter(Boolean).join("; ")) : h("span", null, HOW[how]),
+            lane(times[at]!, at),
           ]),
           !times.length && "Nobody has timed this run: cx.time() and ll.compare(cx, …) do, and Time it under re-run.",
         );
         totals.classList.toggle("ll-note", !times.length);
-        fill(plot, roofline());
+        fill(plot, isPlotted && roofline());
+        plotted.hidden = !times.length;
+        set(plotted, { "aria-pressed": String(isPlotted) });
         return [lines.length];
       },
       light: () => {
-        for (const point of plot.querySelectorAll("[data-launch]")) point.classList.toggle("ll-lit", isLit(Number(point.getAttribute("data-launch"))));
+        for (const point of host.querySelectorAll("[data-launch]")) point.classList.toggle("ll-lit", isLit(Number(point.getAttribute("data-launch"))));
       },
     });
     plot.before(list.rows.element);
     list.watch.begin();
   };
   const hatch = s("pattern", { id: "ll-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("path", { class: "ll-took", d: "M1 0V5" }));
-  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort), totals, plot);
+  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort, plotted), totals, plot);
   show();
   return { dispose: () => list.dispose() };
 }

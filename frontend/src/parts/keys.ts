@@ -8,6 +8,8 @@ export const SHORTCUTS = {
     table: ["t", "picture or table"],
     overlay: ["o", "colour by …"],
     side: ["i", "what is known of the selection"],
+    fill: ["w", "fill the window, or not"],
+    projector: ["P", "large type for a projector, or not"],
     escape: ["Escape", "close what is open, then select nothing"],
   },
   Picture: {

@@ -2,7 +2,7 @@
 
 import { fill, h, set, type Child } from "./dom";
 import { keyed } from "./keys";
-import { css } from "./styles";
+import { css, typeScale } from "./styles";
 
 css`
 .ll-rows { position: relative; overflow: auto; min-height: 0; flex: 1 1 auto; contain: strict; background: var(--ll-ground); }
@@ -42,7 +42,7 @@ export class Rows {
   current = 0;
   private readonly inner: HTMLElement;
   private readonly shown = new Map<number, HTMLElement>();
-  private readonly height: number;
+  private height: number;
   private readonly name = `ll-rows-${lists++}`;
   private count = 0;
   private over: number | null = null;
@@ -80,6 +80,7 @@ export class Rows {
   /** Show another content; `widest` is the most characters of a line, where lines may be cut off. */
   show(count: number, widest = 0): void {
     this.count = count;
+    this.height = (this.options.height ?? 20) * typeScale(this.element);
     if (this.options.head) set(this.element, { "aria-rowcount": count + 1 });
     this.current = Math.max(0, Math.min(this.current, count - 1));
     this.inner.style.height = `${count * this.height}px`;

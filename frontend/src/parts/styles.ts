@@ -58,6 +58,14 @@ function forced(): string {
   return [...own, ...kinds, ...tints].join("");
 }
 
+/** Sizes of letters and of lines: large type multiplies all of them. */
+const TYPE = /((?:font|font-size|line-height|min-height): ?)([\d.]+)px/g;
+
+/** By how much letters are larger than usual. */
+export function typeScale(element: Element): number {
+  return Number(getComputedStyle(element).getPropertyValue("--ll-type")) || 1;
+}
+
 /** All rules: JupyterLab says whether it is dark, as VS Code and Colab do; a page follows its reader. */
 export function sheet(): string {
   const dark = variables(true);
@@ -67,7 +75,7 @@ export function sheet(): string {
     `.ll-root{${variables(false)}}${darkened} .ll-root:not(.ll-light),.ll-root.ll-dark{${dark}}` +
     `@media(prefers-color-scheme:dark){.ll-root.ll-auto{${dark}}}` +
     `@media(forced-colors:active){.ll-root.ll-root{${forced()}}}` +
-    parts.join("")
+    parts.join("").replace(TYPE, "$1calc($2px*var(--ll-type,1))")
   );
 }
 

@@ -53,7 +53,12 @@ export function help(root: HTMLElement, areas: readonly Where[]): void {
   shut.focus();
 }
 
-/** The button that shows the shortcuts, for any bar. */
+/** A button, for any bar, that tells what stands around the picture of an event. */
+export function tellButton(sign: string, words: string, event: string): HTMLButtonElement {
+  return button(sign, words, ({ currentTarget }) => (currentTarget as Element).dispatchEvent(new Event(event, { bubbles: true })));
+}
+
+/** The button that shows the shortcuts. */
 export function helpButton(): HTMLButtonElement {
-  return button("?", "Shortcuts (?)", (event) => (event.currentTarget as Element).dispatchEvent(new Event("ll-help", { bubbles: true })));
+  return tellButton("?", "Shortcuts (?)", "ll-help");
 }

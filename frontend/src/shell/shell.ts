@@ -2,7 +2,7 @@
 
 import { accesses } from "../panes/accesses";
 import { decode } from "../data/bundle";
-import { h } from "../parts/dom";
+import { fill, h } from "../parts/dom";
 import { explorer } from "./explorer";
 import { help } from "./help";
 import { alone, listen, type Where } from "../parts/keys";
@@ -15,7 +15,10 @@ import { workbench } from "./workbench";
 
 css`
 .ll-root { height: 600px; min-height: 220px; resize: vertical; }
-.ll-page { height: 100vh; border: 0; border-radius: 0; resize: none; }
+.ll-root.ll-filled { position: fixed; inset: 0; z-index: 10000; height: auto; max-height: none; border: 0; border-radius: 0; resize: none; }
+.ll-root:fullscreen { height: 100vh; border: 0; border-radius: 0; resize: none; }
+.ll-root.ll-projector { --ll-type: 2; }
+.ll-page.ll-root { height: 100vh; border: 0; border-radius: 0; resize: none; }
 .ll-host { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; flex-direction: column; position: relative; }
 .ll-root .ll-host:focus-visible { outline: none; }
 `;
@@ -57,19 +60,37 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
     if (!root.contains(target as Node) && root.contains(document.activeElement)) (document.activeElement as HTMLElement).blur();
   };
   document.addEventListener("pointerdown", left, true);
-  listen(root, { help: explain });
+  // Where a frame may not fill the screen, it fills the window.
+  const fillIt = (): void => {
+    if (document.fullscreenElement === root) return void document.exitFullscreen();
+    if (root.classList.toggle("ll-filled")) void root.requestFullscreen?.().then(() => root.classList.remove("ll-filled"), () => undefined);
+  };
+  const enlarge = (): void => {
+    root.classList.toggle("ll-projector");
+    pane?.dispose();
+    fill(host);
+    pane = drawn();
+  };
+  listen(root, { help: explain, fill: fillIt, projector: enlarge });
   root.addEventListener("ll-help", explain);
+  root.addEventListener("ll-fill", fillIt);
+  root.addEventListener("ll-projector", enlarge);
   at.append(root);
   let pane: (Pane & Partial<SearchPane>) | null = null, stop = (): void => undefined;
+  let now = given;
+  const drawn = (): Pane & Partial<SearchPane> => {
+    if (now instanceof Error) throw now;
+    if (now instanceof Store) return (what === "workbench" ? workbench : explorer)(now, host, live);
+    return what === "search" ? search(now, host, live, chosen) : accesses(now, host);
+  };
   try {
-    if (given instanceof Error) throw given;
     if (given instanceof Store) {
       stop = given.on("said", (sentence) => {
         // The same words again are news, too.
         region.textContent = region.textContent === sentence ? `${sentence} ` : sentence;
       });
-      pane = (what === "workbench" ? workbench : explorer)(given, host, live);
-    } else pane = what === "search" ? search(given, host, live, chosen) : accesses(given, host);
+    }
+    pane = drawn();
   } catch (error) {
     root.style.height = root.style.minHeight = "auto";
     sorry(host, error);
@@ -77,7 +98,10 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   // Keys work at once.
   if (isPage) (host.querySelector<HTMLElement>(".ll-graph") ?? host).focus({ preventScroll: true });
   return {
-    renew: (bytes) => pane?.renew?.(bytes),
+    renew: (bytes) => {
+      now = bytes;
+      pane?.renew?.(bytes);
+    },
     dispose: () => {
       document.removeEventListener("pointerdown", left, true);
       stop();

@@ -73,7 +73,7 @@ test("both as one", () => {
   expect(fits).toBe(1);
 });
 test("where halves would be too narrow both are one picture, until somebody chooses", () => {
-  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(700);
+  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(590);
   const { host } = opened(pair, { stage: 1 });
   expect(sides()).toEqual(["both"]);
   named(host, "side by side").click();

@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { timed, times } from "../../src/panes/times";
 import { SIMPLE } from "../graphs";
 import { FACTS, named, opened, RICH, texts } from "../rich";
@@ -11,10 +11,27 @@ test("the slowest first, or in order; a device without a time leaves a gap", () 
 test("how each was got is in its shape and in words", () => {
   const { host } = opened(times);
   expect([...host.querySelector("[role=option]")!.querySelectorAll("svg")].map((one) => one.getAttribute("aria-label"))).toEqual(["measured here", "recorded elsewhere", "modelled, not run"]);
-  expect(host.querySelectorAll(".ll-totals .ll-measured, .ll-totals .ll-recorded, .ll-totals .ll-modelled").length).toBe(3);
+  expect(host.querySelectorAll(".ll-totals > span .ll-measured, .ll-totals > span .ll-recorded, .ll-totals > span .ll-modelled").length).toBe(3);
   expect(texts(host, ".ll-totals strong")).toEqual(["6.00 µs", "2.00 µs", "2.00 µs"]);
   expect(host.textContent).toContain("5.00 µs · 50 % of roof (memory)");
   expect(host.textContent).toContain("no time");
+});
+test("a lane a device has its launches in the order of the program, as long as they take", () => {
+  const { store, host } = opened(times);
+  const [lane] = host.querySelectorAll(".ll-lane");
+  const rects = [...lane!.querySelectorAll("rect")];
+  expect(rects.map((one) => one.getAttribute("data-launch"))).toEqual(["0", "1"]);
+  expect(rects.map((one) => Math.round(Number(one.getAttribute("width"))))).toEqual([167, 833]);
+  rects[1]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  expect(store.selected).toEqual({ kind: "launch", launch: 1 });
+  expect(rects[1]!.classList.contains("ll-lit")).toBe(true);
+});
+test("where there is room devices are columns", () => {
+  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(900);
+  const { host } = opened(times);
+  expect(host.querySelectorAll(".ll-table").length).toBe(2);
+  expect(texts(host, ".ll-table:first-child > div > span")[0]).toBe("5.00 µs · 50 % of roof");
+  width.mockRestore();
 });
 test("the order changes by a button", () => {
   const { host } = opened(times);

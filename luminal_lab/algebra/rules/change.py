@@ -15,7 +15,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    WeightedSum,
+    Sum,
 )
 from luminal_lab.algebra.rules.rule import FINITE, equation
 from luminal_lab.core.ops import Exp2, Recip
@@ -95,7 +95,7 @@ def shift_finite(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
 @equation("shift[j](x + y)", "shift[j](x) + shift[j](y)", assumes=FINITE)
 def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
     """A sum changes by the sum of what its terms change by."""
-    for total, parts in egraph.looks(value, WeightedSum):
+    for total, parts in egraph.looks(value, Sum):
         shifts = [egraph.add(shift, part) for part in parts]
         yield egraph.sum(0, zip(shifts, total.weights, strict=True), shift.dtype)
 

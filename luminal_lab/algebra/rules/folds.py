@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import First, Folded, Leaf, Product, WeightedSum
+from luminal_lab.algebra.language import First, Folded, Leaf, Product, Sum
 from luminal_lab.algebra.rules.rule import FINITE, equation
 from luminal_lab.algebra.rules.scalar import each_and_rest
 from luminal_lab.kernels.definition.substitution import counted
@@ -43,7 +43,7 @@ def max_mul(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
 @equation("max j: x + c", "(max j: x) + c", where="c without j", assumes=FINITE)
 def max_add(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Take out of a maximum what is added to each of its terms."""
-    for total, parts in egraph.looks(body, WeightedSum):
+    for total, parts in egraph.looks(body, Sum):
         weights = dict(zip(parts, total.weights, strict=True))
         inside, outside = egraph.divided(parts, fold.axis)
         if inside and (outside or total.constant):
@@ -74,7 +74,7 @@ def sum_swap(egraph: EGraph, outer: Folded, body: int) -> Iterator[int]:
 @equation("sum j: x + y", "(sum j: x) + (sum j: y)", assumes=FINITE, grows=True)
 def sum_push(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Make sums of the terms of a sum."""
-    for total, parts in egraph.looks(body, WeightedSum):
+    for total, parts in egraph.looks(body, Sum):
         sums = [(egraph.add(fold, part), w) for part, w in zip(parts, total.weights, strict=True)]
         count = egraph.add(fold, egraph.constant(1, fold.dtype))
         yield egraph.sum(0, [*sums, (count, total.constant)], fold.dtype)
@@ -98,7 +98,7 @@ def centre(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     """Sum squared distances from the first element: its are small, and known before the mean's."""
     one, axis, dtype = egraph.constant(1, fold.dtype), fold.axis, fold.dtype
     for square, parts in egraph.looks(body, Product):
-        for total, terms in egraph.looks(parts[0], WeightedSum) if parts == (parts[0],) * 2 else ():
+        for total, terms in egraph.looks(parts[0], Sum) if parts == (parts[0],) * 2 else ():
             weights = dict(zip(terms, total.weights, strict=True))
             inside, outside = egraph.divided(terms, axis)
             x = egraph.sum(0, [(term, weights[term]) for term in inside], dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from luminal_lab.algebra.egraph import EGraph
-from luminal_lab.algebra.language import Applied, Product, WeightedSum
+from luminal_lab.algebra.language import Applied, Product, Sum
 from luminal_lab.algebra.rules.rule import FINITE, equation
 from luminal_lab.core.ops import Exp2
 
@@ -22,7 +22,7 @@ def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
     """Multiply a sum out."""
     factor, dtype = product.factor, product.dtype
     for part, rest in each_and_rest(parts):
-        for total, terms in egraph.looks(part, WeightedSum):
+        for total, terms in egraph.looks(part, Sum):
             if len(terms) <= MOST_TERMS:
                 weighted = [
                     (egraph.product(1, [*rest, term], dtype), factor * weight)
@@ -33,7 +33,7 @@ def distribute(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
 
 
 @equation("c * a + c * b", "c * (a + b)", where="c a number", assumes=FINITE)
-def factor(egraph: EGraph, total: WeightedSum, *terms: int) -> Iterator[int]:
+def factor(egraph: EGraph, total: Sum, *terms: int) -> Iterator[int]:
     """Multiply a sum once instead of each of its terms."""
     common = abs(total.weights[0])
     if common != 1 and all(abs(weight) == common for weight in total.weights):

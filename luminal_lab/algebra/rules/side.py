@@ -28,7 +28,7 @@ from luminal_lab.algebra.language import (
     Ratio,
     Rise,
     Shift,
-    WeightedSum,
+    Sum,
 )
 from luminal_lab.core.dims import Dim, Symbol
 from luminal_lab.core.dtypes import DType
@@ -59,7 +59,7 @@ class RuleSide(NamedTuple):
             case "sum" | "max":
                 return Folded, self.head
             case "+" | "-":
-                return WeightedSum, ""
+                return Sum, ""
             case "*":
                 return Product, ""
             case "online":
