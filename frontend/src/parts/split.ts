@@ -31,13 +31,14 @@ export function split(host: HTMLElement, way: "across" | "down", between: string
       one.style.visibility = own ? "" : "hidden";
     });
     bar.setAttribute("aria-valuenow", String(Math.round(now)));
-    choose(between, String(now));
   };
-  const toggle = (): void => put(now > 0 && now < 100 ? (way === "across" ? 100 : 0) : open);
+  /** What a person has set is kept; what was there at first is not. */
+  const moved = (value: number): void => (put(value), choose(between, String(now)));
+  const toggle = (): void => moved(now > 0 && now < 100 ? (way === "across" ? 100 : 0) : open);
   bar.addEventListener("dblclick", toggle);
   keyed(bar, ({ key }) => {
     const step = { ArrowLeft: -3, ArrowUp: -3, ArrowRight: 3, ArrowDown: 3, Home: -100, End: 100 }[key];
-    if (step) put(now + step);
+    if (step) moved(now + step);
     else if (key === "Enter") toggle();
     return !!step || key === "Enter";
   });
@@ -46,7 +47,7 @@ export function split(host: HTMLElement, way: "across" | "down", between: string
     if (!bar.hasPointerCapture(event.pointerId)) return;
     const box = area.getBoundingClientRect();
     const to = 100 * (way === "across" ? (event.clientX - box.left) / box.width : (event.clientY - box.top) / box.height);
-    put(to < 4 ? 0 : to > 96 ? 100 : to); // near an end it snaps shut
+    moved(to < 4 ? 0 : to > 96 ? 100 : to); // near an end it snaps shut
   });
   put(Number(chosen(between, String(share))) || 0);
   host.append(area);

@@ -1,0 +1,94 @@
+"""How the workbench lays itself out by the room there is, as a reader of any screen sees it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.axe import faults
+from tests.browser.conftest import Watched, watched_page
+from tests.browser.pages import compiled, opened
+
+SIZES = {420: 900, 1000: 800, 1344: 800, 1900: 1000}
+"""Widths and heights of windows: a phone, half a screen, a laptop, a desktop."""
+
+CUT = """() => [...document.querySelectorAll(
+  '.ll-root button, .ll-root [role=tab], .ll-root .ll-title, .ll-root select, .ll-root .ll-bar *')]
+  .filter((one) => one.checkVisibility({visibilityProperty: true}) && !one.closest('svg, .ll-graph')
+    && !one.closest('.ll-passes') && !one.matches('.ll-one, .ll-one *')
+    && getComputedStyle(one).overflowX !== 'auto'
+    && (one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0
+      || one.getBoundingClientRect().right > innerWidth + 1))
+  .map((one) => `${one.className} ${one.textContent.slice(0, 40)}`)"""
+
+OVERLAPS = """() => {
+  const found = [];
+  for (const bar of document.querySelectorAll('.ll-root .ll-bar, .ll-root .ll-tablist')) {
+    const boxes = [...bar.children].filter((one) => one.checkVisibility({visibilityProperty: true}))
+      .map((one) => [one, one.getBoundingClientRect()]);
+    for (const [one, a] of boxes) for (const [other, b] of boxes)
+      if (one !== other && a.left < b.right - 1 && b.left < a.right - 1
+        && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+        found.push(`${one.textContent.slice(0, 30)} | ${other.textContent.slice(0, 30)}`);
+  }
+  return found;
+}"""
+
+# What a pane shows: words, or a picture.
+PANES = """() => [...document.querySelectorAll('.ll-area')]
+  .filter((one) => !one.querySelector('.ll-area'))
+  .filter((one) => one.checkVisibility({visibilityProperty: true}))
+  .map((one) => [one.clientWidth, one.clientHeight,
+    one.innerText.trim().length + one.querySelectorAll('svg *').length])"""
+
+
+@pytest.fixture(params=["light", "dark"])
+def page(request: pytest.FixtureRequest, chromium: Any, watched: Watched) -> Iterator[Any]:
+    """A page for a reader who prefers light or dark."""
+    yield from watched_page(chromium, watched, color_scheme=request.param)
+
+
+def test_no_width_cuts_or_overlaps_or_leaves_a_pane_empty(page: Any, tmp_path: Path):
+    opened(page, compiled(), tmp_path)
+    for width, height in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        # Twice: laying out waits for a frame.
+        page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, width
+        assert page.evaluate(CUT) == [], width
+        assert page.evaluate(OVERLAPS) == [], width
+        panes = page.evaluate(PANES)
+        assert len(panes) >= (5 if width >= 1200 else 2), width
+        assert all(min(pane) > 0 and pane[0] > 100 and pane[1] > 60 for pane in panes), (
+            width,
+            panes,
+        )
+        assert faults(page) == [], width
+
+
+def test_where_there_is_room_all_is_in_sight_and_lit_by_one_selection(page: Any, tmp_path: Path):
+    page.set_viewport_size({"width": 1344, "height": 900})
+    opened(page, compiled(), tmp_path)
+    assert page.locator(".ll-title.ll-one").all_inner_texts() == ["Python", "source", "times"]
+    page.get_by_text("softmax(-1)").first.click()
+    # The line, nodes on both sides, lines of the kernel, the kernel's time.
+    assert page.locator(".ll-lit:visible").count() >= 4
+
+
+def test_a_key_fills_the_window_and_another_enlarges_the_type(page: Any, tmp_path: Path):
+    page.set_viewport_size({"width": 1344, "height": 900})
+    opened(page, compiled(), tmp_path)
+    page.locator(".ll-graph").first.focus()
+    size = "parseFloat(getComputedStyle(document.querySelector('.ll-title')).fontSize)"
+    was = page.evaluate(size)
+    for is_full in (True, False):
+        page.keyboard.press("w")
+        page.wait_for_function(f"!!document.fullscreenElement === {str(is_full).lower()}")
+    page.keyboard.press("P")
+    assert page.evaluate(size) == pytest.approx(2 * was)
+    assert page.evaluate(CUT) == []
+    page.keyboard.press("P")
+    assert page.evaluate(size) == was
