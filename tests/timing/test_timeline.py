@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def checked(text):
             for e in trace["traceEvents"]
             if e["ph"] == "X" and e["tid"] == tid
         )
-        for (start, end), (after, until) in zip(spans, spans[1:], strict=False):
+        for (start, end), (after, until) in pairwise(spans):
             assert after >= end - 0.002 or until <= end + 0.002, (start, end, after, until)
     return trace["traceEvents"]
 
