@@ -54,7 +54,7 @@ def measured(
     ir = graph if isinstance(graph, IR) else graph.ir
     program = None if isinstance(graph, IR) else graph.runner
     asked = set(ir.output_ids)
-    mine = environment._replace(data=_views(environment.data))
+    mine = environment._replace(data=as_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
     runs: list[tuple[float, float, list[NodeStep]]] = []
@@ -124,7 +124,7 @@ INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fuse
 CARRIED = "whole runs copy what is carried, so that the session's values stay as they are"
 
 
-def _views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
+def as_views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
     """Return the data as views that others hold too: no program writes over what is held."""
     held: dict[int, tuple[Array, Array, Array]] = {}
 
