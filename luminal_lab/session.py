@@ -38,6 +38,7 @@ from luminal_lab.tensor.sizes import named_sizes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from luminal_lab.advice.finding import Advice
     from luminal_lab.core.dtypes import Array
     from luminal_lab.display import Engine, Theme
     from luminal_lab.io.facts import Subject
@@ -335,11 +336,14 @@ class Graph(CompiledStore):
         with self.whole():
             return explorer([self._backed("explore")])
 
-    def workbench(self, *times: Timings | SideBySide, dialects: Iterable[str] = ()) -> Workbench:
+    def workbench(
+        self, *times: Timings | SideBySide | Advice, dialects: Iterable[str] = ()
+    ) -> Workbench:
         """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
 
-        The selection is highlighted everywhere. `times` are results of `cx.time()` or `ll.compare`;
-        `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those languages.
+        The selection is highlighted everywhere. `times` are results of `cx.time()`, `ll.compare` or
+        `cx.advise()`; `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those
+        languages.
 
         >>> cx = Graph("once")
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
@@ -355,7 +359,7 @@ class Graph(CompiledStore):
     def _backed(
         self,
         caller: str,
-        times: Sequence[Timings | SideBySide] = (),
+        times: Sequence[Timings | SideBySide | Advice] = (),
         dialects: Iterable[str] = (),
     ) -> Backed:
         """Return the newest compile, or the graph as written, with this session behind it."""
@@ -370,7 +374,7 @@ class Graph(CompiledStore):
     def save(
         self,
         path: str | Path,
-        *times: Timings | SideBySide,
+        *times: Timings | SideBySide | Advice,
         dialects: Iterable[str] = (),
         values: bool = False,
         cells: bool = True,
@@ -378,9 +382,9 @@ class Graph(CompiledStore):
         """Write the last compile to a file, which `ll.open` reads on any machine.
 
         It holds graphs, passes and firings, rules, kernels and their sources, memory, the cells
-        that wrote the graph, and the last search; `times` are results of `cx.time()` or
-        `ll.compare`. Values of inputs, weights and results are left out unless `values` is true;
-        without `cells`, only the lines that made nodes are kept.
+        that wrote the graph, and the last search; `times` are results of `cx.time()`, `ll.compare`
+        or `cx.advise()`. Values of inputs, weights and results are left out unless `values` is
+        true; without `cells`, only the lines that made nodes are kept.
 
         >>> from tempfile import TemporaryDirectory
         >>> cx = Graph()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from typing_extensions import override
@@ -132,6 +132,10 @@ class Advice(Displayed):
         many = f"{len(self)} finding{'s' * (len(self) != 1)}"
         return f"<Advice on {self.graph}: {many}; print(…) shows them>"
 
+    def recorded(self) -> Advice:
+        """Return the same from a file: nothing of it was measured here."""
+        return self if RECORDED in self.notes else replace(self, notes=(RECORDED, *self.notes))
+
     def to_pandas(self) -> Table:
         """Return a table of pandas, a row for each finding."""
         rows = (
@@ -142,4 +146,5 @@ class Advice(Displayed):
         return frame("advice", columns, rows, {"graph": self.graph, "device": self.device})
 
 
+RECORDED = "recorded: found and measured where the recording was made"
 ALONE = "each gain is that of one change alone; several together may give more, or less"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
+from luminal_lab.advice.finding import Advice
 from luminal_lab.core.origin import Origin
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
@@ -70,6 +71,12 @@ class LaunchFacts:
     """The nodes of the graph as written that it computes."""
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    """How much of its work each of the lines has written."""
+    scopes: tuple[tuple[str, float], ...] = ()
+    """How much of its work each part of the model has written."""
+    family: str = ""
+    """The kind of work that it does."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +203,8 @@ class Facts:
     """The Python that repeats the compile."""
     besides: tuple[str, ...] = ()
     """The Python of the compile's other arguments: the device alone, a licence."""
+    advice: Advice | None = None
+    """What is slow, if somebody has asked."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
 

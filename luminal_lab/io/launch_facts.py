@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from luminal_lab.core.ir import Node
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import gpu_maker
@@ -20,8 +20,11 @@ from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.timing.families import family_of
 from luminal_lab.timing.launches import Covering
+from luminal_lab.timing.work import effort_of
 
+T = TypeVar("T")
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""
 
@@ -138,8 +141,7 @@ def launch_facts(
         node = ir[launch.node]
         results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
-        lines = [written[id].meta.origin for id in covers]
-        origins = dict.fromkeys(Line(*line) for line in lines if line is not None)
+        origins, scopes = _shares(written, covers, launched.dims)
         homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
         facts.append(
             LaunchFacts(
@@ -151,9 +153,34 @@ def launch_facts(
                 tuple(covers),
                 tuple(origins),
                 tuple(dict.fromkeys(homes)),
+                tuple(origins.values()),
+                tuple(scopes.items()),
+                family_of(node, launch.kernel),
             )
         )
     return tuple(facts)
+
+
+def _shares(
+    ir: IR, covers: Iterable[int], dims: Mapping[str, int]
+) -> tuple[dict[Line, float], dict[str, float]]:
+    """Return how much of a launch's work each line and each scope has written."""
+    origins: dict[Line, float] = {}
+    scopes: dict[str, float] = {}
+    for id in covers:
+        node = ir[id]
+        effort, line = effort_of(ir, node, dims), node.meta.origin
+        if line is not None:
+            origins[Line(*line)] = origins.get(Line(*line), 0.0) + effort
+        scopes[node.meta.scope] = scopes.get(node.meta.scope, 0.0) + effort
+    return _normal(origins), _normal(scopes)
+
+
+def _normal(weights: dict[T, float]) -> dict[T, float]:
+    """Return weights that add up to 1, in four digits."""
+    total = sum(weights.values())
+    even = 1 / len(weights) if weights else 0.0
+    return {key: round(w / total if total else even, 4) for key, w in weights.items()}
 
 
 # -- kernels ---------------------------------------------------------------------------------------

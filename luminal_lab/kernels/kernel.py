@@ -36,6 +36,7 @@ from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, re
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.kernels.tile_map import TileMap
+from luminal_lab.machines.assembly import Assembly
 from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
@@ -109,6 +110,8 @@ class Kernel(Displayed):
     """Makes the same kernel by another schedule, or by the default one with other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
     """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
+    assemble: Callable[[Kernel], Assembly] | None = field(default=None, compare=False)
+    """Makes its assembly, by the compiler that it is for."""
     emulator: Callable[..., Emulated] | None = field(default=None, compare=False)
     """Runs it on the CPU as a GPU would; for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
@@ -173,7 +176,8 @@ class Kernel(Displayed):
             kernel = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:
             kernel = self.make(None, choices=choices)
-        return replace(kernel, compile=self.compile, emulator=self.emulator)
+        tools = self.compile, self.emulator, self.assemble
+        return replace(kernel, compile=tools[0], emulator=tools[1], assemble=tools[2])
 
     @property
     def compiled(self) -> CompiledCUDA:
@@ -190,6 +194,20 @@ class Kernel(Displayed):
     def ptx(self) -> str:
         """The assembly that NVIDIA's GPUs share."""
         return self.compiled.ptx
+
+    @property
+    def assembly(self) -> Assembly:
+        """What a machine runs, each line beside its line of the source where that is known.
+
+        On a CPU it is the compiler's own; of CUDA it is SASS if `nvdisasm` or `cuobjdump` is here,
+        and otherwise PTX.
+        """
+        if self.assemble is None:
+            raise DeviceError(
+                f"kernel {self.name}: nothing has been set to compile it",
+                hint=f"{NONE}; cx.kernels[{self.name!r}].assembly",
+            )
+        return self.assemble(self)
 
     @property
     def resources(self) -> Resources:

@@ -233,11 +233,10 @@ class _RowMaker:
         behind, ir = [node], self.ir
         if self.covering is not None:
             behind, ir = self.covering.behind(node.id) or behind, self.covering.shots[0].ir
+        efforts = [effort_of(ir, part, self.dims) if part.id in ir else 0 for part in behind]
         weights: dict[tuple[str, str], float] = {}
-        for part in behind:
-            effort = effort_of(ir, part, self.dims) if part.id in ir else 0
-            line = "".join(lines_text([part.meta.origin]))
-            place = part.meta.scope, line
+        for part, effort in zip(behind, efforts, strict=True):
+            place = part.meta.scope, "".join(lines_text([part.meta.origin]))
             weights[place] = weights.get(place, 0.0) + effort
         return parts_of(weights)
 

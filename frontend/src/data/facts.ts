@@ -76,6 +76,12 @@ export interface Launch {
   readonly covers: readonly number[];
   readonly origins: readonly number[];
   readonly buffers: readonly number[];
+  /** How much of its work each of the lines in `origins` has written, from 0 to 1. */
+  readonly shares?: readonly number[];
+  /** How much each part of the model has written. */
+  readonly scopes?: readonly (readonly [path: string, share: number])[];
+  /** The kind of its work: "product", "copy". */
+  readonly family?: string;
 }
 
 export interface Buffer {
@@ -123,6 +129,40 @@ export interface Times {
   readonly note: string;
   readonly clock: string;
   readonly rows: readonly Time[];
+  /** Why times or shares may be wrong: load, or a roof that was passed. */
+  readonly doubts?: readonly string[];
+}
+
+export interface Gain {
+  readonly how: "measured" | "modelled";
+  readonly ratio: number;
+  readonly seconds: number;
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly busy: number | null;
+}
+
+/** Something slow: what, why, where, and what to change. */
+export interface Finding {
+  readonly kind: string;
+  readonly title: string;
+  readonly why: string;
+  readonly change: string;
+  readonly lines: readonly string[];
+  readonly code: string;
+  readonly scope: string;
+  /** Of the graph as written. */
+  readonly nodes: readonly number[];
+  readonly gain: Gain;
+}
+
+export interface Advice {
+  readonly device: string;
+  /** Of a run now. */
+  readonly seconds: number;
+  readonly findings: readonly Finding[];
+  readonly tried: number;
+  readonly notes: readonly string[];
 }
 
 export interface Roofline {
@@ -145,6 +185,8 @@ export interface Facts {
   readonly rules: Readonly<Record<string, Rule>>;
   readonly times: readonly Times[];
   readonly roofline: readonly Roofline[];
+  /** What is slow, if somebody has asked. */
+  readonly advice: Advice | null;
   readonly cells: readonly Cell[];
   readonly environment: Readonly<Record<string, string | number>>;
   /** The Python that does this compile again. */
@@ -156,7 +198,7 @@ export interface Facts {
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
-    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], cells: [],
+    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], advice: null, cells: [],
     environment: {}, python: "", besides: [], ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };

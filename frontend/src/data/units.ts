@@ -11,6 +11,11 @@ export function seconds(value: number): string {
   return value >= 1 ? `${digits(value)} s` : scaled(value, [[" ms", 1e-3], [" µs", 1e-6], [" ns", 1e-9]]);
 }
 
+/** 50 % of roof; above 100 % the roof is in doubt, and that is said. */
+export function ofRoof(share: number): string {
+  return `${Math.round(100 * share)} % of roof${share > 1.005 ? " (in doubt)" : ""}`;
+}
+
 /** 24.6 kB, 1.2 MB. */
 export function bytes(value: number | null | undefined): string {
   return typeof value === "number" ? scaled(value, [[" TB", 1e12], [" GB", 1e9], [" MB", 1e6], [" kB", 1e3], [" B", 1]]) : "?";

@@ -10,17 +10,18 @@ import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { tabList } from "../parts/tabs";
 import { HOW, tookBy } from "./times";
-import { seconds } from "../data/units";
+import { ofRoof, seconds } from "../data/units";
 
 css`
 .ll-lineno { flex: none; min-width: 5ch; text-align: right; color: var(--ll-faint); margin-right: 8px; user-select: none; }
 .ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
 .ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
 .ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
+.ll-asm { display: inline-block; min-width: 46ch; } .ll-from { margin-left: 2ch; white-space: pre; }
 .ll-pick { max-width: 100%; min-width: 0; }
 `;
 
-const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX" } as const;
+const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX", asm: "assembly" } as const;
 type Dialect = keyof typeof NAMES;
 export const NO_KERNELS = "There are no kernels in this run: compile for a device, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler()).";
 
@@ -66,8 +67,15 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
   let lines: Token[][] = [];
   let known = new Set<number>();
   let place = "";
+  /** The source that assembly stands beside. */
+  let of: readonly string[] = [];
+  const assembly = () => assembled.get(`${store.place.run}/${choice.current}`);
+  /** The line of the source that a line of assembly comes from. */
+  const behind = (at: number): number | undefined => (dialect === "asm" ? assembly()?.lines.get(at + 1) : undefined);
   /** PTX that the kernel sent, by run and kernel. */
   const sent = new Map<string, { text: string; resources: Source["resources"] }>();
+  /** Assembly that the kernel sent, by run and kernel: its text, and the line of the source that each line comes from. */
+  const assembled = new Map<string, { text: string; lines: ReadonlyMap<number, number>; by: string; of: string }>();
   const facts = h("div");
   const note = div("ll-note");
   const dialects = Object.keys(NAMES) as Dialect[];
@@ -85,6 +93,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     const key = `${store.place.run}/${choice.current}`;
     const reply = await asked(live, note, what, { run: store.place.run, ...body });
     if (!reply) return;
+    if (what === "assembly") assembled.set(key, { text: String(reply["text"]), lines: new Map(reply["lines"] as [number, number][]), by: String(reply["by"]), of: String(reply["of"]) });
     if (what === "ptx") sent.set(key, { text: String(reply["text"]), resources: reply["resources"] as Source["resources"] });
     place = "";
     list.show();
@@ -102,27 +111,31 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       device,
       s("svg", { role: "img", "aria-label": HOW[how] }, s("rect", { class: tookBy(at, how), x: 1, y: 3, height: 8, width: `${(96 * sum) / most + 0.5}%` })),
       h("strong", null, seconds(sum)),
-      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
+      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${ofRoof(share)}${bound ? ` (${bound})` : ""}`),
     ]));
   };
   const draw = (): [number, number] => {
     const kernel = store.run.facts.kernels[choice.current];
-    const from = kernel?.sources.find((one) => one.dialect === (dialect === "ptx" ? "cuda" : dialect));
+    const assembly = dialect === "asm" ? assembled.get(`${store.place.run}/${choice.current}`) : undefined;
+    const from = dialect === "asm" ? kernel?.sources[0] : kernel?.sources.find((one) => one.dialect === (dialect === "ptx" ? "cuda" : dialect));
     const ptx = sent.get(`${store.place.run}/${choice.current}`);
-    const text = dialect === "ptx" ? (ptx?.text ?? from?.ptx) : from?.text;
+    const text = dialect === "asm" ? assembly?.text : dialect === "ptx" ? (ptx?.text ?? from?.ptx) : from?.text;
     const key = `${store.place.run} ${choice.current} ${dialect}`;
     heads.mark(NAMES[dialect]);
     if (key !== place) {
       place = key;
-      const words = dialect === "ptx" ? "compile to PTX" : `write the ${NAMES[dialect]}`;
-      fill(facts, took(), values(Object.entries((ptx && dialect !== "metal" && dialect !== "c" ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
-      fill(note, kernel ? !text && ["Not in this run: ", button(words, `${words}; no such device is needed`, () => void ask(dialect === "ptx" ? "ptx" : "sources", { dialect, kernel: choice.current }))] : NO_KERNELS);
+      const words = dialect === "ptx" ? "compile to PTX" : dialect === "asm" ? "compile to assembly" : `write the ${NAMES[dialect]}`;
+      const need = dialect === "asm" ? "by the compiler that made the kernel" : "no such device is needed";
+      fill(facts, took(), values(Object.entries((ptx && (dialect === "cuda" || dialect === "ptx") ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
+      fill(note, kernel ? !text && ["Not in this run: ", button(words, `${words}; ${need}`, () => void ask(dialect === "asm" ? "assembly" : dialect === "ptx" ? "ptx" : "sources", { dialect, kernel: choice.current }))] : NO_KERNELS);
+      if (assembly && kernel) fill(note, assembly.by, assembly.lines.size ? "; what a line of the source became lights up with it" : "; it does not say which line of the source each comes from");
       note.hidden = !note.firstChild;
       lines = text ? tokens(text.replace(/\n$/, ""), dialect as Language) : [];
-      known = new Set(dialect === "ptx" ? [] : from?.lines.map(([line]) => line));
+      known = new Set(dialect === "ptx" ? [] : dialect === "asm" ? assembly?.lines.keys() : from?.lines.map(([line]) => line));
+      of = text && dialect === "asm" && from ? from.text.split("\n") : [];
       list.rows.element.scrollTop = 0;
     }
-    return [lines.length, widest(lines) + 8];
+    return [lines.length, dialect === "asm" ? Math.max(54, widest(lines) + 8) + Math.max(0, ...of.map((line) => line.trim().length + 6)) : widest(lines) + 8];
   };
   const list = listing(store, host, {
     level: "run",
@@ -132,19 +145,30 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       if (!place.startsWith(`${store.place.run} `)) {
         choice.draw();
         const sources = store.run.facts.kernels[choice.current]?.sources;
-        if (dialect !== "ptx" && sources?.length && !sources.some((one) => one.dialect === dialect)) dialect = sources[0]!.dialect;
+        if (dialect !== "ptx" && dialect !== "asm" && sources?.length && !sources.some((one) => one.dialect === dialect)) dialect = sources[0]!.dialect;
       }
       return draw();
     },
-    row: (at) => [span("ll-lineno", at + 1), span("", drawn(lines[at]!))],
+    row: (at) => {
+      const line = behind(at), isNew = line !== undefined && line !== behind(at - 1);
+      return [span("ll-lineno", at + 1), span(dialect === "asm" ? "ll-asm" : "", drawn(lines[at]!)), isNew && span("ll-faint ll-from", `${line}: ${of[line - 1]?.trim() ?? ""}`)];
+    },
     look: (at) => (known.has(at + 1) ? "ll-known" : ""),
-    isLit: (at) => !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1),
-    what: (at): Selected | null => (known.has(at + 1) ? { kind: "source", kernel: choice.current, dialect, line: at + 1 } : null),
+    isLit: (at) => {
+      const line = behind(at);
+      if (dialect !== "asm") return !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1);
+      return line !== undefined && !!store.related.lines.get(`${choice.current}/${assembly()?.of}`)?.has(line);
+    },
+    what: (at): Selected | null => {
+      if (!known.has(at + 1)) return null;
+      return dialect === "asm" ? { kind: "source", kernel: choice.current, dialect: assembly()!.of, line: behind(at)! } : { kind: "source", kernel: choice.current, dialect, line: at + 1 };
+    },
     light: (own) => {
       const before = `${choice.current} ${dialect}`;
       if (own || !store.selected) return;
       choice.follow();
-      if (store.selected.kind === "source") dialect = store.selected.dialect as Dialect;
+      // Assembly stays where its own source was selected.
+      if (store.selected.kind === "source" && !(dialect === "asm" && assembly()?.of === store.selected.dialect)) dialect = store.selected.dialect as Dialect;
       if (before !== `${choice.current} ${dialect}`) list.show();
     },
   });

@@ -8,7 +8,9 @@ import type { Time, Times } from "../data/model";
 import { launchName } from "../data/named";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
-import { bytes, digits, many, seconds } from "../data/units";
+import { chosen, choose } from "../parts/choices";
+import { folded, FOLDS, type Fold, type Folded } from "../data/folds";
+import { bytes, digits, many, ofRoof, seconds } from "../data/units";
 
 css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
@@ -21,6 +23,7 @@ css`
 .ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
 .ll-took { fill: var(--ll-mine, var(--ll-accent)); stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); fill-opacity: 1; }
 .ll-device-1 { --ll-mine: var(--ll-reduce-line); } .ll-device-2 { --ll-mine: var(--ll-source-line); } .ll-device-3 { --ll-mine: var(--ll-call-line); } .ll-device-4 { --ll-mine: var(--ll-kernel-line); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
+.ll-doubts { grid-column: 1 / -1; border-left: 3px solid var(--ll-high); padding: 1px 8px; } .ll-doubts > div { overflow-wrap: anywhere; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
 .ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
 .ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
@@ -56,6 +59,14 @@ export function times(store: Store, host: HTMLElement): Pane {
   let lines: Line[] = [];
   let most = 1;
   let isSlowestFirst = true;
+  let fold = chosen("fold", "launch") as Fold;
+  let parts: Folded[] = [];
+  if (!(fold in FOLDS)) fold = "launch";
+  const folds = h("select", { class: "ll-select", "aria-label": "what has a row", onchange: () => {
+    fold = folds.value as Fold;
+    choose("fold", fold);
+    list.show();
+  } }, Object.entries(FOLDS).map(([name, words]) => h("option", { value: name, selected: name === fold }, words)));
   let isPlotted = host.clientHeight === 0 || host.clientHeight > TALL;
   let list: Listing;
   const sort = button("slowest first", "slowest first, or in the order of the program", () => {
@@ -113,7 +124,7 @@ export function times(store: Store, host: HTMLElement): Pane {
     const part = (value: number): string => `${((98 * value) / most + 0.5).toFixed(2)}%`;
     const bar = s("svg", { role: "img", "aria-label": HOW[how] }, time && [s("rect", { class: tookBy(device, how), x: "0.5%", y: isTable ? 2 : 4, height: 9, width: part(time.median) }), time.high > time.low && s("line", { class: "ll-spread", x1: part(time.low), x2: part(time.high), y1: isTable ? 6.5 : 8.5, y2: isTable ? 6.5 : 8.5 })]);
     if (!time) return [!isTable && h("span", { title: name }, name), bar, span("ll-faint", "no time")];
-    const share = time.share !== null && ` · ${Math.round(100 * time.share)} % of roof`;
+    const share = time.share !== null && ` · ${ofRoof(time.share)}`;
     const whole = `${name}, ${HOW[how]}: ${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations`;
     return [!isTable && h("span", { title: name }, name), bar, h("span", { title: whole }, seconds(time.median), share, !isTable && time.bound && ` (${time.bound})`)];
   };
@@ -132,6 +143,13 @@ export function times(store: Store, host: HTMLElement): Pane {
       }),
     );
   };
+  /** What a part of the whole takes on a device. */
+  const share = (value: number | null, device: number, isTable: boolean): Child[] => {
+    const { device: name, how, rows } = store.run.facts.times[device]!;
+    const total = rows.reduce((sum, { median }) => sum + median, 0) || 1;
+    const bar = s("svg", { role: "img", "aria-label": HOW[how] }, value !== null && s("rect", { class: tookBy(device, how), x: "0.5%", y: isTable ? 2 : 4, height: 9, width: `${((98 * value) / total + 0.5).toFixed(2)}%` }));
+    return [!isTable && h("span", { title: name }, name), bar, value === null ? span("ll-faint", "no time") : h("span", null, `${seconds(value)} · ${Math.round((100 * value) / total)} %`)];
+  };
   const show = (): void => {
     const { times } = store.run.facts;
     const isTable = host.clientWidth >= NAMES + COLUMN * times.length;
@@ -143,30 +161,39 @@ export function times(store: Store, host: HTMLElement): Pane {
       class: "",
       height: isTable ? 20 : 22 + 17 * times.length,
       row: (at) => {
-        const { launch, of } = lines[at]!;
-        const cells = of.map((time, device) => cell(time, device, isTable));
-        const name = launchName(store.run, launch);
+        const part = parts[at], line = lines[at];
+        const cells = part ? part.seconds.map((value, device) => share(value, device, isTable)) : line!.of.map((time, device) => cell(time, device, isTable));
+        const name = part ? part.name : launchName(store.run, line!.launch);
         return isTable
           ? h("div", { class: "ll-launch ll-table", style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
           : div("ll-launch", h("b", null, name), cells);
       },
-      isLit: (at) => isLit(lines[at]!.launch),
-      what: (at) => ({ kind: "launch", launch: lines[at]!.launch }),
+      isLit: (at) => (parts[at] ? parts[at]!.launches.some(isLit) : isLit(lines[at]!.launch)),
+      what: (at) => {
+        const part = parts[at];
+        if (!part) return { kind: "launch", launch: lines[at]!.launch };
+        if (part.origin !== null) return { kind: "line", origin: part.origin };
+        if (fold === "scope" && part.name !== "(no scope)") return { kind: "scope", stage: 0, path: part.name };
+        return { kind: "launch", launch: part.launches[0]! };
+      },
       draw: () => {
         const { times: now } = store.run.facts;
         // Rows are as high as there are devices.
         if (now !== times) return queueMicrotask(show), [0];
         lines = timed(times, isSlowestFirst);
         most = Math.max(1e-12, ...times.flatMap((device) => device.rows.flatMap((one) => [one.median, one.high])));
-        sort.hidden = !times.length;
+        parts = fold === "launch" ? [] : folded(store.run, fold);
+        sort.hidden = !times.length || fold !== "launch";
+        folds.hidden = !times.length;
         sort.setAttribute("aria-pressed", String(isSlowestFirst));
         fill(
           totals,
-          times.map(({ device, how, rows, clock, note }, at) => [
+          times.map(({ device, how, rows, clock, note, doubts }, at) => [
             h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: tookBy(at, how), x: 1, y: 1, width: 22, height: 9 })), device),
             h("strong", null, seconds(rows.reduce((sum, time) => sum + time.median, 0))),
             note || clock ? h("details", null, h("summary", null, HOW[how]), [clock, note].filter(Boolean).join("; ")) : h("span", null, HOW[how]),
             lane(times[at]!, at),
+            !!doubts?.length && div("ll-doubts", doubts.map((one) => h("div", null, `⚠ ${one}`))),
           ]),
           !times.length && "Nobody has timed this run: cx.time() and ll.compare(cx, …) do, and Time it under re-run.",
         );
@@ -174,7 +201,7 @@ export function times(store: Store, host: HTMLElement): Pane {
         fill(plot, isPlotted && roofline());
         plotted.hidden = !times.length;
         set(plotted, { "aria-pressed": String(isPlotted) });
-        return [lines.length];
+        return [fold === "launch" ? lines.length : parts.length];
       },
       light: () => {
         for (const point of host.querySelectorAll("[data-launch]")) point.classList.toggle("ll-lit", isLit(Number(point.getAttribute("data-launch"))));
@@ -184,7 +211,7 @@ export function times(store: Store, host: HTMLElement): Pane {
     list.watch.begin();
   };
   const hatch = s("pattern", { id: "ll-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("path", { class: "ll-took", d: "M1 0V5" }));
-  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort, plotted), totals, plot);
+  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", folds, sort, plotted), totals, plot);
   show();
   return { dispose: () => list.dispose() };
 }

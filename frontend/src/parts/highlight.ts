@@ -1,4 +1,4 @@
-// Colours for C, CUDA, Metal, PTX, Python and our own text forms: tokens by one regular expression each.
+// Colours for C, CUDA, Metal, PTX, assembly, Python and our own text forms: tokens by one regular expression each.
 
 import { h } from "./dom";
 import { css } from "./styles";
@@ -13,7 +13,7 @@ css`
 .ll-called { font-weight: 600; }
 `;
 
-export type Language = "c" | "cuda" | "metal" | "ptx" | "python" | "form";
+export type Language = "c" | "cuda" | "metal" | "ptx" | "asm" | "python" | "form";
 /** What a piece of text is (nothing for the rest), and the text, which never holds a line's end. */
 export type Token = readonly [kind: string, text: string];
 
@@ -30,6 +30,7 @@ const FORMS: Record<Language, RegExp> = {
   cuda: C,
   metal: C,
   ptx: all(SLASHES, STRING, /(?<directive>\.[a-z]\w*(?:::\w+)*)|(?<type>%[\w.]+)/.source, NUMBER, WORD),
+  asm: all(HASH, /(?<directive>^\.?[A-Za-z_][\w.$]*:)|(?<type>%[\w.]+)|(?<keyword>^[ \t]+[a-z][\w.]*)/.source, NUMBER, WORD),
   python: all(HASH, /(?<string>[rbf]{0,2}(?:"""[^]*?(?:"""|$(?![^]))|'''[^]*?(?:'''|$(?![^]))|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'))|(?<directive>^[ \t]*@[\w.]+)/.source, NUMBER, WORD),
   form: all(HASH, STRING, /(?<type>%[\w.]+)/.source, NUMBER, WORD),
 };
@@ -67,7 +68,7 @@ export function tokens(text: string, language: Language): Token[][] {
 function kindOf(found: RegExpMatchArray, next: string | undefined, language: Language): string {
   const [kind] = Object.entries(found.groups!).find(([, text]) => text !== undefined)!;
   if (kind !== "word") return kind;
-  if ((KEYWORDS[language] ?? (language === "ptx" ? undefined : KEYWORDS.c))?.has(found[0])) return "keyword";
+  if ((KEYWORDS[language] ?? (language === "ptx" || language === "asm" ? undefined : KEYWORDS.c))?.has(found[0])) return "keyword";
   if (TYPES.test(found[0])) return "type";
   return next === "(" ? "called" : "";
 }

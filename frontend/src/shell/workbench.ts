@@ -3,6 +3,7 @@
 // Where there is room for all of them each has a place; where there is less, tabs share one beside the
 // graphs, and where there is little, below them.
 
+import { advice } from "../panes/advice";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
 import { button, div, fill, h } from "../parts/dom";
@@ -75,6 +76,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     source: (at) => source(store, at, live),
     kernels: (at) => kernels(store, at),
     times: (at) => times(store, at),
+    advice: (at) => advice(store, at, live),
     memory: (at) => memory(store, at),
     Python: (at) => cells(store, at),
     "re-run": (at) => rerun(store, at, live),

@@ -19,3 +19,8 @@ test("a device that was measured goes before one that was modelled, and a device
   expect(lineTimes(run(times("measured"), times("modelled", 1, 1)))!.how).toBe("modelled");
   expect(lineTimes(run(times("measured")))).toBe(null);
 });
+
+test("a launch is divided by what each line has written, where that is known", () => {
+  const both = { facts: { launches: [{ origins: [0, 1], shares: [0.75, 0.25] }], times: [times("measured", 8)] } } as unknown as Run;
+  expect([...lineTimes(both)!.seconds]).toEqual([[0, 6], [1, 2]]);
+});

@@ -69,3 +69,18 @@ test("a run without kernels says how to get some", () => {
   const { host } = opened((store, at) => source(store, at, silent), {}, { ...SIMPLE, facts: {} });
   expect(host.querySelector(".ll-note")!.textContent).toMatch(/^There are no kernels in this run: compile for a device/);
 });
+test("assembly on request, each line beside its line of C; both light together", async () => {
+  const live = answering({ text: "f:\n  mov a\n  add b\n  ret", lines: [[2, 2], [3, 2], [4, 3]], by: "cc -S", of: "c" });
+  const { store, host } = opened((store, at) => source(store, at, live));
+  tab(host, "assembly").click();
+  named(host, "compile to assembly; by the compiler that made the kernel").click();
+  await settled();
+  expect(live.asked).toEqual([{ ask: "assembly", run: 0, dialect: "asm", kernel: 0 }]);
+  expect(texts(host, ".ll-asm")).toEqual(["f:", "  mov a", "  add b", "  ret"]);
+  expect(texts(host, ".ll-from")).toEqual(["2: b", "3: c"]);
+  expect(host.querySelector(".ll-note")!.textContent).toContain("cc -S");
+  host.querySelectorAll<HTMLElement>("[role=option]")[2]!.click();
+  expect(store.selected).toEqual({ kind: "source", kernel: 0, dialect: "c", line: 2 });
+  expect(tab(host, "assembly").getAttribute("aria-selected")).toBe("true");
+  expect(texts(host, ".ll-lit .ll-asm")).toEqual(["  mov a", "  add b"]);
+});

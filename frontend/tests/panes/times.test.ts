@@ -61,3 +61,25 @@ test("nobody has timed it", () => {
   expect(host.textContent).toContain("Nobody has timed this run");
   expect(host.querySelector(".ll-plot")).toBeNull();
 });
+test("times fold by module, line or kind; a line selects itself", () => {
+  const { store, host } = opened(times);
+  const choice = host.querySelector<HTMLSelectElement>("select")!;
+  choice.value = "kind";
+  choice.dispatchEvent(new Event("change"));
+  expect(texts(host, "[role=option] b")).toEqual(["other"]);
+  expect(host.textContent).toContain("6.00 µs · 100 %");
+  choice.value = "line";
+  choice.dispatchEvent(new Event("change"));
+  expect(texts(host, "[role=option] b").length).toBe(3);
+  [...host.querySelectorAll<HTMLElement>("[role=option]")].find((one) => one.textContent.includes("z * y"))!.click();
+  expect(store.selected?.kind).toBe("line");
+  choice.value = "launch";
+  choice.dispatchEvent(new Event("change"));
+});
+test("a doubt is in sight, and a share above the roof says that it is in doubt", () => {
+  const [first] = FACTS.times!;
+  const loaded = { ...first!, doubts: ["measured while other programs kept 1.5 cores busy"], rows: first!.rows.map((row) => ({ ...row, share: 1.4 })) };
+  const { host } = opened(times, {}, { ...RICH, facts: { ...FACTS, times: [loaded] } });
+  expect(texts(host, ".ll-doubts")).toEqual(["⚠ measured while other programs kept 1.5 cores busy"]);
+  expect(host.textContent).toContain("140 % of roof (in doubt)");
+});

@@ -16,6 +16,7 @@ from luminal_lab.core.interpret import Environment
 from luminal_lab.core.ir import IR
 from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
+from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.cpu.run import CPURun, Pointers
 from luminal_lab.devices.cpu.trial import SECONDS
@@ -34,7 +35,7 @@ from luminal_lab.kernels.render.c.program import (
     program_source,
     tried_source,
 )
-from luminal_lab.machines.here import this_machine, usable_cores
+from luminal_lab.machines.here import usable_cores
 
 
 class CPUSource(DeviceProgram[CPUPlan]):
@@ -42,8 +43,10 @@ class CPUSource(DeviceProgram[CPUPlan]):
 
     is_runnable = False
 
-    def __init__(self, ir: IR, **options: Unpack[ProgramOptions]) -> None:
-        super().__init__(ir, this_machine(), **options)
+    def __init__(
+        self, ir: IR, compiler: Compiler | None = None, **options: Unpack[ProgramOptions]
+    ) -> None:
+        super().__init__(ir, cpu_maker(compiler), **options)
         self.source = program_source(self.list.kernels.values(), self.list.uses)
         """The C source of the whole program."""
 
@@ -96,7 +99,7 @@ class CPUProgram(CPUSource):
         threads: int | None = None,
         **options: Unpack[ProgramOptions],
     ) -> None:
-        super().__init__(ir, **options)
+        super().__init__(ir, compiler, **options)
         self.threads = usable_cores() if threads is None else threads
         self.pointers = Pointers()
         self._arena = self._scratch = MemoryBlock(0)

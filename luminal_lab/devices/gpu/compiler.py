@@ -17,6 +17,7 @@ from luminal_lab.core.ops import Scatter, Update, UserKernel
 from luminal_lab.devices.gpu.engine import EmulatorEngine, FindEngine
 from luminal_lab.devices.gpu.nvrtc import compile_kernel
 from luminal_lab.devices.gpu.program import GPUProgram
+from luminal_lab.devices.gpu.sass import gpu_assembly
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.devices.runtime.worklist import KernelMaker, Recall
 from luminal_lab.emulator.kernels import emulate_kernel
@@ -36,7 +37,7 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
 
     def ready(kernel: Kernel) -> Kernel:
         compiles = None if gpu.arch is None else partial(compile_kernel, arch=gpu.arch)
-        return replace(kernel, emulator=emulate_kernel, compile=compiles)
+        return replace(kernel, emulator=emulate_kernel, compile=compiles, assemble=gpu_assembly)
 
     def of_definition(definition: Definition, kernel: str, schedule: Schedule | None) -> Kernel:
         return ready(make_gpu_kernel(definition, kernel, gpu, schedule))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast, get_args
+from typing import Protocol, TypeAlias, cast, get_args
 
+from luminal_lab.advice.finding import Advice
 from luminal_lab.core.ir import IR
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
@@ -22,6 +23,9 @@ from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.payload import PictureRequest
 from luminal_lab.viz.picture import Picture
+
+Taken: TypeAlias = Timings | SideBySide | Advice
+"""What was timed, or found out by timing."""
 
 
 class LiveSession(Protocol):
@@ -46,6 +50,15 @@ class LiveSession(Protocol):
         """Return the tensor with a name."""
         ...
 
+    def advise(self, *, budget: float = 30) -> Advice:
+        """Look for what is slow."""
+        ...
+
+    @property
+    def compilation(self) -> Compilation:
+        """The result of the last compile."""
+        ...
+
 
 @dataclass(frozen=True)
 class Backed:
@@ -56,8 +69,8 @@ class Backed:
     """None for a graph that was not compiled, and for a recording."""
     session: LiveSession | None = None
     """None for graphs without a session, and for recordings."""
-    times: tuple[Timings | SideBySide, ...] = ()
-    """Times given or taken."""
+    times: tuple[Taken, ...] = ()
+    """Times given or taken, and advice."""
     dialects: tuple[Dialect, ...] = ()
     """The extra languages requested for sources."""
 
@@ -140,7 +153,7 @@ def backed_compile(
     compilation: Compilation,
     session: LiveSession | None = None,
     *,
-    times: Sequence[Timings | SideBySide] = (),
+    times: Sequence[Taken] = (),
     dialects: Iterable[str] = (),
     title: str = "",
 ) -> Backed:
@@ -156,19 +169,21 @@ def backed_compile(
 def gathered(
     compilation: Compilation,
     session: LiveSession | None,
-    times: Sequence[Timings | SideBySide],
+    times: Sequence[Taken],
     dialects: Sequence[Dialect],
 ) -> Facts:
     """Return the facts of a compile with times added, for the known dims."""
     dims = {} if session is None else session.given().dims
     facts = facts_of(compilation, dims=dims, dialects=dialects)
     for timed_run in times:
-        if not isinstance(timed_run, (Timings, SideBySide)):
+        if not isinstance(timed_run, (Timings, SideBySide, Advice)):
             raise ArgumentError(
                 f"workbench: {timed_run!r} is no times",
-                hint="give what cx.time() or ll.compare(cx, […]) has returned",
+                hint="give what cx.time(), ll.compare(cx, […]) or cx.advise() has returned",
             )
-    return timed(facts, compilation, *times)
+    advice = next((one for one in reversed(times) if isinstance(one, Advice)), None)
+    facts = replace(facts, advice=advice)
+    return timed(facts, compilation, *(one for one in times if not isinstance(one, Advice)))
 
 
 def dialect_of(like: object) -> Dialect:

@@ -33,6 +33,7 @@ from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.measure import measured
+from luminal_lab.timing.timings import unit_of
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
 from luminal_lab.viz.live.held import Held
@@ -194,7 +195,25 @@ class Replies:
         self._replace(backed, replace(backed, subject=subject, times=(*backed.times, times)))
         median = sum(row.seconds for row in times)
         many = "1 launch" if len(times) == 1 else f"{len(times)} launches"
-        return {"text": f"{many}, {1e3 * median:.3g} ms together; {inputs.said}"}
+        factor, unit = unit_of(median)
+        doubts = "".join(f"; {doubt}" for doubt in times.doubts)
+        return {"text": f"{many}, {factor * median:.3g} {unit} together; {inputs.said}{doubts}"}
+
+    def advise(self, question: Question) -> Reply:
+        """Look for what is slow, by trying; this takes some seconds."""
+        backed = self._run(question)
+        compilation, session = backed.compiled("advise"), backed.session
+        if session is None or session.compilation is not compilation:
+            raise GraphError(
+                "advise: this run is not the last compile of its session",
+                hint="choose the session's own run, or ask it: cx.advise()",
+            )
+        advice = session.advise()
+        times = (*backed.times, advice)
+        facts = gathered(compilation, session, times, backed.dialects)
+        subject = replace(backed.subject, facts=facts)
+        self._replace(backed, replace(backed, subject=subject, times=times))
+        return {"text": str(advice).splitlines()[0]}
 
     def sources(self, question: Question) -> Reply:
         """Write the kernels in another language."""
@@ -215,6 +234,15 @@ class Replies:
         compiled = kernel.compiled
         return {"text": compiled.ptx, "resources": asdict(compiled.most)}
 
+    def assembly(self, question: Question) -> Reply:
+        """Compile a kernel to assembly, with the lines of the source that it comes from."""
+        backed = self._run(question)
+        number = _number(question, "kernel", len(backed.subject.facts.kernels))
+        kernel = LaunchedCompile(backed.compiled("assembly")).kernels[number]
+        assembly = kernel.assembly
+        lines = [list(pair) for pair in assembly.lines]
+        return {"text": assembly.text, "lines": lines, "by": assembly.by, "of": kernel.dialect}
+
     def _replace(self, old: Backed, new: Backed) -> None:
         run = next(k for k, backed in enumerate(self._held.all) if backed is old)
         self._held.replace(run, new)
@@ -222,6 +250,8 @@ class Replies:
 
 
 ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
+    "advise": Replies.advise,
+    "assembly": Replies.assembly,
     "error_overlay": Replies.error_overlay,
     "ptx": Replies.ptx,
     "rerun": Replies.rerun,

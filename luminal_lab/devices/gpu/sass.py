@@ -1,0 +1,47 @@
+"""The assembly of a GPU's kernel: SASS where NVIDIA's disassembler is there, and PTX otherwise."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from luminal_lab.errors import DeviceError
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.machines.assembly import Assembly
+
+SECONDS = 60.0
+"""How long a tool may take."""
+TOOLS = {"nvdisasm": ("-c",), "cuobjdump": ("-sass",)}
+"""NVIDIA's disassemblers, and how they are asked."""
+
+
+def gpu_assembly(kernel: Kernel) -> Assembly:
+    """Return the SASS of a kernel, or its PTX where nothing here can read machine code."""
+    if kernel.dialect != "cuda":
+        raise DeviceError(
+            f"assembly: {kernel.name} is in Metal's language, and Apple documents no assembly",
+            hint="print(kernel.source) shows the Metal; Xcode profiles what runs",
+        )
+    compiled = kernel.compiled
+    for tool, options in TOOLS.items():
+        path = shutil.which(tool)
+        text = None if path is None else _disassembled([path, *options], compiled.cubin)
+        if text:
+            return Assembly(text, (), tool)
+    missing = " and no ".join(TOOLS)
+    return Assembly(compiled.ptx, (), f"NVRTC: PTX, as there is no {missing} to read SASS with")
+
+
+def _disassembled(command: list[str], cubin: bytes) -> str | None:
+    with TemporaryDirectory(prefix="luminal-lab-") as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        try:
+            done = subprocess.run(
+                [*command, str(path)], capture_output=True, check=True, timeout=SECONDS
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return done.stdout.decode("utf-8", "replace")
