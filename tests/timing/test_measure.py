@@ -186,3 +186,31 @@ def test_what_is_carried_is_not_written_over():
     assert "copy what is carried" in times.note
     cx.execute()
     np.testing.assert_array_equal(new.numpy()[:, 0], [0, 1, 1, 0])
+
+
+@pytest.mark.usefixtures("_compiler")
+def test_a_run_above_the_roof_measures_the_roof_anew(monkeypatch):
+    low = PeakRates.stated("a machine", gflops=1e-9, gbytes=1e9)
+    high = PeakRates.stated("a machine", gflops=1e9, gbytes=1e9)
+    asked: list[PeakRates] = []
+    monkeypatch.setattr(measure, "peak_rates", lambda: low)
+    monkeypatch.setattr(measure, "better_rates", lambda known: asked.append(known) or high)
+    cx, _, _ = written()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    times = cx.time(rounds=1)
+    assert asked == [low]
+    assert times.rates is high
+    assert all((row.share or 0) <= 1 for row in times)
+
+
+@pytest.mark.usefixtures("_compiler")
+def test_what_is_still_above_the_roof_says_that_the_roof_is_in_doubt(monkeypatch):
+    low = PeakRates.stated("a machine", gflops=1e-9, gbytes=1e9)
+    monkeypatch.setattr(measure, "peak_rates", lambda: low)
+    cx, _, _ = written()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    times = cx.time(rounds=1)
+    assert any((row.share or 0) > 1 for row in times)
+    assert any("that roof is in doubt" in doubt for doubt in times.doubts)
+    found = ll.compare(cx, [ll.CPU(threads=1)], rounds=1)
+    assert "that roof is in doubt" in str(found)

@@ -4,9 +4,11 @@ import shutil
 
 import pytest
 
+from luminal_lab.devices.build import cache
 from luminal_lab.devices.facts import probe
-from luminal_lab.devices.facts.probe import cpu_name, known_rates, peak_rates
+from luminal_lab.devices.facts.probe import better_rates, cpu_name, known_rates, peak_rates
 from luminal_lab.errors import ArgumentError, DeviceError
+from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
 
 
@@ -87,3 +89,57 @@ def test_a_number_of_threads_that_there_cannot_be(tmp_path):
     assert error.message == "peak_rates: threads is 0"
     assert error.hint == "give 1 or more, or leave it out"
     assert "test_probe.py" in error.where
+
+
+class StandIn:
+    """A load that says what it is told."""
+
+    others = 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count how often rates are measured, each time under the load of `StandIn`."""
+    calls = []
+    measured = probe._measured
+    monkeypatch.setattr(probe, "_measured", lambda *given: calls.append(1) or measured(*given))
+    monkeypatch.setattr(probe, "Load", StandIn)
+    monkeypatch.setattr(StandIn, "others", 2.0)
+    monkeypatch.setattr(probe, "_TRIED", {})
+    return calls
+
+
+@pytest.mark.usefixtures("_compiler")
+def test_what_was_measured_under_load_is_measured_again_once_it_is_quiet(
+    tmp_path, monkeypatch, counted
+):
+    assert peak_rates(1, folder=tmp_path).is_doubtful
+    assert counted == [1]
+    peak_rates(1, folder=tmp_path)  # only just tried
+    assert counted == [1]
+    monkeypatch.setattr(probe, "_TRIED", {})
+    peak_rates(1, folder=tmp_path)  # still busy
+    assert counted == [1]
+    monkeypatch.setattr(probe, "_TRIED", {})
+    monkeypatch.setattr(StandIn, "others", 0.0)
+    peak_rates(1, folder=tmp_path)
+    assert counted == [1, 1]
+
+
+@pytest.mark.usefixtures("_compiler")
+def test_what_is_surpassed_is_measured_again_but_not_each_time(tmp_path, monkeypatch, counted):
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    known = peak_rates(1)
+    better_rates(known)  # only just measured
+    assert counted == [1]
+    monkeypatch.setattr(probe, "_TRIED", {})
+    better_rates(known)
+    assert counted == [1, 1]
+    stated = PeakRates.stated("a phone", gflops=1, gbytes=1)
+    assert better_rates(stated) is stated
