@@ -342,7 +342,7 @@ class Graph(CompiledStore):
         """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
 
         The selection is highlighted everywhere. `times` are results of `cx.time()`, `ll.compare` or
-        `cx.advise()`; `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those
+        `cx.advise()`; `dialects`, as in ["cuda", "assembly"], adds the kernels' sources in those
         languages.
 
         >>> cx = Graph("once")

@@ -17,6 +17,8 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.plain import Json, plain, read
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
+Asked: TypeAlias = Dialect | Literal["assembly"]
+"""What sources somebody may ask for."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,17 @@ class SourceFacts:
     resources: Mapping[str, int] | None = None
     """The GPU resources that it needs; None if it was not compiled."""
     ptx: str | None = None
+    assembly: AssemblyFacts | None = None
+
+
+@dataclass(frozen=True)
+class AssemblyFacts:
+    """What a machine runs for a source."""
+
+    text: str
+    lines: tuple[tuple[int, int], ...] = ()
+    """Lines of the text, and the line of the source that each comes from."""
+    by: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.derivation_facts import with_derivation
-from luminal_lab.io.facts import Dialect, Facts, Subject
+from luminal_lab.io.facts import Asked, Facts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.rule_facts import rule_facts
@@ -25,7 +25,7 @@ def facts_of(
     timings: Timings | None = None,
     compared: SideBySide | None = None,
     dims: Mapping[str, int] = NO_DIMS,
-    dialects: Sequence[Dialect] = (),
+    dialects: Sequence[Asked] = (),
     cells: bool = True,
 ) -> Facts:
     """Return the facts of a compile.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,7 +14,15 @@ from luminal_lab.devices.gpu.compiler import gpu_maker
 from luminal_lab.devices.runtime.worklist import Worklist
 from luminal_lab.errors import LabError
 from luminal_lab.io.derivation_facts import DerivationFacts, derivation_facts, steps_of
-from luminal_lab.io.facts import Dialect, KernelFacts, LaunchFacts, Line, SourceFacts
+from luminal_lab.io.facts import (
+    Asked,
+    AssemblyFacts,
+    Dialect,
+    KernelFacts,
+    LaunchFacts,
+    Line,
+    SourceFacts,
+)
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.kernels.kernel import LANGUAGES, Kernel
 from luminal_lab.kernels.launch import Launch
@@ -187,14 +195,18 @@ def _normal(weights: dict[T, float]) -> dict[T, float]:
 
 
 def kernel_facts(
-    launched: LaunchedCompile, dialects: Sequence[Dialect] = ()
+    launched: LaunchedCompile, dialects: Sequence[Asked] = ()
 ) -> tuple[KernelFacts, ...]:
     """Return the kernels, with their sources in the compile's dialect and in others."""
-    others = [(dialect, _elsewhere(launched, dialect)) for dialect in dict.fromkeys(dialects)]
+    others = [(d, _elsewhere(launched, d)) for d in dict.fromkeys(dialects) if d != "assembly"]
     facts: list[KernelFacts] = []
     for kernel in launched.kernels:
         nodes = launched.uses[kernel.name]
-        sources = [_source(launched, kernel, nodes, _title(kernel, launched.compilation))]
+        own = _source(launched, kernel, nodes, _title(kernel, launched.compilation))
+        if "assembly" in dialects:
+            made = kernel.assembly
+            own = replace(own, assembly=AssemblyFacts(made.text, made.lines, made.by))
+        sources = [own]
         for dialect, kernels in others:
             other = kernels.get(nodes[0])
             if dialect != kernel.dialect and other is not None:

@@ -29,7 +29,7 @@ FEWEST, ENOUGH = 6, 11
 """Pairs from which on bounds can be told, and from which on they are believed."""
 NARROW = 1.15
 """How far apart the bounds of a ratio may be that is known."""
-BUDGET = 1.5
+BUDGET = 2.5
 """The seconds after which a ratio is as known as it will be."""
 Runs = Callable[[], object]
 

@@ -20,6 +20,14 @@ export interface Source {
   readonly lines: readonly (readonly [number, readonly number[]])[];
   readonly resources: Readonly<Record<string, string | number>> | null;
   readonly ptx: string | null;
+  readonly assembly?: Assembly | null;
+}
+
+/** What a machine runs: lines of the text, and the line of the source that each comes from. */
+export interface Assembly {
+  readonly text: string;
+  readonly lines: readonly (readonly [number, number])[];
+  readonly by: string;
 }
 
 export interface Kernel {

@@ -12,10 +12,12 @@ export function named(run: Run, ids: readonly number[]): string {
     .join(", ");
 }
 
-/** What a launch is called: its number, its kernel, and what it makes. */
+/** What a launch is called: its number, its kernel, and what it makes, if that has a name. */
 export function launchName(run: Run, at: number): string {
   const { launches, kernels } = run.facts;
   const launch = launches[at];
   const kernel = launch && kernels[launch.kernel]?.name;
-  return launch ? `${at}: ${kernel && kernel !== launch.name ? `${kernel} → ` : ""}${launch.name}` : `${at}`;
+  if (!launch) return `${at}`;
+  const isNamed = !/^%?\d+$/.test(launch.name) && launch.name !== kernel;
+  return `${at}: ${[kernel, (isNamed || !kernel) && launch.name].filter(Boolean).join(" → ")}`;
 }

@@ -17,7 +17,7 @@ css`
 .ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
 .ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
 .ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
-.ll-asm { display: inline-block; min-width: 46ch; } .ll-from { margin-left: 2ch; white-space: pre; }
+.ll-asm { display: inline-block; min-width: 34ch; } .ll-from { margin-left: 2ch; white-space: pre; }
 .ll-pick { max-width: 100%; min-width: 0; }
 `;
 
@@ -69,9 +69,14 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
   let place = "";
   /** The source that assembly stands beside. */
   let of: readonly string[] = [];
-  const assembly = () => assembled.get(`${store.place.run}/${choice.current}`);
+  const assembly = () => {
+    const sent = assembled.get(`${store.place.run}/${choice.current}`), source = store.run.facts.kernels[choice.current]?.sources[0], own = source?.assembly;
+    return sent ?? (own ? { text: own.text, lines: new Map(own.lines), by: own.by, of: source.dialect } : undefined);
+  };
+  /** What is shown of it. */
+  let shown: ReturnType<typeof assembly>;
   /** The line of the source that a line of assembly comes from. */
-  const behind = (at: number): number | undefined => (dialect === "asm" ? assembly()?.lines.get(at + 1) : undefined);
+  const behind = (at: number): number | undefined => (dialect === "asm" ? shown?.lines.get(at + 1) : undefined);
   /** PTX that the kernel sent, by run and kernel. */
   const sent = new Map<string, { text: string; resources: Source["resources"] }>();
   /** Assembly that the kernel sent, by run and kernel: its text, and the line of the source that each line comes from. */
@@ -116,10 +121,10 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
   };
   const draw = (): [number, number] => {
     const kernel = store.run.facts.kernels[choice.current];
-    const assembly = dialect === "asm" ? assembled.get(`${store.place.run}/${choice.current}`) : undefined;
+    shown = dialect === "asm" ? assembly() : undefined;
     const from = dialect === "asm" ? kernel?.sources[0] : kernel?.sources.find((one) => one.dialect === (dialect === "ptx" ? "cuda" : dialect));
     const ptx = sent.get(`${store.place.run}/${choice.current}`);
-    const text = dialect === "asm" ? assembly?.text : dialect === "ptx" ? (ptx?.text ?? from?.ptx) : from?.text;
+    const text = dialect === "asm" ? shown?.text : dialect === "ptx" ? (ptx?.text ?? from?.ptx) : from?.text;
     const key = `${store.place.run} ${choice.current} ${dialect}`;
     heads.mark(NAMES[dialect]);
     if (key !== place) {
@@ -128,14 +133,15 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       const need = dialect === "asm" ? "by the compiler that made the kernel" : "no such device is needed";
       fill(facts, took(), values(Object.entries((ptx && (dialect === "cuda" || dialect === "ptx") ? ptx : from)?.resources ?? {}).map(([name, value]) => [name.replaceAll("_", " "), value.toLocaleString("en")])));
       fill(note, kernel ? !text && ["Not in this run: ", button(words, `${words}; ${need}`, () => void ask(dialect === "asm" ? "assembly" : dialect === "ptx" ? "ptx" : "sources", { dialect, kernel: choice.current }))] : NO_KERNELS);
-      if (assembly && kernel) fill(note, assembly.by, assembly.lines.size ? "; what a line of the source became lights up with it" : "; it does not say which line of the source each comes from");
+      if (shown && kernel) fill(note, shown.by, shown.lines.size ? "; what a line of the source became lights up with it" : "; it does not say which line of the source each comes from");
       note.hidden = !note.firstChild;
-      lines = text ? tokens(text.replace(/\n$/, ""), dialect as Language) : [];
-      known = new Set(dialect === "ptx" ? [] : dialect === "asm" ? assembly?.lines.keys() : from?.lines.map(([line]) => line));
+      // Compilers indent by a tab, which leaves no room for the source beside it.
+      lines = text ? tokens((dialect === "asm" ? text.replace(/^ {8}/gm, "  ") : text).replace(/\n$/, ""), dialect as Language) : [];
+      known = new Set(dialect === "ptx" ? [] : dialect === "asm" ? shown?.lines.keys() : from?.lines.map(([line]) => line));
       of = text && dialect === "asm" && from ? from.text.split("\n") : [];
       list.rows.element.scrollTop = 0;
     }
-    return [lines.length, dialect === "asm" ? Math.max(54, widest(lines) + 8) + Math.max(0, ...of.map((line) => line.trim().length + 6)) : widest(lines) + 8];
+    return [lines.length, dialect === "asm" ? Math.max(42, widest(lines) + 8) + Math.max(0, ...of.map((line) => line.trim().length + 6)) : widest(lines) + 8];
   };
   const list = listing(store, host, {
     level: "run",
@@ -157,18 +163,18 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     isLit: (at) => {
       const line = behind(at);
       if (dialect !== "asm") return !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1);
-      return line !== undefined && !!store.related.lines.get(`${choice.current}/${assembly()?.of}`)?.has(line);
+      return line !== undefined && !!store.related.lines.get(`${choice.current}/${shown?.of}`)?.has(line);
     },
     what: (at): Selected | null => {
       if (!known.has(at + 1)) return null;
-      return dialect === "asm" ? { kind: "source", kernel: choice.current, dialect: assembly()!.of, line: behind(at)! } : { kind: "source", kernel: choice.current, dialect, line: at + 1 };
+      return dialect === "asm" ? { kind: "source", kernel: choice.current, dialect: shown!.of, line: behind(at)! } : { kind: "source", kernel: choice.current, dialect, line: at + 1 };
     },
     light: (own) => {
       const before = `${choice.current} ${dialect}`;
       if (own || !store.selected) return;
       choice.follow();
       // Assembly stays where its own source was selected.
-      if (store.selected.kind === "source" && !(dialect === "asm" && assembly()?.of === store.selected.dialect)) dialect = store.selected.dialect as Dialect;
+      if (store.selected.kind === "source" && !(dialect === "asm" && shown?.of === store.selected.dialect)) dialect = store.selected.dialect as Dialect;
       if (before !== `${choice.current} ${dialect}`) list.show();
     },
   });

@@ -11,7 +11,7 @@ from luminal_lab.core.ir import IR
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
-from luminal_lab.io.facts import Dialect, Facts, Subject
+from luminal_lab.io.facts import Asked, Dialect, Facts, Subject
 from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
@@ -71,7 +71,7 @@ class Backed:
     """None for graphs without a session, and for recordings."""
     times: tuple[Taken, ...] = ()
     """Times given or taken, and advice."""
-    dialects: tuple[Dialect, ...] = ()
+    dialects: tuple[Asked, ...] = ()
     """The extra languages requested for sources."""
 
     @property
@@ -140,7 +140,7 @@ def _marked(session: LiveSession | None) -> tuple[frozenset[int], frozenset[int]
     return (frozenset(), frozenset()) if session is None else session.marked()
 
 
-def dialects_of(like: object) -> tuple[Dialect, ...]:
+def dialects_of(like: object) -> tuple[Asked, ...]:
     """Return the languages that somebody listed."""
     if isinstance(like, str) or not isinstance(like, Iterable):
         raise ArgumentError(
@@ -170,7 +170,7 @@ def gathered(
     compilation: Compilation,
     session: LiveSession | None,
     times: Sequence[Taken],
-    dialects: Sequence[Dialect],
+    dialects: Sequence[Asked],
 ) -> Facts:
     """Return the facts of a compile with times added, for the known dims."""
     dims = {} if session is None else session.given().dims
@@ -186,13 +186,15 @@ def gathered(
     return timed(facts, compilation, *(one for one in times if not isinstance(one, Advice)))
 
 
-def dialect_of(like: object) -> Dialect:
+def dialect_of(like: object) -> Asked:
     """Return an argument as a kernel language."""
+    if like == "assembly":
+        return "assembly"
     known: tuple[Dialect, ...] = get_args(Dialect)
     for dialect in known:
         if like == dialect:
             return dialect
     raise ArgumentError(
         f"workbench: {like!r} is no language of kernels",
-        hint='there are "c", "cuda" and "metal"',
+        hint='there are "c", "cuda" and "metal", and "assembly"',
     )

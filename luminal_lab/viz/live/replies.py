@@ -27,7 +27,7 @@ from luminal_lab.errors import (
     TrustError,
     whole_number,
 )
-from luminal_lab.io.facts import Dialect
+from luminal_lab.io.facts import Asked
 from luminal_lab.io.launch_facts import ARCH, LaunchedCompile
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
@@ -219,7 +219,7 @@ class Replies:
         """Write the kernels in another language."""
         backed = self._run(question)
         compilation, asked = backed.compiled("sources"), dialect_of(question.get("dialect"))
-        dialects: tuple[Dialect, ...] = tuple(dict.fromkeys((*backed.dialects, asked)))
+        dialects: tuple[Asked, ...] = tuple(dict.fromkeys((*backed.dialects, asked)))
         facts = gathered(compilation, backed.session, backed.times, dialects)
         subject = replace(backed.subject, facts=facts)
         self._replace(backed, replace(backed, subject=subject, dialects=dialects))
