@@ -226,7 +226,10 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     def replay(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
         """Take in what another search was told, if this one asks for the same."""
-        told, self.driver.limits = 0, limits_asked(answers)
+        told, limits = 0, limits_asked(answers)
+        # What is known beforehand is of each form, or of none where there is one.
+        assert not answers or len(limits) == len(self.driver.limits), "its forms are others"
+        self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
             assert batch.after <= at, "nobody asks for what is answered before"
             while told < batch.after:
