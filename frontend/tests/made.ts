@@ -158,6 +158,7 @@ class Maker {
     this.put("node.type", "u32", text(type));
     this.put("node.dtype", "u32", text((node) => type(node).split("[")[0]!));
     this.put("node.shape", "u32", text((node) => type(node).slice(type(node).indexOf("["))));
+    this.put("node.label", "u32", text((node) => (node.op === "input" ? (node.name ?? node.op) : node.op)));
     this.put("node.name", "u32", text(name));
     this.put("node.scope", "u32", text((node) => node.scope ?? ""));
     this.put("node.origin", "i32", this.rows.map((node) => node.origin ?? -1));
@@ -275,7 +276,6 @@ class Maker {
     put("thing.box", "i32", things.map((one) => (typeof one === "string" ? boxes.indexOf(one) : -1)));
     put("thing.frame", "u32", inside.flatMap((one, frame) => one.map(() => frame)));
     put("thing.opens", "i32", things.map((one) => (typeof one === "string" ? frameOf.get(one)! : -1)));
-    put("thing.label", "u32", things.map((one) => this.intern(typeof one === "string" ? one : one.op === "input" ? (one.name ?? one.op) : one.op)));
     put("thing.marks", "u8", things.map((one) => (typeof one !== "string" && pass.outputs?.includes(one.id) ? 1 : 0)));
     put("thing.status", "u8", things.map((one) => (typeof one === "string" || was === is ? 0 : status(one.id))));
     [["source", "i32"], ["target", "i32"], ["carried", "u32"], ["status", "u8"]].forEach(([name, kind], at) =>

@@ -215,7 +215,7 @@ export class Run {
     this.bytes = bundle.typed(`${name}node.bytes`, "f64");
     this.sourceAt = bundle.typed(`${name}node.source_at`, "u32");
     this.source = bundle.typed(`${name}source.id`, "i32");
-    for (const text of ["op", "text", "type", "dtype", "shape", "name", "scope", "rule"])
+    for (const text of ["op", "text", "label", "type", "dtype", "shape", "name", "scope", "rule"])
       this.texts.set(text, bundle.typed(`${name}node.${text}`, "u32"));
     if (!header.stages?.length) throw damaged(`run ${index} has no stages`);
     if ([...this.texts.values(), this.kindOf, this.origin].some((one) => one.length !== this.rows))
@@ -243,6 +243,10 @@ export class Run {
   /** The whole line in the text form. */
   text(row: number): string {
     return this.textOf("text", row);
+  }
+  /** What it is called in pictures: its op with the scalars that it reads, its kernel, or its name. */
+  label(row: number): string {
+    return this.textOf("label", row);
   }
   type(row: number): string {
     return this.textOf("type", row);

@@ -61,7 +61,6 @@ let made = 0;
 export function graphView(store: Store, host: HTMLElement, options: GraphOptions): GraphView {
   const { side } = options;
   const view = store.run.viewOf(store.place.stage);
-  if (!store.open.size && view.open.length) store.setOpen(new Set(view.open));
   // What is selected when one begins is not behind a closed box.
   if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
     const rows = store.selected.ids.map((id) => store.run.alive(store.place.stage).row(id)).filter((row) => row >= 0);

@@ -158,7 +158,15 @@ export class Scene {
 
   /** What stands for a row: its node, or the closed box that it is in; -1 where there is nothing. */
   standing(row: number): number {
-    const thing = this.view.thingOf(row);
+    return this.seen(this.view.thingOf(row));
+  }
+
+  /** All that stands for a row: a scalar is in each op that reads it. */
+  allStanding(row: number): readonly number[] {
+    return [...new Set(this.view.thingsOf(row).map((thing) => this.seen(thing)))].filter((thing) => thing >= 0);
+  }
+
+  private seen(thing: number): number {
     if (thing < 0 || this.isVisible(thing)) return thing;
     return this.view.above(thing).find((box) => this.isVisible(box)) ?? -1;
   }
