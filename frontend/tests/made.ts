@@ -42,6 +42,8 @@ export interface Made {
   readonly folded?: readonly number[];
   /** The paths of the boxes that are open at first. */
   readonly open?: readonly string[];
+  /** The stage that says most; the last where none is named. */
+  readonly first?: number;
 }
 
 export const KINDS = "input parameter constant source view op reduce call kernel launch host".split(" ");
@@ -138,7 +140,7 @@ class Maker {
     });
     this.nodes();
     return {
-      title: this.run.title ?? "made", pipeline: this.run.stages.slice(1).map(({ title }) => title).join(", "),
+      title: this.run.title ?? "made", pipeline: this.run.stages.slice(1).map(({ title }) => title).join(", "), first: this.run.first ?? stages.length - 1,
       origins: this.run.origins ?? [], kinds: KINDS, stages, views, facts: this.run.facts ?? {},
     };
   }

@@ -32,8 +32,6 @@ export interface Stage {
   readonly before: number;
   readonly after: number;
   readonly effect: boolean;
-  /** Whether it cleans up after other passes. */
-  readonly tidies?: boolean;
   readonly firings: number;
   readonly counts: Readonly<Record<string, number>>;
   readonly refusals: readonly Refusal[];
@@ -45,6 +43,8 @@ export interface Stage {
 export interface RunHeader {
   readonly title: string;
   readonly pipeline: string;
+  /** The stage that says most of a compile. */
+  readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
   readonly stages: readonly Stage[];
@@ -170,6 +170,8 @@ const KEPT_PLACES = 12;
 export class Run {
   readonly title: string;
   readonly pipeline: string;
+  /** The stage that says most of a compile. */
+  readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
   readonly stages: readonly Stage[];
@@ -202,6 +204,7 @@ export class Run {
   ) {
     this.title = header.title;
     this.pipeline = header.pipeline;
+    this.first = header.first;
     this.origins = header.origins;
     this.kinds = header.kinds;
     this.stages = header.stages;
