@@ -378,10 +378,26 @@ def node_label(
 ) -> str:
     """Return a node's label: its name, its kernel, or its op, with the scalars that it reads."""
     if kind in ("input", "parameter"):
-        return shortened(node.name, LABEL)
+        return shortened(_name_within(node.name, node.meta.scope), LABEL)
     body = node.op.body_of()
     label = kernel or (body.name if body is not None else op_label(node.op))
     return shortened(with_scalars(label, node.op, operands), LABEL)
+
+
+def _name_within(name: str, scope: str) -> str:
+    """Return the name of an input without what the scope around it says already.
+
+    >>> _name_within("layers.0.attn.weight", "llama.layers.0.attn")
+    'weight'
+    >>> _name_within("tokens", "llama"), _name_within("attn.weight", "llama.mlp")
+    ('tokens', 'attn.weight')
+    """
+    parts = name.split(".")
+    around = scope.split(".")
+    for at in range(len(parts) - 1, 0, -1):
+        if parts[:at] == around[-at:]:
+            return ".".join(parts[at:])
+    return name
 
 
 def op_label(op: Op) -> str:

@@ -1,9 +1,9 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera } from "./camera";
+import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera, type Size } from "./camera";
 import { h, s, set } from "../parts/dom";
 import { listen } from "../parts/keys";
-import { levelAt } from "./lod";
+import { fontFit, levelAt, readable } from "./lod";
 import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
 import { amountOf, nameOf, toldOf } from "./naming";
@@ -39,7 +39,7 @@ export interface GraphView extends Pane {
   camera: Camera;
   /** Listen to who moves this picture itself; returns how to stop. */
   onCamera(listener: (camera: Camera) => void): () => void;
-  /** All of it; of what would be a thread its width first, and all of it when asked again. */
+  /** All of it, or as much as one can read of what tells most; asked again all, unless that would be a thread. */
   fit(): void;
   zoom(factor: number): void;
   /** Show a row: boxes that hide it open, and it comes into sight. */
@@ -48,12 +48,12 @@ export interface GraphView extends Pane {
   flush(): void;
 }
 
-/** Smaller than this a picture cannot be read. */
-const READABLE = 0.45, COMFORTABLE = 0.9, FIRST = 0.5;
+/** The scale at which one reads with ease. */
+const COMFORTABLE = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
-/** Which way a camera fits what there is. */
-type Fitting = "first" | "whole" | "top";
+/** Which way a camera fits what there is: so that one can read it, or all of it. */
+type Fitting = "readable" | "whole";
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;
@@ -99,18 +99,20 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
     return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
   };
-  /** Where one sees all; or all of the width, from the top on; or, at first, as much as one can read. */
+  /** Where one sees all; or as much as one can read: all, all of the width, or what tells most. */
   const cameras: Readonly<Record<Fitting, () => Camera>> = {
     whole: () => fitted(whole(), now.size),
-    top: () => fromTop(whole(), now.size),
-    first: () => {
-      const { size, scene } = now, all = whole(), readable = [cameras.whole(), fromTop(all, size, COMFORTABLE)].find(({ scale }) => scale >= READABLE);
-      if (readable) return readable;
-      const chosen = [...litOf(store, now).strong].filter((thing) => scene.isVisible(thing)).map((thing) => scene.rect(thing)!);
+    readable: () => {
+      const { size, scene, there } = now, all = whole(), least = readable();
+      if (cameras.whole().scale >= least) return cameras.whole();
+      const rectsOf = (things: Iterable<number>): Rect[] => [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
+      const chosen = rectsOf(litOf(store, now).strong);
       if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
-      const changed = scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame)).filter((thing) => !scene.isOpen(thing)).map((thing) => scene.rect(thing)!);
-      const [first] = changed.sort((one, other) => one.y - other.y), together = changed.length ? around(changed) : all;
-      return towards(first && fitted(together, size).scale < FIRST ? first : together, all, size, FIRST);
+      const wide = fromTop(all, size, COMFORTABLE), changed = there.isOwn ? rectsOf(scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame))) : [];
+      const [first = changed[0]] = changed.length ? [] : rectsOf(scene.frames.flatMap(({ placement, frame }) => [...placement.rects.keys()].filter((at) => at % 4 === 0).map((at) => scene.view.frame.things[frame]! + at / 4)));
+      const scale = Math.max(least, wide.scale), together = changed.length ? around(changed) : null;
+      if (wide.scale >= least && (!first || seenFrom(wide, first, size))) return wide;
+      return first ? towards(together && fitted(together, size).scale >= least ? together : first, all, size, scale) : wide;
     },
   };
   const fitCamera = (): Camera => cameras[fitting ?? "whole"]();
@@ -152,9 +154,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     step(start);
   };
   const fit = (): void => {
-    const { scale } = fitted(whole(), now.size);
-    const isThread = scale < READABLE && scale * whole().width < now.size.width / 4;
-    fitting = isThread && fitting !== "top" && fitting !== "first" ? "top" : "whole";
+    const { scale } = cameras.whole(), isThread = scale * whole().width < now.size.width / 4;
+    fitting = scale >= readable() || (fitting === "readable" && !isThread) ? "whole" : "readable";
     fly(fitCamera());
   };
   const onScreen = (x: number, y: number): [number, number] => [x * now.camera.scale + now.camera.x, y * now.camera.scale + now.camera.y];
@@ -192,7 +193,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (open.size !== store.open.size) store.setOpen(open);
     const rect = now.scene.rect(thing);
     if (!rect || !now.size.width) return;
-    const isSmall = now.camera.scale < READABLE;
+    const isSmall = now.camera.scale < readable();
     if (!isSmall && isOnScreen(...onScreen(...middleOf(thing)), 50)) return;
     fitting = null;
     fly(centred(rect, now.size, isSmall ? COMFORTABLE : now.camera.scale));
@@ -202,7 +203,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (width === size.width && height === size.height) return;
     now.size = { width, height };
     if (!width || !height) return;
-    if (paint.isEmpty) fitting ??= "first";
+    if (paint.isEmpty) fitting ??= "readable";
     if (fitting) {
       look(fitCamera());
       tell();
@@ -418,7 +419,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       stay();
       look(camera);
       // A picture that another one led to where it would have gone itself goes there again.
-      for (const way of ["first", "whole", "top"] as const) {
+      for (const way of ["readable", "whole"] as const) {
         const own = cameras[way]();
         if (Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1) fitting = way;
       }
@@ -446,13 +447,10 @@ function nearest(things: readonly number[], far: (thing: number) => number): num
   return found;
 }
 
-/** How much smaller letters have to be where the font is wider than the one that things are sized for. */
-function fontFit(): number {
-  const pen = typeof CanvasRenderingContext2D === "function" ? document.createElement("canvas").getContext("2d") : null;
-  if (!pen) return 1;
-  pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif';
-  // 25 letters, which are 11.67 of their size wide in Helvetica, with the room that sizes leave.
-  return Math.min(1, (12.5 * 11.67) / pen.measureText("layers.0.attn_weight.bias").width);
+/** Whether a camera shows a rectangle, all of it. */
+function seenFrom({ x, y, scale }: Camera, rect: Rect, { width, height }: Size): boolean {
+  const left = rect.x * scale + x, top = rect.y * scale + y;
+  return left >= 0 && top >= 0 && left + rect.width * scale <= width && top + rect.height * scale <= height;
 }
 
 function isStill(): boolean {
