@@ -39,7 +39,7 @@ export interface GraphView extends Pane {
   camera: Camera;
   /** Listen to who moves this picture itself; returns how to stop. */
   onCamera(listener: (camera: Camera) => void): () => void;
-  /** All of it, or as much as one can read of what tells most; asked again all, unless that would be a thread. */
+  /** All of it, or as much as one can read of what tells most. */
   fit(): void;
   zoom(factor: number): void;
   /** Show a row: boxes that hide it open, and it comes into sight. */
@@ -52,8 +52,6 @@ export interface GraphView extends Pane {
 const COMFORTABLE = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
-/** Which way a camera fits what there is: so that one can read it, or all of it. */
-type Fitting = "readable" | "whole";
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;
@@ -85,8 +83,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const listeners = new Set<(camera: Camera) => void>();
   /** The thing that the keyboard is at, and the one under the pointer; -1 for none. */
   let cursor = -1, over = -1;
-  /** Whether the camera is as `fit` left it, and which way. */
-  let fitting: Fitting | null = null;
+  /** Whether the camera is as `fit` left it. */
+  let isFitting = false, known: { readonly about: readonly unknown[]; readonly camera: Camera } | null = null;
   let lastTap = { thing: -1, time: 0 }, flight = 0;
 
   // -- the camera ---------------------------------------------------------------------------------
@@ -99,23 +97,30 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
     return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
   };
-  /** Where one sees all; or as much as one can read: all, all of the width, or what tells most. */
-  const cameras: Readonly<Record<Fitting, () => Camera>> = {
-    whole: () => fitted(whole(), now.size),
-    readable: () => {
-      const { size, scene, there } = now, all = whole(), least = readable();
-      if (cameras.whole().scale >= least) return cameras.whole();
-      const rectsOf = (things: Iterable<number>): Rect[] => [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
-      const chosen = rectsOf(litOf(store, now).strong);
-      if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
-      const wide = fromTop(all, size, COMFORTABLE), changed = there.isOwn ? rectsOf(scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame))) : [];
-      const [first = changed[0]] = changed.length ? [] : rectsOf(scene.frames.flatMap(({ placement, frame }) => [...placement.rects.keys()].filter((at) => at % 4 === 0).map((at) => scene.view.frame.things[frame]! + at / 4)));
-      const scale = Math.max(least, wide.scale), together = changed.length ? around(changed) : null;
-      if (wide.scale >= least && (!first || seenFrom(wide, first, size))) return wide;
-      return first ? towards(together && fitted(together, size).scale >= least ? together : first, all, size, scale) : wide;
-    },
+  /** Where one sees as much as one can read; found anew where the picture is another. */
+  const fitCamera = (): Camera => {
+    const about = [now.scene, now.there, now.size, store.selected];
+    if (!known || about.some((one, at) => one !== known!.about[at])) known = { about, camera: readableCamera() };
+    return known.camera;
   };
-  const fitCamera = (): Camera => cameras[fitting ?? "whole"]();
+  /** All, or all of the width, or what tells most. */
+  const readableCamera = (): Camera => {
+    const { size, scene, there } = now, all = whole(), least = readable(), entire = fitted(all, size);
+    if (entire.scale >= least) return entire;
+    const rectsOf = (things: Iterable<number>): Rect[] =>
+      [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
+    const chosen = rectsOf(litOf(store, now).strong);
+    if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
+    const wide = fromTop(all, size, COMFORTABLE), scale = Math.max(least, wide.scale);
+    const changed = there.isOwn ? rectsOf(scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame))) : [];
+    if (changed.length) {
+      const together = around(changed), fits = fitted(together, size).scale >= least;
+      return wide.scale >= least && seenFrom(wide, changed[0]!, size) ? wide : towards(fits ? together : changed[0]!, all, size, scale);
+    }
+    if (wide.scale >= least) return wide;
+    const [first] = rectsOf(scene.frames.flatMap(({ frame }) => scene.thingsIn(frame)));
+    return first ? towards(first, all, size, scale) : wide;
+  };
   const tell = (): void => {
     for (const listener of [...listeners]) listener(now.camera);
   };
@@ -126,7 +131,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stay = (): void => {
     cancelAnimationFrame(flight);
-    fitting = null;
+    isFitting = false;
   };
   /** Look from elsewhere at once, as a hand wants it. */
   const go = (camera: Camera): void => {
@@ -154,8 +159,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     step(start);
   };
   const fit = (): void => {
-    const { scale } = cameras.whole(), isThread = scale * whole().width < now.size.width / 4;
-    fitting = scale >= readable() || (fitting === "readable" && !isThread) ? "whole" : "readable";
+    isFitting = true;
     fly(fitCamera());
   };
   const onScreen = (x: number, y: number): [number, number] => [x * now.camera.scale + now.camera.x, y * now.camera.scale + now.camera.y];
@@ -168,7 +172,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const zoom = (factor: number): void => {
     const at = cursor < 0 ? null : onScreen(...middleOf(cursor));
     const [x, y] = at && isOnScreen(...at) ? at : [now.size.width / 2, now.size.height / 2];
-    fitting = null;
+    isFitting = false;
     fly(zoomed(now.camera, factor, x, y));
   };
   /** Pan just so far that a thing is well in sight. */
@@ -182,7 +186,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     };
     const [byX, byY] = [by(x, rect.width * camera.scale, size.width), by(y, rect.height * camera.scale, size.height)];
     if (byX || byY) {
-      fitting = null;
+      isFitting = false;
       fly(moved(camera, byX, byY));
     }
   };
@@ -195,7 +199,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (!rect || !now.size.width) return;
     const isSmall = now.camera.scale < readable();
     if (!isSmall && isOnScreen(...onScreen(...middleOf(thing)), 50)) return;
-    fitting = null;
+    isFitting = false;
     fly(centred(rect, now.size, isSmall ? COMFORTABLE : now.camera.scale));
   };
   const measure = (width: number, height: number): void => {
@@ -203,8 +207,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (width === size.width && height === size.height) return;
     now.size = { width, height };
     if (!width || !height) return;
-    if (paint.isEmpty) fitting ??= "readable";
-    if (fitting) {
+    if (paint.isEmpty) isFitting = true;
+    if (isFitting) {
       look(fitCamera());
       tell();
     }
@@ -235,7 +239,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const scene = (now.scene = sceneOf(now.there.view, store.open)), isOther = before.view !== scene.view;
     if (isOther) cursor = over = -1;
     let camera = old;
-    if (fitting && now.size.width) camera = fitCamera();
+    if (isFitting && now.size.width) camera = fitCamera();
     else if (kept) {
       const thing = kept.row >= 0 ? scene.standing(kept.row) : scene.view.thingAt(kept.path);
       const rect = thing >= 0 ? scene.rect(thing) : null;
@@ -307,7 +311,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (isOpen) open.delete(path);
     else open.add(path);
     cursor = thing;
-    fitting = null;
+    isFitting = false;
     store.setOpen(open);
     bring(thing);
     store.say(`${isOpen ? "Closed" : "Opened"} ${nameOf(now, thing)}. ${amountOf(now)}`);
@@ -419,10 +423,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       stay();
       look(camera);
       // A picture that another one led to where it would have gone itself goes there again.
-      for (const way of ["readable", "whole"] as const) {
-        const own = cameras[way]();
-        if (Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1) fitting = way;
-      }
+      const own = fitCamera();
+      isFitting = Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1;
     },
     onCamera: (listener) => {
       listeners.add(listener);

@@ -130,6 +130,12 @@ export class Scene {
     return this.root.height;
   }
 
+  /** The things of a frame. */
+  thingsIn(frame: number): number[] {
+    const first = this.view.frame.things[frame]!;
+    return Array.from({ length: this.view.frame.things[frame + 1]! - first }, (_, at) => first + at);
+  }
+
   /** How many nodes and boxes stand there. */
   get count(): number {
     return this.frames.reduce((sum, { placement }) => sum + placement.rects.length / 4, 0);
