@@ -11,6 +11,7 @@ import { painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
+import { drawStubs, stubsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
 
@@ -52,6 +53,8 @@ export interface GraphView extends Pane {
 const COMFORTABLE = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
+/** After so many milliseconds without a move stubs are drawn. */
+const PAUSE = 90;
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;
@@ -74,18 +77,18 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const cursorElement = s("g", { id: `ll-cursor-${++made}`, class: "ll-cursor", role: "img" }, ring);
   paint.over.append(s("g", { class: "ll-marks", "aria-hidden": "true" }, marks, hovering), cursorElement);
   const map = options.minimap === false ? null : minimap((x, y) => go(centred({ x, y, width: 0, height: 0 }, now.size, now.camera.scale)));
-  const caption = h("p");
+  const caption = h("p"), stubs = h("div", { class: "ll-stubs" });
   const element = h(
     "div",
     { class: "ll-graph", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-activedescendant": cursorElement.id },
-    paint.sheet, options.caption !== false && caption, map?.element,
+    paint.sheet, stubs, options.caption !== false && caption, map?.element,
   );
   const listeners = new Set<(camera: Camera) => void>();
   /** The thing that the keyboard is at, and the one under the pointer; -1 for none. */
   let cursor = -1, over = -1;
   /** Whether the camera is as `fit` left it. */
   let isFitting = false, known: { readonly about: readonly unknown[]; readonly camera: Camera } | null = null;
-  let lastTap = { thing: -1, time: 0 }, flight = 0;
+  let lastTap = { thing: -1, time: 0 }, flight = 0, pause = 0;
 
   // -- the camera ---------------------------------------------------------------------------------
 
@@ -128,6 +131,20 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.camera = camera;
     paint.move();
     map?.look(camera, now.size);
+    stubSoon();
+  };
+  /** Where wires leave the screen is said once it stands still. */
+  const stubSoon = (): void => {
+    if (stubs.childElementCount) stubs.replaceChildren();
+    clearTimeout(pause);
+    pause = setTimeout(stub, PAUSE) as unknown as number;
+  };
+  const stub = (): void => {
+    clearTimeout(pause);
+    drawStubs(stubs, stubsOf(now), now.size, (thing) => {
+      element.focus({ preventScroll: true });
+      moveTo(thing);
+    });
   };
   const stay = (): void => {
     cancelAnimationFrame(flight);
@@ -415,7 +432,10 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
 
   return {
     element, fit, zoom, focus,
-    flush: paint.flush,
+    flush: () => {
+      paint.flush();
+      stub();
+    },
     get camera() {
       return now.camera;
     },
@@ -433,6 +453,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     dispose: () => {
       for (const stop of stops) stop();
       cancelAnimationFrame(flight);
+      clearTimeout(pause);
       paint.dispose();
       element.remove();
     },
