@@ -23,7 +23,7 @@ css`
 .ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
-.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
+.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
 `;
 
 export interface GraphOptions {
@@ -141,7 +141,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stub = (): void => {
     clearTimeout(pause);
-    drawStubs(stubs, stubsOf(now), now.size, (thing) => {
+    const around = [caption, map?.element].filter((one) => one?.isConnected && !one.hidden).map((one) => placeIn(element, one!));
+    drawStubs(stubs, stubsOf(now), now.size, around, (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
     });
@@ -468,6 +469,12 @@ function nearest(things: readonly number[], far: (thing: number) => number): num
     if (away < least) [found, least] = [thing, away];
   }
   return found;
+}
+
+/** Where an element stands in another. */
+function placeIn(outer: Element, inner: Element): { left: number; top: number; right: number; bottom: number } {
+  const from = outer.getBoundingClientRect(), { left, top, right, bottom } = inner.getBoundingClientRect();
+  return { left: left - from.left, top: top - from.top, right: right - from.left, bottom: bottom - from.top };
 }
 
 /** Whether a camera shows a rectangle, all of it. */

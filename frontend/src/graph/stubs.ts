@@ -13,6 +13,8 @@ css`
 .ll-stubs > button:hover { border-color: var(--ll-accent); color: var(--ll-accent); }
 `;
 
+/** What is no further outside than so many pixels is found without help. */
+const NEAR = 60;
 /** Of more than so many things in sight none has stubs: one sees no single wires. */
 const FEW = 90;
 /** So many stubs at most; those of what stands nearest the border come first. */
@@ -37,11 +39,11 @@ export function stubsOf(sight: Sight): Stub[] {
   const { scene, there, camera, size, level } = sight, { view } = scene;
   if (!level.detail || !size.width) return [];
   const onScreen = ([x, y]: Point): Point => [x * camera.scale + camera.x, y * camera.scale + camera.y];
-  const isSeen = (thing: number): boolean => {
+  const isSeen = (thing: number, more = 0): boolean => {
     const rect = scene.rect(thing);
     if (!rect) return false;
     const [left, top] = onScreen([rect.x, rect.y]), [right, bottom] = onScreen([rect.x + rect.width, rect.y + rect.height]);
-    return right > 0 && bottom > 0 && left < size.width && top < size.height;
+    return right > -more && bottom > -more && left < size.width + more && top < size.height + more;
   };
   const area = { x: -camera.x / camera.scale, y: -camera.y / camera.scale, width: size.width / camera.scale, height: size.height / camera.scale };
   const seen = scene.within(area).filter((thing) => !scene.isOpen(thing) && there.has(thing));
@@ -50,7 +52,7 @@ export function stubsOf(sight: Sight): Stub[] {
   for (const thing of seen)
     for (const way of ["up", "down"] as const) {
       const { wires, things } = route(scene, there, thing, way);
-      const away = things.filter((one) => !isSeen(one));
+      const away = things.filter((one) => !isSeen(one, NEAR));
       if (!away.length) continue;
       for (const [frame, wire] of wires) {
         const leaves = border(routeCourse(scene, frame, wire, way).map(onScreen), size.width, size.height);
@@ -88,9 +90,16 @@ function border(points: readonly Point[], width: number, height: number): Pick<S
   return null;
 }
 
-/** Draw stubs, each where its wire leaves or beside that, so that none lies over another. */
-export function drawStubs(host: HTMLElement, stubs: readonly Stub[], { width, height }: Sight["size"], go: (thing: number) => void): void {
-  const taken: { left: number; top: number; right: number; bottom: number }[] = [];
+interface Place {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+/** Draw stubs, each where its wire leaves or beside that, so that none lies over another or over what is taken. */
+export function drawStubs(host: HTMLElement, stubs: readonly Stub[], { width, height }: Sight["size"], around: readonly Place[], go: (thing: number) => void): void {
+  const taken = [...around];
   host.replaceChildren(
     ...stubs.flatMap(({ border, x, y, words, thing }) => {
       const own = Math.min(170, words.length * LETTER + PAD), isLevel = border === "top" || border === "bottom";
