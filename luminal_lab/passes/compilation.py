@@ -22,7 +22,7 @@ from luminal_lab.interrupts import opened
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
-from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.snapshot import Snapshot, followed
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
@@ -213,19 +213,8 @@ class Compilation(Charted, Examined):
         record in any snapshot, a launch that computes it, or a kernel, whose first launch counts.
         """
         ids, start = self._meant(what)
-        rows: dict[int, set[int]] = {start: ids}
-        for index in range(start, 0, -1):
-            snapshot = self.snapshots[index]
-            rows[index - 1] = {node.id for id in rows[index] for node in snapshot.back(id)}
-        for index in range(start + 1, len(self.snapshots)):
-            snapshot = self.snapshots[index]
-            rows[index] = {node.id for id in rows[index - 1] for node in snapshot.forward(id)}
-        return Trace(
-            tuple(
-                (snapshot, tuple(snapshot.ir[id] for id in sorted(rows[snapshot.index])))
-                for snapshot in self.snapshots
-            )
-        )
+        rows = zip(self.snapshots, followed(self.snapshots, start, ids), strict=True)
+        return Trace(tuple((shot, tuple(shot.ir[id] for id in sorted(row))) for shot, row in rows))
 
     def _meant(self, what: Following | Origin) -> tuple[set[int], int]:
         """Return the ids of the requested nodes, and the first snapshot that has them."""
@@ -309,7 +298,12 @@ class Compilation(Charted, Examined):
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
     def why_not(self, rule: Rule | str, node: Following) -> Story:
-        """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
+        """Tell why a rule, or a search that is written as code, found nothing at a node.
+
+        Of a rule it is the pattern, the condition or the licence; of a search such as "softmax" it
+        is how far it got, and at which node it stopped. The name of a pass stands for all that
+        the pass looks for.
+        """
         current = self.find(self.node_of("why_not", node))
         return told_why_not(self.snapshots, self.pipeline, rule, current)
 
