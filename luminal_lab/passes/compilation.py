@@ -53,6 +53,10 @@ class Named(Protocol):
         """The name of the kernel."""
         ...
 
+    def why_not(self, what: str = "schedule") -> str:
+        """Tell what plans of schedules could not do."""
+        ...
+
 
 Following: TypeAlias = NodeLike | Launched | Named
 """A reference to a node: itself, its name or number, a launch, or a kernel."""
@@ -231,12 +235,14 @@ class Compilation(Charted, Examined):
         """Return the requested node: a launch's own, or that of a kernel's first launch."""
         if isinstance(what, (int, str)):
             return what
-        launches: Sequence[Launched] = getattr(self.program, "launches", ())
-        used = [launch.node for launch in launches if launch.kernel == what]
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
-        if isinstance(own, int) or used:
-            return own if isinstance(own, int) else used[0]
+        if isinstance(own, int):
+            return own
+        launches: Sequence[Launched] = getattr(self.program, "launches", ())
+        used = [launch.node for launch in launches if launch.kernel == what]
+        if used:
+            return used[0]
         raise GraphError(
             f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
@@ -304,8 +310,27 @@ class Compilation(Charted, Examined):
         is how far it got, and at which node it stopped. The name of a pass stands for all that
         the pass looks for.
         """
+        if rule == "schedule":
+            return self._told_schedules(node)
         current = self.find(self.node_of("why_not", node))
         return told_why_not(self.snapshots, self.pipeline, rule, current)
+
+    def _told_schedules(self, what: Following) -> Story:
+        """Tell what plans could not do of the kernels that compute a node."""
+        ids = {node.id for node in self.trace(what).last}
+        picked = {id for node in self.ir for id in node.sources if node.id in ids}
+        launches: Sequence[Launched] = getattr(self.program, "launches", ())
+        told = [
+            launch.kernel.why_not()
+            for launch in launches
+            if launch.node in ids or (launch.node in picked and self.ir[launch.node].extra)
+        ]
+        if not told:
+            raise GraphError(
+                f"why_not: no kernel of this compile computes {what}",
+                hint="a device makes kernels: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
+            )
+        return Story("\n".join(dict.fromkeys(told)))
 
     # -- shown -------------------------------------------------------------------------------------
 

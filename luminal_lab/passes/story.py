@@ -10,6 +10,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DefinitionError, nearest, visible
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.pattern import Match, find, why_not
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.rule import FACTS, Rule
@@ -146,7 +147,7 @@ def _searched(
     for snapshot in snapshots[1:]:
         by = passes.get(snapshot.title)
         for search in () if by is None else by.searches():
-            if by is None or name not in (search, by.name, snapshot.title):
+            if by is None or not _is_asked(name, search, by):
                 continue
             then = _as_it_was(snapshot, rows[snapshot.index - 1], node)
             fired = None if then is None else _fired(snapshot, search, then)
@@ -160,6 +161,11 @@ def _searched(
             elif " did fire: " not in told.get(search, ""):
                 told[search] = by.why_not(snapshot.before, search, then)
     return [*told.values()]
+
+
+def _is_asked(name: str, search: str, by: Pass) -> bool:
+    """Return whether a name means a search, its pass, or several passes: "fuse", "fuse-rows"."""
+    return name in (search, by.name, str(by)) or by.name.startswith(f"{name}-")
 
 
 def _as_it_was(snapshot: Snapshot, row: Set[int], node: Node) -> Node | None:
