@@ -16,7 +16,7 @@ from math import inf
 
 from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.algebra.rules import RULES
-from luminal_lab.algebra.rules.rule import Rule
+from luminal_lab.algebra.rules.rule import Rule, Rules
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Reduce
 from luminal_lab.core.ops import SumReduce
@@ -60,6 +60,8 @@ class SearchRegion:
     """What rules have made of its kernels, by the texts of their definitions."""
     refused: tuple[Program, ...] = ()
     """What rules have made of them that is less exact than what is written."""
+    rules: Rules = RULES
+    """The rules that were tried."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class SearchRegions:
         computed: Callable[[Definition], Definition] = one_pass,
         *,
         singly: bool = False,
+        rules: Rules = RULES,
     ) -> None:
         self.ir = ir
         self.kept = kept
@@ -108,6 +111,7 @@ class SearchRegions:
         """Returns a definition as a kernel computes it."""
         self.singly = singly
         """Whether each kernel is a region, with one form."""
+        self.rules = rules
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
         self._programs: dict[str, Found] = {}
@@ -189,7 +193,7 @@ class SearchRegions:
             return False
         written = self._whole(chain)
         far = FAR * _least_cost(written, ())
-        return _least_cost(written, RULES) < far and self._kernel(chain).found.cost < far
+        return _least_cost(written, self.rules) < far and self._kernel(chain).found.cost < far
 
     # -- forms -------------------------------------------------------------------------------------
 
@@ -215,7 +219,7 @@ class SearchRegions:
         by_rules = [kernel.program for kernel in kernels.values() if kernel.program is not None]
         programs = {nameless(program.definition): program for program in by_rules}
         refused = [program for kernel in kernels.values() for program in kernel.found.refused]
-        return SearchRegion(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused))
+        return SearchRegion(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused), self.rules)
 
     def _tilings(self, chain: Chain) -> Iterator[tuple[Chain, ...]]:
         """Yield the ways to cut calls, in order, into chains."""
@@ -231,7 +235,7 @@ class SearchRegions:
         written = self._whole(calls)
         key = nameless(written)
         if key not in self._programs:
-            self._programs[key] = found_by_rules(written)
+            self._programs[key] = found_by_rules(written, self.rules)
         return _Kernel(calls, written, self._programs[key])
 
     def _form(
@@ -283,7 +287,7 @@ def _least_cost(written: Definition, rules: Iterable[Rule]) -> float:
         return inf
 
 
-def found_by_rules(written: Definition) -> Found:
+def found_by_rules(written: Definition, rules: Rules = RULES) -> Found:
     """Return what rules make of a definition; nothing where that is what is written, or too much.
 
     What they cannot read, as a random number, they make nothing of.
@@ -292,7 +296,7 @@ def found_by_rules(written: Definition) -> Found:
     if not 1 < folds <= MOST_FOLDS:
         return Found()
     try:
-        *refused, program = judged_programs(space_of(written))
+        *refused, program = judged_programs(space_of(written, rules))
         known = {nameless(written), nameless(one_pass(written))}
         is_new = nameless(program.definition) not in known
     except (LabError, ValueError):

@@ -9,8 +9,8 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.search.assembled import apart, programs_of
 from luminal_lab.search.forms import Form
-from luminal_lab.search.graph import apart, programs_of
 from luminal_lab.search.regions import SearchRegions
 
 DEVICE = ll.CPUCompiler(threads=2)

@@ -28,8 +28,9 @@ import luminal_lab as ll
 from luminal_lab.bench.studies.defaults import definition_of
 from luminal_lab.bench.studies.sides import gain, sides, turns
 from luminal_lab.nn.models import GPT2
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.candidates import seconds_text
-from luminal_lab.search.graph import apart, search_program
+from luminal_lab.search.graph import search_program
 from luminal_lab.search.loops import search_kernel
 
 SHAPES = (
