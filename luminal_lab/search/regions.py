@@ -3,8 +3,8 @@
     matmul → softmax → matmul       apart; the first two as one kernel, the last two, all three;
                                     and each kernel as it is written, or by rules
 
-A region is a kernel, or a few of which each has one result that only the next ones read. The first
-of its forms is what a compile without a search makes of it.
+A region is a kernel, or a few whose results only the next ones read. The first of its forms is what
+a compile without a search makes of it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from luminal_lab.kernels.fuse.chains import (
     chains,
     is_cascade,
     merged,
+    results_of,
     sources_of,
     wiring,
 )
@@ -145,7 +146,7 @@ class SearchRegions:
 
     def _is_wanted(self, chain: Chain, is_wanted: Callable[[Chain], bool]) -> bool:
         """Return whether a chain, and each that computes the same, is to be a region."""
-        key = is_wanted, wiring(chain)
+        key = is_wanted, wiring(self.ir, chain)
         if key not in self._wanted:
             is_whole = self.singly or not self._is_kept(chain)
             self._wanted[key] = is_wanted(chain) and is_whole
@@ -153,7 +154,7 @@ class SearchRegions:
 
     def _whole(self, chain: Chain) -> Definition:
         """Return what a chain computes."""
-        key = wiring(chain)
+        key = wiring(self.ir, chain)
         if key not in self._wholes:
             self._wholes[key] = self.defined(merged(self.ir, chain))
         return self._wholes[key]
@@ -171,7 +172,7 @@ class SearchRegions:
 
     def _is_row_by_row(self, chain: Chain) -> bool:
         """Return whether all that a row of the result needs is a row of each kernel."""
-        made = {call.id for call in chain[:-1]}
+        made = {id for call in chain[:-1] for id in results_of(self.ir, call)}
         for call in chain:
             definition = self.defined(body_of(call))
             inner = {
@@ -247,7 +248,7 @@ class SearchRegions:
         by_rules: bool,
     ) -> Form:
         inputs = [source.id for source in sources_of(self.ir, chain)]
-        outside = len(inputs) + len(chain[-1].types)
+        inner = outside = len(inputs) + len(chain[-1].types)
         number = {id: at for at, id in enumerate(inputs)}
         stages: list[FormStage] = []
         programs: dict[str, str | None] = {**apart}
@@ -261,8 +262,9 @@ class SearchRegions:
             read = [source.id for source in sources_of(self.ir, kernel.calls)]
             results = range(len(inputs), outside)
             if last is not chain[-1]:
-                number[last.id] = outside + len(stages)
-                results = (number[last.id],)
+                results = range(inner, inner + len(last.types))
+                inner = results.stop
+                number |= {id: results[at] for id, at in results_of(self.ir, last).items()}
             stages.append(FormStage(str(definition), (*(number[id] for id in read), *results)))
             if program or (len(kernel.calls) > 1 and apart):
                 programs[nameless(written)] = str(definition)
