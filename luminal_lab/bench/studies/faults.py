@@ -4,7 +4,7 @@
 
 All but the last two candidates of each batch begin with code that makes them faster and wrong; of
 the second batch four hang, crash, write elsewhere or do not compile. What is told is how many were
-planted, what became of them, how long the longest batch took, and whether one was chosen.
+planted, what became of them, how long each batch took, and whether one was chosen.
 """
 # pyright: basic
 
@@ -30,7 +30,7 @@ SHAPES = f"(a: f32[{ROWS}, {SUM}], b: f32[{SUM}, {COLUMNS}]) -> (c: f32[{ROWS}, 
 PRODUCT = f"""kernel product{SHAPES}
   c[i < {ROWS}, j < {COLUMNS}] = sum k < {SUM}: a[i, k] * b[k, j]"""
 COUNT = ROWS * COLUMNS
-C, A = "((float *)lab_buffers[2])", "((const float *)lab_buffers[0])"
+C, A = "((float *)lab_buffers[LAST])", "((const float *)lab_buffers[0])"
 EACH = f"for (int n = 0; n < {COUNT}; n++)"
 WRONG = (
     *("return;", f"{C}[0] = 0; return;", "static int calls; if (calls++) return;"),
@@ -39,7 +39,7 @@ WRONG = (
     f"{EACH} {C}[n] = -{C}[n]; return;",
     f"{EACH} {C}[n] = 1e-3f; return;",
     f"{EACH} {C}[n] = 1.0f / 0.0f; return;",
-    "lab_buffers = (void *const[]){lab_buffers[0], lab_buffers[0], lab_buffers[2]};",
+    f"{EACH} {C}[n] = {A}[n % {SUM}] * {A}[n % {ROWS}]; return;",
     *(f"if ({C}[{at}] != 0) return;" for at in (0, COUNT // 2, COUNT - 1)),
     f"if ({C}[0] == {C}[0]) return;",
     f"memset({C}, 0, {COUNT // 2} * sizeof(float)); return;",
@@ -52,6 +52,7 @@ BROKEN = (
     "no C;",
 )
 """A kernel that hangs, one that crashes, one that writes behind its array, and one that is no C."""
+NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)*")
 
 
 def planted(faults: Mapping[int, str]) -> Make:
@@ -64,7 +65,10 @@ def planted(faults: Mapping[int, str]) -> Make:
         if fault is None:
             return kernel
         head, _, rest = kernel.source.partition("{\n")
-        return replace(kernel, source=f"{head}{{\n{fault}\n{rest}")
+        last = str(
+            2 + len(kernel.locals)
+        )  # what it makes comes behind its inputs and its own arrays
+        return replace(kernel, source=f"{head}{{\n{fault.replace('LAST', last)}\n{rest}")
 
     return make
 
@@ -73,14 +77,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=136)
     count = parser.parse_args().candidates
-    wrong: set[str] = set()
+    wrong: dict[str, str] = {}
     seconds: list[float] = []
 
     def worker(text: str) -> str:
         job = read(Job, read_json(text, exact=True))
         faults = BROKEN if len(seconds) == 1 else WRONG
         known = {} if job.is_last else dict(enumerate(faults[: len(job.schedules) - 2], 1))
-        wrong.update(job.schedules[number - 1] for number in known)
+        wrong.update((job.schedules[number - 1], fault) for number, fault in known.items())
         begin = monotonic()
         answer = json.dumps(plain(answered(job, planted(known))))
         seconds.append(monotonic() - begin)
@@ -91,9 +95,14 @@ def main() -> None:
     faulty = [one for one in search.candidates if one.text in wrong]
     states = Counter(one.state for one in faulty)
     print(f"{len(faulty)} planted: {', '.join(f'{n} {state}' for state, n in states.items())}")
-    for why, times in Counter(re.sub(r"[-0-9.e]+", "#", one.why) for one in faulty).most_common():
+    for why, times in Counter(
+        re.sub(r"-?[0-9]+(\.[0-9]+)?", "#", one.why) for one in faulty
+    ).most_common():
         print(f"  {times:4} {why[:90]}")
-    print(f"the longest of {len(seconds)} batches took {max(seconds):.1f} s")
+    for one in faulty:
+        if one.error is None:
+            print(f"  {one.told}, which begins with {wrong[one.text]}")
+    print(f"batches took {', '.join(f'{each:.1f}' for each in seconds)} s")
     print(f"chosen: {search.best.told}; {int(search.best.text in wrong)} of those that are wrong")
 
 
