@@ -67,7 +67,7 @@ def planted(faults: Mapping[int, str]) -> Make:
         head, _, rest = kernel.source.partition("{\n")
         last = str(
             2 + len(kernel.locals)
-        )  # what it makes comes behind its inputs and its own arrays
+        )  # behind its inputs and its own arrays
         return replace(kernel, source=f"{head}{{\n{fault.replace('LAST', last)}\n{rest}")
 
     return make
