@@ -34,11 +34,12 @@ from luminal_lab.search.assembled import apart, programs_of, schedules_of
 from luminal_lab.search.candidates import Candidate
 from luminal_lab.search.draws import Plan, replay
 from luminal_lab.search.graph import ProgramSearch, own_rules, regions_of, search_program
-from luminal_lab.search.loops import Budget, Sizes, question_of
+from luminal_lab.search.loops import Budget, Sizes, budget_of, question_of
 from luminal_lab.search.regions import reads_back
 from luminal_lab.search.target import DEVICES, Target, replaced, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
+from luminal_lab.tensor.sizes import size_lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +120,15 @@ class Search(Pipeline):
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
         tried = own_rules(rules, plan, target_of(device))
+        budget, sizes = budget_of(budget, executor, seed), size_lists("search", dims)
         passes = [*apart(device).passes, SearchChains(self), DeadCode()]
         super().__init__(passes, rounds=device.rounds, licence=device.licence)
         object.__setattr__(self, "device", device)
-        object.__setattr__(self, "budget", Budget.of(budget))
+        object.__setattr__(self, "budget", budget)
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "executor", executor)
-        sizes = {n: d if isinstance(d, int) else tuple(d) for n, d in (dims or {}).items()}
-        object.__setattr__(self, "dims", tuple(sizes.items()))
+        each = {n: tuple(d) if isinstance(d, Sequence) else d for n, d in sizes.items()}
+        object.__setattr__(self, "dims", tuple(each.items()))
         object.__setattr__(self, "rules", None if rules is None else tried)
         object.__setattr__(self, "plan", plan)
         object.__setattr__(self, "findings", Findings())

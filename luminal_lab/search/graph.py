@@ -48,7 +48,7 @@ from luminal_lab.search.candidates import (
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation
-from luminal_lab.search.draws import Plan
+from luminal_lab.search.draws import PLANS, Plan
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.limits import rates_of, work_of
 from luminal_lab.search.loops import (
@@ -69,7 +69,6 @@ from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
 
 LATE, INTERRUPTED = "the budget was spent before its turn", "Ctrl-C"
-PLANS = "give a function of a nest, a machine and open numbers, which returns a Scheduling"
 BEGINNING = 0.5
 """The share of a budget in which rules may find what there is to measure; the rest is for that."""
 

@@ -22,7 +22,7 @@ from luminal_lab.algebra.saturate import Saturation, saturate
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import IR
 from luminal_lab.display import DrawnGraph, Examined
-from luminal_lab.errors import GraphError, PassError, expect
+from luminal_lab.errors import ArgumentError, GraphError, PassError, expect
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
@@ -196,8 +196,11 @@ def _definition_of(written: Definition | IR | str) -> Definition:
 
 def admitted(rules: Iterable[Rule], licence: Collection[str] = LICENCE) -> Rules:
     """Return rules, each with its proof; refuse one that assumes more than a licence grants."""
-    expect(rules, Iterable, "search: the rules are {}", "ll.search.RULES + [mine] has one more")
-    rules = [*rules]
+    given = None if isinstance(rules, str) else rules
+    if not isinstance(given, Iterable):
+        hint = "ll.search.RULES + [mine] has one more"
+        raise ArgumentError(f"search: the rules are {rules!r}", hint=hint)
+    rules = [*given]
     for rule in rules:
         expect(rule, Rule, "search: {} is no rule", "@ll.search.rule(before, after) makes one")
     return Rules(_admitted(rule, licence) for rule in rules)

@@ -16,8 +16,9 @@ from luminal_lab.errors import ArgumentError, PassError, ScheduleError
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search import RULES, compiling, graph, measure, worker
+from luminal_lab.search import RULES, compiling, measure, worker
 from luminal_lab.search.assembled import apart
+from luminal_lab.search.draws import PLANS
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.expect import error_of
@@ -25,6 +26,19 @@ from tests.search.planted import by_form, guess, tiles
 from tests.search.written import attention
 
 DEVICE = ll.CPUCompiler(threads=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"budget": 0}, "search: with a budget of 0 nothing can be measured"),
+        ({"executor": 3}, "search: the executor is 3"),
+        ({"seed": "one"}, "search: the seed is 'one'"),
+        ({"dims": {"n": "many"}}, "search: dims gives the dim 'n' the size 'many'"),
+    ],
+)
+def test_what_a_device_is_asked_for_is_looked_at_where_it_is_made(asked: Any, message: str):
+    assert error_of(lambda: ll.Search(**asked), ArgumentError).message == message
 
 
 def test_a_search_as_part_of_a_pipeline():
@@ -150,9 +164,14 @@ def test_rules_are_put_to_the_test_before_anything_is_searched():
             "@ll.search.rule(before, after) makes one",
         ),
         (
+            {"rules": "max-mul"},
+            "search: the rules are 'max-mul'",
+            "ll.search.RULES + [mine] has one more",
+        ),
+        (
             {"plan": "tiles"},
             "search: the plan is 'tiles'",
-            graph.PLANS,
+            PLANS,
         ),
         (
             {"device": ll.CUDACompiler(arch="sm_80"), "rules": ()},
@@ -210,6 +229,33 @@ def test_by_a_plan_of_ones_own_no_winner_is_taken_or_kept(tmp_path: Any):
     assert winners.folder.exists()
     again = searched(product(), plan=tiles, winners=winners)
     assert again.ended["matmul"] == "the budget is spent"
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (
+            lambda *_: 1 / 0,
+            "search: the plan for matmul raised ZeroDivisionError: division by zero",
+        ),
+        (lambda *_: None, "search: the plan for matmul returned None"),
+    ],
+)
+def test_a_plan_that_is_none_says_so(plan: Any, message: str):
+    error = error_of(lambda: searched(product(), plan=plan), ArgumentError)
+    assert error.message == message
+    assert error.hint == PLANS
+
+
+def test_what_a_plan_cannot_do_with_some_numbers_is_refused():
+    def fragile(nest: Nest, machine: Machine, asked: Mapping[str, int]) -> Scheduling:
+        if asked.get("tile_i", 0) > 9:
+            raise LookupError("no such tile")
+        return tiles(nest, machine, asked)
+
+    (region,) = searched(product(), plan=fragile).kernels.values()
+    assert len(region.candidates) == 9
+    assert region.refusals["LookupError: no such tile"]
 
 
 @pytest.mark.usefixtures("_measured")

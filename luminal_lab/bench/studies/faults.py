@@ -65,9 +65,7 @@ def planted(faults: Mapping[int, str]) -> Make:
         if fault is None:
             return kernel
         head, _, rest = kernel.source.partition("{\n")
-        last = str(
-            2 + len(kernel.locals)
-        )  # behind its inputs and its own arrays
+        last = str(2 + len(kernel.locals))  # behind its inputs and its own arrays
         return replace(kernel, source=f"{head}{{\n{fault.replace('LAST', last)}\n{rest}")
 
     return make
