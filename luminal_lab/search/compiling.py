@@ -68,7 +68,7 @@ class Findings:
     programs: dict[str, Definition | None] = field(default_factory=dict[str, "Definition | None"])
     schedules: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
     searched: set[str] = field(default_factory=set[str])
-    """What was searched for by rules or a plan of one's own, which nobody else keeps."""
+    """What was searched for here, which nobody else may keep: that is not searched for again."""
     search: Callable[[], ProgramSearch] | None = None
     """Returns the last search; what was found before is made one where it is asked for."""
 
@@ -156,7 +156,7 @@ class Search(Pipeline):
             )
 
         if all(self._recalled(one, machine, winners) or not reads_back(one) for one in regions):
-            if not self._is_own:
+            if not any(nameless(one) in self.findings.searched for one in regions):
                 self.findings.search = partial(made, worker=measures_nothing)
             return self.findings
         search = made(self.executor)
@@ -170,15 +170,12 @@ class Search(Pipeline):
         """The last search, or what was found before as one; None before the first compile."""
         return None if self.findings.search is None else self.findings.search()
 
-    @property
-    def _is_own(self) -> bool:
-        """Whether it searches by rules or a plan of its own."""
-        return self.rules is not None or self.plan is not None
-
     def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
         """Take in what was found before; return whether that was anything."""
-        if self._is_own:
-            return nameless(definition) in self.findings.searched
+        if nameless(definition) in self.findings.searched:
+            return True
+        if self.rules is not None or self.plan is not None:
+            return False
         own = {name: size for name, size in self.dims if name in definition.dims}
         winner = winners.find(question_of(definition, own, machine))
         if winner is None:

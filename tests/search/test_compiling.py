@@ -94,6 +94,20 @@ def test_a_compile_searches_for_what_was_not_found_before():
     np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
 
 
+@pytest.mark.usefixtures("_measured")
+def test_what_a_device_has_searched_for_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch):
+    """Even if it did not come to its end, and so is not kept for others."""
+    device = ll.Search(DEVICE, budget=ll.Budget(candidates=2))
+    monkeypatch.setattr(Winners, "keep", lambda *_: None)
+    cx = product()
+    cx.compile(ll.GenericCompiler(), device)
+    found, schedule = device.searched, str(cx.kernels[0].schedule)
+    monkeypatch.setattr(compiling, "search_program", None)
+    cx.compile(ll.GenericCompiler(), device)
+    assert device.searched is found
+    assert str(cx.kernels[0].schedule) == schedule
+
+
 # -- rules of one's own ----------------------------------------------------------------------------
 
 
