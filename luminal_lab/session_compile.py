@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from luminal_lab.advice.finding import Advice
+    from luminal_lab.algebra.rules.rule import Rule
     from luminal_lab.core.dtypes import Array
     from luminal_lab.devices.runtime.compiler import DeviceCompiler
     from luminal_lab.display import Recorded
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.search.derived import JoinedDerivation
+    from luminal_lab.search.draws import Plan
     from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
@@ -133,18 +135,22 @@ class CompiledStore(Store):
         seed: int = 0,
         executor: Executor | None = None,
         dims: Mapping[str, int | Sequence[int]] | None = None,
+        rules: Iterable[Rule] | None = None,
+        plan: Plan | None = None,
     ) -> ProgramSearch:
-        """Search for the fastest schedules of the graph's kernels, and return the search.
+        """Search for the fastest programs and schedules of the graph, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
         which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
-        dim one or several; those of data that is set need not be named. Ctrl-C ends it, and keeps
-        what was found.
+        dim one or several; those of data that is set need not be named. `rules` take the place of
+        `ll.search.RULES`, `plan` that of the device's plans; then what is found is not kept. Ctrl-C
+        ends a search, and what was found stays in it.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.assembled import apart  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.target import DEVICES  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
@@ -166,6 +172,8 @@ class CompiledStore(Store):
                 seed=seed,
                 executor=executor,
                 dims=known | size_lists("search", dims),
+                rules=rules,
+                plan=plan,
                 winners=Winners(),
             )
         except KeyboardInterrupt:

@@ -22,6 +22,8 @@ from typing import TypeAlias, cast
 
 from typing_extensions import override
 
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rules
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -119,6 +121,8 @@ class KernelSearch(Displayed, Explored, Recorded):
     """Whether it came to its end, with the best measured again."""
     others: tuple[Mapping[str, int], ...] = ()
     """The other sizes that it is measured at, if there are several."""
+    rules: Rules = field(default=RULES, repr=False, compare=False)
+    """The rules that were tried."""
     clock: Clock = field(default=monotonic, repr=False, compare=False)
     """What its budgets are measured by."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
@@ -165,12 +169,12 @@ class KernelSearch(Displayed, Explored, Recorded):
     @property
     def derivation(self) -> JoinedDerivation:
         """How the kernels of the best came of what was written: rules, then steps."""
-        return derivation_of(self.best, self.definition)
+        return derivation_of(self.best, self.definition, self.rules)
 
     @cached_property
     def space(self) -> Space:
-        """The programs for it, by all rules, as a graph of classes that can be walked."""
-        return space_of(self.definition)
+        """The programs for it, by the rules, as a graph of classes that can be walked."""
+        return space_of(self.definition, self.rules)
 
     def take(self, winner: Winner) -> bool:
         """Begin with what was found before; return whether it can be read."""
@@ -390,7 +394,7 @@ def begun(
     driver = Driver(Draws(loops_of(region.forms, target, plan)), seed, limits)
     known = driver, region.forms, region.programs, region.refused, target
     search = KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
-    search.others = tuple(others)
+    search.others, search.rules = tuple(others), region.rules
     return search
 
 
@@ -417,7 +421,7 @@ def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
     region = SearchRegion(search.definition, search.forms, search.programs, search.refused)
     again = begun(region, search.device, seed=search.driver.seed, dims=search.dims, plan=plan)
-    again.others = search.others
+    again.others, again.rules = search.others, search.rules
     again.replay(search.answers)
     again.ended = search.ended
     return again

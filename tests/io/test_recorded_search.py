@@ -16,8 +16,9 @@ from luminal_lab.io.search_facts import SearchFacts
 from luminal_lab.io.search_gather import search_facts
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.search import target, worker
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import FormLimit
-from luminal_lab.search.graph import ProgramSearch, apart, search_program
+from luminal_lab.search.graph import ProgramSearch, search_program
 from tests.expect import error_of
 from tests.search.planted import tiles
 from tests.viz.searches import mixed, of_a_kernel, of_a_program
