@@ -246,8 +246,8 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot Space
-    Timings
+    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot
+    Space Timings Try
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
