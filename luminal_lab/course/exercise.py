@@ -25,6 +25,10 @@ class Verdict:
 
     Lines of `said` begin with `right:` or `not yet:`; a line with two spaces before it says what
     is wrong, as `WHERE: expected …, got …` wherever something else was expected.
+
+    >>> from luminal_lab.course import Verdict
+    >>> Verdict.all(("it is a number", True), ("it is even", lambda: 3 % 2 == 0)).said
+    ('right: it is a number', 'not yet: it is even')
     """
 
     right: bool
@@ -71,7 +75,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A task, its hints from gentle to nearly the answer, a solution, and a check."""
+    """A task, its hints from gentle to nearly the answer, a solution, and a check.
+
+    >>> from luminal_lab.course import Exercise, Verdict
+    >>> double = Exercise("99.1", "Give 42.", (), "answer = 42", lambda x: Verdict(x == 42))
+    >>> double.check(42).right
+    True
+    """
 
     id: str
     task: str

@@ -72,6 +72,11 @@ def peak_rates(
     """Return what this machine's processor can do at most, with one thread and with so many.
 
     It is measured when it is first asked for, and then kept on disk; `fresh=True` measures again.
+
+    >>> import luminal_lab as ll
+    >>> rates = ll.devices.peak_rates()
+    >>> rates.gflops() > 0, rates.gbytes() > 0
+    (True, True)
     """
     count = usable_cores() if threads is None else threads
     if count < 1:
