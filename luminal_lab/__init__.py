@@ -270,6 +270,7 @@ for _name in """
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
+DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")

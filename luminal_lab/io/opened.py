@@ -97,6 +97,19 @@ class Opened(DrawnGraph, Examined):
     """An open recording: one compile or several.
 
     It stands for the first one; `run[1]` or `run["title"]` is another.
+
+    >>> import luminal_lab as ll
+    >>> from tempfile import TemporaryDirectory
+    >>> cx = ll.Graph("twice")
+    >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+    >>> with TemporaryDirectory() as folder:
+    ...     cx.save(f"{folder}/run.lab")
+    ...     opened = ll.open(f"{folder}/run.lab")
+    >>> print(opened.ir)
+    graph twice(%x: f32[2]) -> (%2) {
+      %1 = constant{value = 2.0} : f32[2]
+      %2 = mul %x, %1 : f32[2]
+    }
     """
 
     def __init__(self, name: str, contents: Contents) -> None:

@@ -73,7 +73,15 @@ Sizes: TypeAlias = Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend: seconds, candidates, or whichever ends first."""
+    """How much a search may spend: seconds, candidates, or whichever ends first.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((64, 64), name="x").softmax(-1).retrieve()
+    >>> budget = ll.Budget(seconds=30, candidates=200)
+    >>> budget.seconds, budget.candidates
+    (30, 200)
+    """
 
     seconds: float = inf
     candidates: float = inf
