@@ -103,7 +103,7 @@ class Live:
             widget = new_widget(
                 replies.answer,
                 what=self.what,
-                data=self.data,
+                data=self._held.first_data(self._run, self._stage),
                 selection=self._selection,
                 place=self._place,
                 options=self._options,
