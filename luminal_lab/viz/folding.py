@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from functools import cached_property
 
@@ -181,6 +182,7 @@ class _PayloadBuilder:
         repeated = sum(key in self.likes for key in self.homes if self._is_chosen(self._like(key)))
         in_boxes = len(closed) - sum(key in self.likes for key in closed)
         scalars = self._scalars_shown()
+        statuses = Counter(entry.status for entry in self.entries.all)
         known = len(self.entries.all) - len(self.folded) - scalars
         return Payload(
             self.entries.name,
@@ -194,6 +196,9 @@ class _PayloadBuilder:
             repeated=repeated,
             left_out=known - len(keys) - in_boxes - repeated,
             is_pair=self.is_pair,
+            added=statuses["added"],
+            removed=statuses["removed"],
+            rewired=statuses["rewired"],
         )
 
     def _like(self, key: int) -> int:

@@ -192,7 +192,7 @@ def test_a_pair_says_what_changed_by_sign_outline_and_word():
     cx = softmax()
     cx.compile("recognise, dce")
     picture = ll.diff(cx.ir, cx.snapshots[-1].ir).display(theme="light")
-    assert picture.text.endswith("1 added, 10 removed, 0 rewired.")
+    assert picture.text.endswith("1 added, 12 removed, 0 rewired.")
     for word in ("+ added", "− removed"):
         assert word in picture.svg
     assert 's op removed d"' in picture.svg
