@@ -3,6 +3,7 @@
 // Where there is room for all of them each has a place; where there is less, tabs share one beside the
 // graphs, and where there is little, below them.
 
+import { board } from "../panes/board";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
 import { button, div, fill, h } from "../parts/dom";
@@ -67,6 +68,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     times: (at) => times(store, at),
     memory: (at) => memory(store, at),
     Python: (at) => cells(store, at),
+    "and if?": (at) => board(store, at, live),
     "re-run": (at) => rerun(store, at, live),
   };
   let panes: Pane[] = [];

@@ -10,7 +10,7 @@ const bench = (host: Element) => host.querySelector(".ll-bench")!;
 
 test("tabs: arrow keys go through them, each makes its pane when it is first seen, the last is remembered", () => {
   const { host, pane } = on();
-  expect(texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]")).toEqual(["firings", "about", "diff", "source", "kernels", "times", "memory", "Python", "re-run"]);
+  expect(texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]")).toEqual(["firings", "about", "diff", "source", "kernels", "times", "memory", "Python", "and if?", "re-run"]);
   const panels = host.querySelectorAll<HTMLElement>("[role=tabpanel]");
   expect([...panels].filter((one) => one.childElementCount).length).toBe(1);
   press(tab(host, "firings"), "ArrowRight");
@@ -37,8 +37,8 @@ test("where there is room all is in sight, where there is little details are bel
     return found;
   };
   expect(laid(1300).titles).toEqual(["Python", "source", "times"]);
-  expect(laid(1300).tabs).toEqual(["firings", "about", "diff", "kernels", "memory", "re-run"]);
-  expect(laid(1000)).toEqual({ titles: [], tabs: ["firings", "about", "diff", "source", "kernels", "times", "memory", "Python", "re-run"], bars: ["vertical"] });
+  expect(laid(1300).tabs).toEqual(["firings", "about", "diff", "kernels", "memory", "and if?", "re-run"]);
+  expect(laid(1000)).toEqual({ titles: [], tabs: ["firings", "about", "diff", "source", "kernels", "times", "memory", "Python", "and if?", "re-run"], bars: ["vertical"] });
   expect(laid(500).bars).toEqual(["horizontal"]);
   width.mockRestore();
 });
