@@ -110,7 +110,7 @@ class MultiheadAttention(Attention):
     """Attention of `embed_dim` features in `num_heads` heads, with the weights of PyTorch's.
 
     The axes are [batch, seq, features]. For a causal model give `is_causal=True`; for padding, a
-    mask [batch, 1, 1, keys] that is True where a key may be seen, which is the opposite of PyTorch's
+    mask [batch, 1, 1, keys] that is True where a key may be seen: the opposite of PyTorch's
     `key_padding_mask`. Unlike PyTorch's, it returns no weights.
 
     >>> from luminal_lab.session import Graph
