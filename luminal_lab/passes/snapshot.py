@@ -322,6 +322,18 @@ class Steps(Sequence[IR]):
             yield ir
 
 
+def followed(snapshots: Sequence[Snapshot], start: int, ids: set[int]) -> list[set[int]]:
+    """Return the nodes of each snapshot that stand for some nodes of one of them."""
+    rows: dict[int, set[int]] = {start: ids}
+    for index in range(start, 0, -1):
+        back = snapshots[index].back
+        rows[index - 1] = {node.id for id in rows[index] for node in back(id)}
+    for index in range(start + 1, len(snapshots)):
+        forward = snapshots[index].forward
+        rows[index] = {node.id for id in rows[index - 1] for node in forward(id)}
+    return [rows[index] for index in range(len(snapshots))]
+
+
 class Derivations(tuple[Snapshot, ...]):
     """The graph before and after each call of `grad` or `backward`."""
 

@@ -37,6 +37,7 @@ from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.load import load_text
 from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.passes.compilation import Compilation
@@ -44,7 +45,7 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import aligned
 from luminal_lab.tensor.arguments import told_object
-from luminal_lab.timing.column import Column, fused
+from luminal_lab.timing.column import SURPASSED, Column, fused
 from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims
 from luminal_lab.timing.roofline import modelled
@@ -139,6 +140,8 @@ class Recording:
     """The version of luminal_lab that recorded it."""
     rates: PeakRates | None = None
     """What the machine could do at most, where that was measured too."""
+    busy: float | None = None
+    """How many cores other programs kept busy during the busiest program; None if unknown."""
 
     def find(self, key: Key) -> RecordedKernel | None:
         """Return the times of a kernel, if it was recorded as it is now."""
@@ -243,9 +246,10 @@ class Recording:
             for kernel in self.kernels
         ]
         header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
+        load = [load_text(self.busy)] if load_text(self.busy) else []
         counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
         title = f"{counts}, recorded on {self.where}; {self.driver}; {self.dialect} {self.version}"
-        return "\n".join([title, *aligned(header, rows)])
+        return "\n".join([title, *aligned(header, rows), *load])
 
     @override
     def __repr__(self) -> str:
@@ -349,7 +353,11 @@ class Recorded:
                 samples = () if entry is None else entry.samples
                 missing = recording.why_not(key) if entry is None else ""
             parts.append(covering.time(use, "recorded", samples, dims, least, missing))
-        name, taken = recording.device, (tuple(parts), (), tuple(notes), limits)
+        load = load_text(recording.busy)
+        name, doubts = recording.device, (load,) if load else ()
+        if any(part.least and part.seconds and part.least > part.seconds for part in parts):
+            doubts = (*doubts, f"more than 100%: {SURPASSED}")
+        taken = tuple(parts), (), tuple(notes), limits, doubts, recording.busy
         return Column(name, "recorded", name, recording.date, *taken)
 
     def _uses(self, subject: ComparedGraph) -> tuple[Compilation, list[KernelUse]]:

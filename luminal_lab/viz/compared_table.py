@@ -81,7 +81,7 @@ def _row(segment: Segment, columns: Sequence[Column]) -> str:
     inner = "".join(_launches(segment, columns))
     name = (
         f'<td style="{NAME}"><details><summary style="cursor:pointer"><b>'
-        f'{escape(segment.name)}</b> <small style="opacity:.7">{lines}</small></summary>'
+        f'{escape(segment.label)}</b> <small style="opacity:.7">{lines}</small></summary>'
         f'<small>{launches} launches</small><table style="{TABLE}font-size:85%">{inner}</table>'
         "</details></td>"
     )

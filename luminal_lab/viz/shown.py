@@ -11,6 +11,7 @@ from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.accesses_svg import accesses_picture
 from luminal_lab.viz.beside import beside_page
+from luminal_lab.viz.board_page import board_page, try_page
 from luminal_lab.viz.derivation_page import derivation_page, joined_page
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
@@ -42,6 +43,7 @@ def diff_picture(diff: Diff, **how: Any) -> GraphPicture:  # display's own
 
 
 FORMATTERS: dict[str, Callable[..., Shown]] = {
+    "Board": board_page,
     "BoundPlan": lifetimes,
     "Derivation": derivation_page,
     "Diff": diff_picture,
@@ -55,6 +57,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "Snapshot": snapshot_picture,
     "Space": space_picture,
     "Timings": timings_page,
+    "Try": try_page,
     "accesses": accesses_picture,
 }
 """The function that draws each class, by the class's name."""

@@ -85,7 +85,7 @@ def test_of_many_launches_the_slowest_have_a_bar():
     assert len(drawn["y"]) == MOST + 1
     assert drawn["y"][-1] == "60 faster ones"
     assert drawn["x"][-1] == pytest.approx(sum(range(1, 61)))
-    assert drawn["y"][0] == "gelu %61"
+    assert drawn["y"][0] == "gelu #61"
 
 
 def test_equal_launches_are_told_apart():
