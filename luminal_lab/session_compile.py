@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from luminal_lab.advice.finding import Advice
+    from luminal_lab.algebra.rules.rule import Rule
     from luminal_lab.core.dtypes import Array
     from luminal_lab.devices.runtime.compiler import DeviceCompiler
     from luminal_lab.display import Recorded
-    from luminal_lab.kernels.kernel import Kernels
+    from luminal_lab.kernels.kernel import Kernel, Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
     from luminal_lab.machines.rates import PeakRates
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.search.board import Board
     from luminal_lab.search.derived import JoinedDerivation
+    from luminal_lab.search.draws import Plan
     from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
@@ -133,30 +136,31 @@ class CompiledStore(Store):
         seed: int = 0,
         executor: Executor | None = None,
         dims: Mapping[str, int | Sequence[int]] | None = None,
+        rules: Iterable[Rule] | None = None,
+        plan: Plan | None = None,
     ) -> ProgramSearch:
-        """Search for the fastest schedules of the graph's kernels, and return the search.
+        """Search for the fastest programs and schedules of the graph, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
         which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
-        dim one or several; those of data that is set need not be named. Ctrl-C ends it, and keeps
-        what was found.
+        dim one or several; those of data that is set need not be named. `rules` take the place of
+        `ll.search.RULES`, `plan` that of the device's plans; then what is found is not kept. Ctrl-C
+        ends a search, and what was found stays in it.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.assembled import apart  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.target import DEVICES  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
-        sizes = self._set_dims | self._bound
         try:
             with self.whole():
                 written = self._asked("search")
-                for id, array in self._data.items():
-                    if id in written:
-                        sizes |= solve_shape(written[id].shape, array.shape, sizes)
+                sizes = self._sizes(written)
                 fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
             known = {n: sizes[n] for n in sizes if n in fused.symbols}
             search = search_program(
@@ -166,6 +170,8 @@ class CompiledStore(Store):
                 seed=seed,
                 executor=executor,
                 dims=known | size_lists("search", dims),
+                rules=rules,
+                plan=plan,
                 winners=Winners(),
             )
         except KeyboardInterrupt:
@@ -174,6 +180,42 @@ class CompiledStore(Store):
             ) from None
         self._searched = search.best
         return search
+
+    def board(
+        self, kernel: str | Kernel | None = None, *, dims: Mapping[str, int] | None = None
+    ) -> Board:
+        """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
+
+        `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
+        the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
+
+        >>> import luminal_lab as ll
+        >>> cx = ll.Graph()
+        >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> cx.board("mul")
+        <Board of mul: 1 try; print(…) shows them, .add(schedule) tries another>
+        """
+        from luminal_lab.kernels.kernel import NONE, Kernel  # noqa: PLC0415  # loaded when used
+        from luminal_lab.search.board import board_of, device_of  # noqa: PLC0415  # likewise
+
+        compilation, kernels = self.compilation, self.kernels
+        if kernel is None and len(kernels) == 1:
+            kernel = kernels[0]
+        hint = f"name one of {', '.join(k.name for k in kernels)}" if kernels else NONE
+        expect(kernel, str | Kernel, "board: the kernel is {}", hint)
+        named = kernels[kernel] if isinstance(kernel, str) else cast("Kernel", kernel)
+        device = device_of(compilation)
+        known = {n: s for n, s in self._sizes(self._asked("board")).items() if n in named.dims}
+        return board_of(named, device, known | named_sizes("board", dims))
+
+    def _sizes(self, written: IR) -> dict[str, int]:
+        """Return the sizes of dims that are set, or that data which is set has."""
+        sizes = self._set_dims | self._bound
+        for id, array in self._data.items():
+            if id in written:
+                sizes |= solve_shape(written[id].shape, array.shape, sizes)
+        return sizes
 
     def given(self) -> Given:
         """Return the known facts about the inputs, for passes and for runs beside the session."""

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast
 
 from luminal_lab.advice.finding import Advice
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
@@ -218,6 +219,8 @@ class Facts:
     """The Python of the compile's other arguments: the device alone, a licence."""
     advice: Advice | None = None
     """What is slow, if somebody has asked."""
+    boards: tuple[BoardFacts, ...] = ()
+    """Other schedules of its kernels, with their times beside the first."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
 
@@ -253,6 +256,7 @@ def _check(facts: Facts) -> None:
     for at, time in enumerate(facts.times):
         launches = [row.launch for row in time.rows]
         _within(f"facts.times[{at}].rows", launches, len(facts.launches))
+    _within("facts.boards", (board.kernel for board in facts.boards), len(facts.kernels))
     for name, rule in facts.rules.items():
         for sketch in (rule.left, rule.right):
             if sketch is not None:

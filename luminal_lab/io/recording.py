@@ -259,6 +259,7 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
                     facts,
                     times=tuple(time.recorded() for time in facts.times),
                     advice=facts.advice and facts.advice.recorded(),
+                    boards=tuple(board.recorded() for board in facts.boards),
                 ),
                 entry.text("pipeline"),
                 frozenset(entry.numbers("parameters", 0, 1 << 31)),

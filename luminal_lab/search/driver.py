@@ -462,7 +462,7 @@ def noise_of(samples: Sequence[float]) -> float:
 def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | None:
     """Return a schedule's time as a share of the reference's."""
     known, own = reference.compared, outcome.compared
-    if known is None or own is None or outcome.state == "failed":
+    if not known or own is None or outcome.state == "failed":
         return None
     ratio = own / known
     if paired and outcome.samples and len(reference.samples) == len(outcome.samples):

@@ -89,7 +89,12 @@ class Comparable(Protocol):
 @told_object("device")
 @dataclass(frozen=True)
 class CPU:
-    """This machine's processor, measured."""
+    """This machine's processor, measured.
+
+    >>> import luminal_lab as ll
+    >>> ll.CPU(threads=2)
+    CPU(threads=2, compiler=None)
+    """
 
     threads: int | None = None
     compiler: str | None = None
@@ -169,7 +174,12 @@ def column_of_model(
 @told_object("device")
 @dataclass(frozen=True)
 class CUDA:
-    """An NVIDIA GPU; where there is none, the named card's specification models it."""
+    """An NVIDIA GPU; where there is none, the named card's specification models it.
+
+    >>> import luminal_lab as ll
+    >>> ll.CUDA("h200")
+    CUDA(card='h200', tf32=False)
+    """
 
     card: str | None = None
     tf32: bool = False
@@ -184,7 +194,12 @@ class CUDA:
 @told_object("device")
 @dataclass(frozen=True)
 class Metal:
-    """A GPU of Apple's; where there is none, the named chip's specification models it."""
+    """A GPU of Apple's; where there is none, the named chip's specification models it.
+
+    >>> import luminal_lab as ll
+    >>> ll.Metal("m3-max")
+    Metal(chip='m3-max')
+    """
 
     chip: str | None = None
 

@@ -158,9 +158,12 @@ class SideBySide(Charted):
     def _repr_html_(self) -> str:
         return DISPLAYS["SideBySide.html"](self)
 
-    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
-        """Return each device's roof, and how close each segment came to it."""
-        return DISPLAYS["SideBySide.roofline"](self, theme=theme)
+    def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
+        """Return each device's roof, and how close each segment came to it.
+
+        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        """
+        return DISPLAYS["SideBySide.roofline"](self, theme=theme, still=still)
 
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""

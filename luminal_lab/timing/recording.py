@@ -114,7 +114,14 @@ class RecordedProgram:
 @told_object("recording")
 @dataclass(frozen=True, repr=False)
 class Recording:
-    """Times of kernels on one device, with what they were measured on and when."""
+    """Times of kernels on one device, with what they were measured on and when.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> known = ll.devices.Recording("a card", "driver 1", "2026-01-02", "cuda", "13", (), (), {})
+    >>> known.device, len(known.kernels)
+    ('a card', 0)
+    """
 
     device: str
     driver: str
@@ -308,7 +315,15 @@ def _sizes(dims: Sequence[tuple[str, int]]) -> str:
 @told_object("recorded")
 @dataclass(frozen=True, init=False, repr=False)
 class Recorded:
-    """A device that is not here: its times come from a recording, and nothing is run."""
+    """A device that is not here: its times come from a recording, and nothing is run.
+
+    >>> import luminal_lab as ll
+    >>> try:
+    ...     ll.Recorded("friend.json")
+    ... except ll.RecordingError as error:
+    ...     print(error.message)
+    recording: friend.json cannot be read: No such file or directory
+    """
 
     recording: Recording
 

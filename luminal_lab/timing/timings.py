@@ -348,9 +348,12 @@ class Timings(Charted, Displayed):
         """
         return DISPLAYS["Timings.plot"](self, *others, theme=theme)
 
-    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
-        """Return a chart of what the machine could do, and how near to it each launch came."""
-        return DISPLAYS["Timings.roofline"](self, theme=theme)
+    def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
+        """Return a chart of what the machine could do, and how near to it each launch came.
+
+        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        """
+        return DISPLAYS["Timings.roofline"](self, theme=theme, still=still)
 
     # -- kept --------------------------------------------------------------------------------------
 

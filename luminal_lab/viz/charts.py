@@ -22,6 +22,7 @@ from luminal_lab.viz.figures import (
     safe,
     with_doubts,
 )
+from luminal_lab.viz.rooflines import name_points
 
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
@@ -73,7 +74,6 @@ def bars(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
 
 def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     """Return a roofline plot: each device's limit and each segment's rate."""
-    names = _names(compared.segments)
     lines: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     sizes = [
@@ -101,12 +101,12 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 }
             )
         shown = [
-            (segment, name, segment.flops(index), segment.bytes(index), segment.seconds(index))
-            for segment, name in zip(compared.segments, names, strict=True)
+            (segment, segment.flops(index), segment.bytes(index), segment.seconds(index))
+            for segment in compared
         ]
         placed = [
             (segment, flops / size, flops / seconds / 1e9)
-            for segment, _, flops, size, seconds in shown
+            for segment, flops, size, seconds in shown
             if flops and size and seconds
         ]
         points.append(
@@ -117,6 +117,7 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 "legendgroup": group,
                 "x": [x for _, x, _ in placed],
                 "y": [y for _, _, y in placed],
+                "text": [safe(segment.name) for segment, _, _ in placed],
                 "marker": point(column.how, colour),
                 "hovertext": [_hover_text(segment, index, column) for segment, _, _ in placed],
                 "hoverinfo": "text",
@@ -130,7 +131,7 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     )
     around["xaxis"] = logarithmic("operations for each byte")
     around["yaxis"] = logarithmic("GFLOP/s")
-    return {"data": [*lines, *points], "layout": around}
+    return name_points({"data": [*lines, *points], "layout": around})
 
 
 def _doubts(compared: SideBySide) -> list[str]:

@@ -30,6 +30,7 @@ from luminal_lab.viz.figures import (
     safe,
     with_doubts,
 )
+from luminal_lab.viz.rooflines import name_points
 
 MOST = 40
 """The most launches with a bar each; faster ones share a bar."""
@@ -168,6 +169,7 @@ def roofs(timings: Timings, theme: Theme = "auto") -> Payload:
             "name": _name(timings),
             "x": [x for _, x in spots],
             "y": [row.gflops for row, _ in spots],
+            "text": [safe(row.name) for row, _ in spots],
             "marker": point(timings.how, COLOURS[1]),
             "hovertext": [_hover_text(row, timings) for row, _ in spots],
             "hoverinfo": "text",
@@ -187,7 +189,7 @@ def roofs(timings: Timings, theme: Theme = "auto") -> Payload:
     around = layout(title, below=below, height=440 + 14 * len(machine_roofs), theme=theme)
     around["xaxis"] = logarithmic("operations for each byte")
     around["yaxis"] = logarithmic("GFLOP/s")
-    return {"data": data, "layout": around}
+    return name_points({"data": data, "layout": around})
 
 
 def _roofs(timings: Timings) -> Iterator[MachineRoof]:

@@ -83,3 +83,10 @@ test("a doubt is in sight, and a share above the roof says that it is in doubt",
   expect(texts(host, ".ll-doubts")).toEqual(["⚠ measured while other programs kept 1.5 cores busy"]);
   expect(host.textContent).toContain("140 % of roof (in doubt)");
 });
+test("points under the roofline have names, and no two texts are in one place", () => {
+  const { host } = opened(times);
+  const written = [...host.querySelectorAll(".ll-plot text")];
+  expect(written.map((one) => one.textContent)).toContain("product");
+  const places = written.map((one) => `${one.getAttribute("x")} ${one.getAttribute("y")}`);
+  expect(new Set(places).size).toBe(places.length);
+});

@@ -77,6 +77,11 @@ def peak_rates(
 
     It is measured when it is first asked for, and then kept on disk; `fresh=True` measures again,
     and so does the first question on a quiet machine after a measurement under load.
+
+    >>> import luminal_lab as ll
+    >>> rates = ll.devices.peak_rates()
+    >>> rates.gflops() > 0, rates.gbytes() > 0
+    (True, True)
     """
     count = usable_cores() if threads is None else threads
     if count < 1:
