@@ -1,7 +1,6 @@
 // Where things are: frames, the things and wires in them, and layouts that frames share.
 
 import { damaged, type Texts } from "./columns";
-import type { Run } from "./model";
 
 export interface Box {
   readonly name: string;
@@ -22,6 +21,15 @@ export interface ViewHeader {
   readonly boxes: readonly Box[];
   readonly shown: string;
   readonly open?: readonly string[];
+}
+
+/** What a view needs of the run that it shows. */
+export interface RowsOfRun {
+  readonly index: number;
+  /** The id of each row. */
+  readonly id: Int32Array;
+  rowsOf(id: number): readonly number[];
+  string(index: number): string;
 }
 
 /** Marks of a thing. */
@@ -49,7 +57,7 @@ export class View {
   private readonly insides = new Map<number, Uint32Array>();
 
   constructor(
-    readonly run: Run,
+    readonly run: RowsOfRun,
     bundle: Texts,
     readonly index: number,
     header: ViewHeader,

@@ -9,7 +9,8 @@ import { alone, listen, type Where } from "../parts/keys";
 import type { Live } from "../data/live";
 import { ofPython, type Given } from "../graph/overlays";
 import { search, type Chosen, type SearchPane } from "../panes/searchview";
-import { sound, Store, type Pane, type Place } from "../data/store";
+import { sound } from "../data/selected";
+import { Store, type Pane, type Place } from "../data/store";
 import { css, sheet, themed } from "../parts/styles";
 import { workbench } from "./workbench";
 

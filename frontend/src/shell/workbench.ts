@@ -6,7 +6,8 @@
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
 import { button, div, fill, h } from "../parts/dom";
-import { firings, Stepper } from "../panes/firings";
+import { firings } from "../panes/firings";
+import { Stepper } from "../panes/stepper";
 import { kernels } from "../panes/kernels";
 import { listen } from "../parts/keys";
 import type { Live } from "../data/live";

@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, expect, test, vi } from "vitest";
-import { firings, Stepper } from "../../src/panes/firings";
+import { firings } from "../../src/panes/firings";
+import { Stepper } from "../../src/panes/stepper";
 import type { Made } from "../made";
 import { named, opened, press, RICH, silent, texts } from "../rich";
 
