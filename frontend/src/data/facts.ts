@@ -123,6 +123,12 @@ export interface Times {
   readonly note: string;
   readonly clock: string;
   readonly rows: readonly Time[];
+  /** What the device runs; "" where nobody knows. */
+  readonly dialect?: Source["dialect"] | "";
+  /** The seconds of a whole run, and those of it in Python and in launching; null where nobody measured them. */
+  readonly whole?: number | null;
+  readonly python?: number | null;
+  readonly launching?: number | null;
 }
 
 export interface Roofline {

@@ -117,13 +117,19 @@ export class Store {
     const next = this.inside(isOther ? place : { run, stage, ...(place.stage === undefined ? { firing } : {}), ...place });
     if (next.run === run && next.stage === stage && next.firing === firing) return;
     this.place = next;
-    const hadSelected = next.run !== run && this.selected !== null;
-    if (next.run !== run) {
+    const hadSelected = this.selected !== null && (next.run !== run || this.isLeft(this.selected));
+    if (hadSelected) {
       this.found = null;
       this.selected = null;
     }
     this.tell("place", next);
     if (hadSelected) this.tell("selection", null);
+  }
+
+  /** Whether what is selected is a firing that is no longer looked at. */
+  private isLeft(selected: Selected): boolean {
+    const { stage, firing } = this.place;
+    return selected.kind === "firing" && (selected.stage !== stage || selected.firing !== firing - 1);
   }
 
   select(what: Selected | null): void {

@@ -35,14 +35,18 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
   let place = "";
   const where = div("ll-grow ll-faint");
   const filter = h("select", { class: "ll-select", "aria-label": "only of this rule", onchange: () => stepper.choose(filter.value) });
-  const play = button("", "play the firings (p)", () => stepper.play());
+  const play = button("", "play the firings, or pause (p)", () => stepper.play());
   const bar = div(
     "ll-bar",
-    button("|◀", "before the first firing", () => stepper.to(-1)),
-    button("◀", "one firing back (,)", () => stepper.step(-1)),
+    h(
+      "span",
+      { class: "ll-group" },
+      button("|◀", "to before the first firing", () => stepper.to(-1)),
+      button("◀", "one firing back (,)", () => stepper.step(-1)),
+      button("▶", "one firing on (.)", () => stepper.step(1)),
+      button("▶|", "to after the last firing", () => stepper.whole()),
+    ),
     play,
-    button("▶|", "one firing on (.)", () => stepper.step(1)),
-    button("all", "the whole pass", () => store.go({ firing: -1 })),
     filter,
     where,
   );
@@ -62,7 +66,7 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
       }
       filter.value = stepper.rule;
       bar.hidden = !of().count;
-      fill(play, stepper.isPlaying ? "❚❚" : "▶");
+      fill(play, stepper.isPlaying ? "Pause" : "Play");
       fill(where, `${firing < 0 ? "all" : firing} of ${count(of().count, "firing")} done`);
       shown = stepper.shown();
       // No higher than what is in it.

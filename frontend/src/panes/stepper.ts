@@ -1,6 +1,7 @@
 // Goes through the firings of a pass: keys, buttons and a clock share it.
 
 import type { Store } from "../data/store";
+import { count } from "../data/units";
 
 const BEAT = 700;
 
@@ -45,6 +46,12 @@ export class Stepper {
     const next = by > 0 ? shown.find((one) => one > from) : from < 0 ? undefined : (shown.filter((one) => one < from).at(-1) ?? -1);
     if (next !== undefined) this.to(next);
     return next !== undefined;
+  }
+
+  /** All firings done: the whole pass. */
+  whole(): void {
+    this.store.go({ firing: -1 });
+    this.store.say(`all of ${count(this.store.run.firings(this.store.place.stage).count, "firing")} done`);
   }
 
   play(isOn = !this.isPlaying): void {

@@ -109,6 +109,10 @@ css`
 .ll-button:hover:not(:disabled), .ll-select:hover { background: var(--ll-hover); }
 .ll-button:disabled { color: var(--ll-faint); border-style: dashed; cursor: default; }
 .ll-button[aria-pressed="true"], .ll-button[aria-expanded="true"] { background: var(--ll-chosen); border-color: var(--ll-accent); }
+.ll-group { display: inline-flex; }
+.ll-group > .ll-button { border-radius: 0; margin-left: -1px; }
+.ll-group > .ll-button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
+.ll-group > .ll-button:last-child { border-radius: 0 5px 5px 0; }
 .ll-link { font: inherit; color: var(--ll-accent); background: none; border: 0; padding: 0; margin: 0; cursor: pointer; text-align: left; text-decoration: underline dotted; text-underline-offset: 4px; }
 .ll-bar { display: flex; flex-wrap: wrap; align-items: center; gap: 4px; padding: 5px 6px; background: var(--ll-panel); border-bottom: 1px solid var(--ll-line); }
 .ll-grow { flex: 1 1 auto; min-width: 0; }

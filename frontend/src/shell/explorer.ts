@@ -20,10 +20,6 @@ import { shown } from "../parts/watch";
 css`
 .ll-middle { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; position: relative; }
 .ll-picture { flex: 1 1 0; min-width: 0; min-height: 0; position: relative; display: flex; flex-direction: column; overflow: hidden; }
-.ll-group { display: inline-flex; }
-.ll-group > .ll-button { border-radius: 0; margin-left: -1px; }
-.ll-group > .ll-button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
-.ll-group > .ll-button:last-child { border-radius: 0 5px 5px 0; }
 .ll-select { max-width: 190px; }
 .ll-slide { width: 110px; margin: 0 4px; accent-color: var(--ll-accent); }
 @container (max-width: 640px) {

@@ -25,7 +25,7 @@ import { tabs } from "../parts/tabs";
 import { textDiff } from "../panes/textdiff";
 import { nextStage, timeline, told } from "../panes/timeline";
 import { times } from "../panes/times";
-import { wordsOf } from "../data/words";
+import { placeWords, wordsOf } from "../data/words";
 
 css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
@@ -141,9 +141,9 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   watcher?.observe(host);
   const mark = (): void => {
     const { selected } = store;
-    fill(words, selected ? wordsOf(store, selected) : "select anything: its relatives light up everywhere");
-    words.classList.toggle("ll-faint", !selected);
-    words.classList.toggle("ll-mono", !!selected);
+    // A firing that is selected is the one that was done last.
+    const more = selected && selected.kind !== "firing" ? wordsOf(store, selected) : "";
+    fill(words, h("b", null, placeWords(store)), " · ", selected ? h("span", { class: "ll-mono" }, more) : h("span", { class: "ll-faint" }, "select anything: its relatives light up everywhere"));
     words.title = words.textContent;
     clear.hidden = !selected;
   };

@@ -76,6 +76,26 @@ test("passes and firings by key", () => {
   expect(store.place.firing).toBe(0);
   expect(press(bench(host), ",").defaultPrevented).toBe(false);
 });
+test("after every step the header and the details are about the same pass and firing", () => {
+  const { store, host } = on();
+  const agree = () => {
+    const header = host.querySelector(".ll-bench > .ll-bar b")!.textContent, detail = host.querySelector(".ll-detail")!.textContent;
+    const { stage, firing } = store.place, { name } = store.run.stages[stage]!;
+    if (firing > 0) {
+      const rule = store.run.firings(stage).rule(firing - 1);
+      expect([header, detail]).toEqual([`${name}: firing ${firing} of ${store.run.stages[stage]!.firings}, ${rule}`, expect.stringMatching(new RegExp(`^${rule}, firing ${firing} of `))]);
+      expect(store.selected).toEqual({ kind: "firing", stage, firing: firing - 1 });
+    } else {
+      expect(header).toContain(stage ? name : "as written");
+      expect(detail).toMatch(firing ? (stage ? /firing|no rule fired/ : /as written/) : /Before the first firing/);
+      expect(store.selected).toBe(null);
+    }
+  };
+  for (const key of [".", ".", "]", ".", "[", ".", ",", ",", "]", ".", "{", "[", "}", "]", "."]) {
+    press(bench(host), key);
+    agree();
+  }
+});
 test("where one picture takes the place of two, the keys stay in it", () => {
   const { store, host } = on();
   host.querySelector<HTMLElement>(".ll-graph")!.focus();
