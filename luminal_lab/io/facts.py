@@ -151,6 +151,14 @@ class TimeFacts:
     note: str = ""
     clock: str = ""
     rows: tuple[TimeRow, ...] = ()
+    dialect: Dialect | Literal[""] = ""
+    """What the device runs; "" if unknown."""
+    whole: float | None = None
+    """The seconds of a complete run."""
+    python: float | None = None
+    """Of a complete run, the seconds in Python."""
+    launching: float | None = None
+    """Of a complete run, the seconds between kernels, in the calls that launch them."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""

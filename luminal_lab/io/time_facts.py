@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median, quantiles
-from typing import Literal
+from typing import Literal, cast, get_args
 
-from luminal_lab.io.facts import DeviceRoof, TimeFacts, TimeRow
+from luminal_lab.io.facts import DeviceRoof, Dialect, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
@@ -44,7 +44,18 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
         notes.append(f"{gone} rows that are no launch are left out")
     device = timings.device
     note = "; ".join(notes)
-    return TimeFacts(device, timings.how, note, timings.clock, tuple(rows))
+    dialects = {kernel.dialect for kernel in launched.kernels}
+    return TimeFacts(
+        device,
+        timings.how,
+        note,
+        timings.clock,
+        tuple(rows),
+        _dialect(dialects.pop() if len(dialects) == 1 else ""),
+        median(timings.whole) if timings.whole else None,
+        median(timings.python) if timings.python else None,
+        median(timings.launching) if timings.launching else None,
+    )
 
 
 def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeFacts, ...]:
@@ -85,7 +96,14 @@ def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
-    return TimeFacts(column.label, column.how, "; ".join(notes), "", ordered)
+    dialect = "" if column.specification is None else column.specification.dialect
+    whole = median(column.whole) if column.whole else None
+    note = "; ".join(notes)
+    return TimeFacts(column.label, column.how, note, "", ordered, _dialect(dialect), whole)
+
+
+def _dialect(name: str) -> Dialect | Literal[""]:
+    return cast("Dialect", name) if name in get_args(Dialect) else ""
 
 
 def _together(first: TimeRow, other: TimeRow) -> TimeRow:

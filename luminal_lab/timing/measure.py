@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.interpret import Environment, NodeStep, interpret
+from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.origin import here
@@ -18,6 +18,7 @@ from luminal_lab.devices.cpu.program import CPUProgram
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.devices.runtime.run import RunTrace
 from luminal_lab.errors import ArgumentError, DimError
 from luminal_lab.interrupts import held, opened
 from luminal_lab.machines.load import Load
@@ -54,11 +55,12 @@ def measured(
     mine = environment._replace(data=_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
+    traces: list[RunTrace] = []
     load = Load()
     with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar, load:
         for turn in range(warm_up + rounds):
             bar.now("warm-up" if turn < warm_up else "")
-            steps: list[NodeStep] = []
+            steps = RunTrace()
             start = perf_counter()
             if isinstance(graph, IR):
                 opened(partial(interpret, graph, mine, wanted=asked, trace=steps))
@@ -72,6 +74,7 @@ def measured(
                 hold.settle()
             if turn >= warm_up:
                 whole.append(end - start)
+                traces.append(steps)
                 for step in steps:
                     seconds.setdefault(step.node.id, []).append(step.seconds)
             bar.step()
@@ -92,7 +95,22 @@ def measured(
     date = datetime.now(UTC).isoformat(timespec="seconds")
     ran = device, threads, clock, warm_up, date, tuple(whole)
     note = "\n".join(notes)
-    return Timings(ir.name, tuple(rows), "measured", *ran, rates, note, load.others)
+    beside = _beside(whole, traces, {ir[row.node].id for row in rows if row.kind == "launch"})
+    return Timings(ir.name, tuple(rows), "measured", *ran, rates, note, load.others, *beside)
+
+
+def _beside(
+    whole: Sequence[float], traces: Sequence[RunTrace], kernels: Container[int]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return what runs took in Python, and what launching took beside the kernels' own time."""
+    python: list[float] = []
+    launching: list[float] = []
+    for seconds, trace in zip(whole, traces, strict=True):
+        in_kernels = sum(step.seconds for step in trace if step.node.id in kernels)
+        by_numpy = sum(step.seconds for step in trace) - in_kernels
+        python.append(max(0.0, seconds - trace.launched - by_numpy))
+        launching.append(max(0.0, trace.launched - in_kernels))
+    return tuple(python), tuple(launching)
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"

@@ -157,6 +157,10 @@ class Timings(Charted, Displayed):
     note: str = ""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile; None if unknown."""
+    python: tuple[float, ...] = ()
+    """Of complete runs, the seconds in Python, beside what NumPy computes."""
+    launching: tuple[float, ...] = ()
+    """Of complete runs, the seconds between kernels, in the calls that launch them."""
 
     # -- rows --------------------------------------------------------------------------------------
 

@@ -116,6 +116,12 @@ def test_times_belong_to_launches(cx, facts):
     assert len(more.roofline) == 2
     assert all(len(row.samples) == 3 for row in measured.rows)
     assert all(row.samples == () for row in modelled.rows)
+    assert (modelled.dialect, measured.dialect) == ("cuda", "c")
+    assert (modelled.whole, modelled.python, modelled.launching) == (None, None, None)
+    assert measured.whole
+    assert measured.python is not None
+    assert measured.launching is not None
+    assert 0 < measured.python < measured.whole
     assert measured.recorded().how == "recorded"
     assert modelled.recorded().how == "modelled"
 

@@ -28,6 +28,13 @@ LARGEST = 5
 """How many values an error about memory names."""
 
 
+class RunTrace(list[NodeStep]):
+    """What a traced run tells: the time of each node, and of all calls that launch kernels."""
+
+    launched: float = 0.0
+    """The seconds of these calls, with what they do between kernels."""
+
+
 class RunData(NamedTuple):
     """What a run is given."""
 
@@ -40,6 +47,8 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     times: MutableSequence[float] | None = None
     """The seconds that each work took, where that is asked."""
+    launched: float = 0.0
+    """The seconds of all calls that launch kernels."""
 
     def __init__(self, program: DeviceProgram[Any], plan: RunPlan[BoundT], given: RunData) -> None:
         self.program, self.ir, self.plan = program, program.ir, plan
@@ -70,15 +79,18 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.work()
         if trace is not None:
             trace += self.traced()
+            if isinstance(trace, RunTrace):
+                trace.launched = self.launched
         return passed | self.results()
 
     def work(self) -> None:
         """Do all work in order."""
         for span in self.bound.spans:
+            start = perf_counter()
             if span.is_launched:
                 self.launch(span)
+                self.launched += perf_counter() - start
             else:
-                start = perf_counter()
                 self.by_hand(span.first)
                 if self.times is not None:
                     self.times[span.first] = perf_counter() - start
