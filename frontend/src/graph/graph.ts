@@ -42,8 +42,8 @@ export interface GraphView extends Pane {
   /** All of it; of what would be a thread its width first, and all of it when asked again. */
   fit(): void;
   zoom(factor: number): void;
-  /** Show a row: boxes that hide it open, and it comes into sight. */
-  focus(row: number): void;
+  /** Show a row, or a box by its path: boxes that hide it open, and it comes into sight. */
+  focus(what: number | string): void;
   /** Draw now what waits for its time, for who takes a picture of it. */
   flush(): void;
 }
@@ -186,8 +186,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       fly(moved(camera, byX, byY));
     }
   };
-  const focus = (row: number): void => {
-    const { view } = now.scene, thing = view.thingOf(row);
+  const focus = (what: number | string): void => {
+    const { view } = now.scene, thing = typeof what === "number" ? view.thingOf(what) : view.thingAt(what);
     if (thing < 0) return;
     const open = new Set([...store.open, ...view.above(thing).map((box) => view.box(box)!.path)]);
     if (open.size !== store.open.size) store.setOpen(open);

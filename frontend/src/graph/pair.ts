@@ -1,7 +1,7 @@
 // Before and after in fixed positions: side by side, one over the other with a slider, or both as one.
 
 import { choose, chosen } from "../parts/choices";
-import { button, div, fill, h } from "../parts/dom";
+import { div, fill, h } from "../parts/dom";
 import { graphView, type GraphView } from "./graph";
 import type { Pane, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
@@ -23,7 +23,13 @@ const NARROW = 300;
 const MODES = { beside: "side by side", over: "slider", both: "union", after: "after only" } as const;
 type Mode = keyof typeof MODES;
 
-export function pair(store: Store, host: HTMLElement): Pane {
+export interface Pair extends Pane {
+  /** Ways to show both, for a bar. */
+  readonly modes: HTMLElement;
+  views(): GraphView[];
+}
+
+export function pair(store: Store, host: HTMLElement): Pair {
   let mode = chosen("pair", "") as Mode | "";
   if (!Object.hasOwn(MODES, mode)) mode = "";
   let shown: string | null = null;
@@ -36,7 +42,7 @@ export function pair(store: Store, host: HTMLElement): Pane {
   const buttons = (Object.keys(MODES) as Mode[]).map((one) =>
     h("button", { type: "button", class: "ll-button", "data-mode": one, onclick: () => (choose("pair", (mode = one)), show()) }, MODES[one]),
   );
-  const bar = h("div", { class: "ll-bar", role: "group", "aria-label": "how before and after are shown" }, buttons, button("fit", "fit the picture (f)", () => views[0]?.view.fit()));
+  const modes = h("span", { class: "ll-group", role: "group", "aria-label": "how before and after are shown" }, buttons);
 
   const clear = (): void => {
     for (const stop of stops) stop();
@@ -91,8 +97,8 @@ export function pair(store: Store, host: HTMLElement): Pane {
     for (const { caption, side } of views)
       fill(caption, side === "before" ? `before ${about.title}: ${count(about.before, "node")}` : side === "both" ? `before and after ${about.title}` : firing >= 0 ? done : `${done}: ${count(about.after, "node")}`);
   };
-  host.append(bar, area, slide);
+  host.append(area, slide);
   show();
   const stop = store.on("place", show);
-  return { dispose: () => (stop(), clear()) };
+  return { modes, views: () => views.map(({ view }) => view), dispose: () => (stop(), clear()) };
 }
