@@ -23,6 +23,9 @@ export interface ViewHeader {
   readonly open?: readonly string[];
 }
 
+/** Whose places things have: those of both graphs of a pass together, or of one of them alone. */
+export type Places = "both" | "before" | "after";
+
 /** What a view needs of the run that it shows. */
 export interface RowsOfRun {
   readonly index: number;
@@ -50,6 +53,8 @@ export class View {
   readonly wire;
   readonly port;
   readonly layout;
+  /** The layout of each frame, by whose places things have. */
+  readonly sides: Readonly<Record<Places, Uint32Array>>;
   /** The row that stands for each folded view. */
   readonly folded: ReadonlyMap<number, number>;
   private places: Record<"byRow" | "byId", Map<number, number>> | null = null;
@@ -76,6 +81,9 @@ export class View {
       layout: u32("frame.layout"), things: u32("frame.thing_at"), wires: u32("frame.wire_at"),
       ports: u32("frame.port_at"), box: i32("frame.box"),
     };
+    // What is not of a pass has one graph.
+    const alone = (side: string) => (bundle.has(`${name}frame.${side}`) ? u32(`frame.${side}`) : this.frame.layout);
+    this.sides = { both: this.frame.layout, before: alone("before"), after: alone("after") };
     this.thing = {
       row: i32("thing.row"), old: i32("thing.old"), box: i32("thing.box"), frame: u32("thing.frame"),
       opens: i32("thing.opens"), label: u32("thing.label"), marks: u8("thing.marks"), status: u8("thing.status"),
@@ -102,7 +110,7 @@ export class View {
       at.length === count + 1 && at[0] === 0 && at[count] === most && at.every((n, i) => !i || n >= at[i - 1]!);
     const layouts = layout.size.length / 2;
     const fits =
-      this.frames > 0 && thing.row.length === this.things && frame.layout.length === this.frames &&
+      this.frames > 0 && thing.row.length === this.things &&
       isRising(frame.things, this.frames, this.things) &&
       isRising(frame.wires, this.frames, this.wire.source.length) &&
       isRising(frame.ports, this.frames, this.port.row.length) &&
@@ -111,8 +119,14 @@ export class View {
       isRising(layout.ports, layouts, layout.port.length) &&
       isRising(layout.courses, layout.courses.length - 1, layout.course.length);
     if (!fits) throw damaged(`the parts of view ${this.index} do not fit together`);
+    for (const own of Object.values(this.sides)) this.checkLayouts(own, layouts);
+  }
+
+  private checkLayouts(chosen: Uint32Array, layouts: number): void {
+    const { frame, layout } = this;
+    if (chosen.length !== this.frames) throw damaged(`the parts of view ${this.index} do not fit together`);
     for (let one = 0; one < this.frames; one++) {
-      const own = frame.layout[one]!;
+      const own = chosen[one]!;
       const same = (of: Uint32Array, at: Uint32Array) =>
         own < layouts && of[one + 1]! - of[one]! === at[own + 1]! - at[own]!;
       if (!same(frame.things, layout.things) || !same(frame.wires, layout.wires) || !same(frame.ports, layout.ports))

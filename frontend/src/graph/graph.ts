@@ -6,12 +6,14 @@ import { listen } from "../parts/keys";
 import { levelAt } from "./lod";
 import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
+import { drift, isStill } from "./motion";
 import { amountOf, nameOf, toldOf } from "./naming";
-import { painter, SHORT, type Sight } from "./painter";
+import { LONGER, painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
 import type { Pane, Selected, Side, Store } from "../data/store";
+import type { Places } from "../data/view";
 import { css } from "../parts/styles";
 
 css`
@@ -31,6 +33,8 @@ export interface GraphOptions {
   /** Whether it says below how much is shown. */
   readonly caption?: boolean;
   readonly minimap?: boolean;
+  /** Whether nothing moves that both graphs of a pass have: each has places of its own otherwise. */
+  readonly isFixed?: boolean;
 }
 
 export interface GraphView extends Pane {
@@ -68,8 +72,14 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const boxes = rows.map((row) => view.thingOf(row)).filter((thing) => thing >= 0).flatMap((thing) => view.above(thing));
     if (boxes.length) store.setOpen(new Set([...store.open, ...boxes.map((box) => view.box(box)!.path)]));
   }
+  /** Whose places things have: from firing to firing nothing moves. */
+  const places = (): Places => {
+    const { run, place: { stage, firing } } = store, { effect } = run.stages[stage]!;
+    if (options.isFixed || side === "both") return "both";
+    return !effect ? "after" : side === "before" ? side : firing < 0 ? "after" : "both";
+  };
   const now: Sight = {
-    scene: sceneOf(view, store.open), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
+    scene: sceneOf(view, store.open, places()), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
     camera: { x: 0, y: 0, scale: 1 }, size: { width: 0, height: 0 },
   };
   const paint = painter(now, () => mark());
@@ -95,8 +105,9 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   /** What there is to see: in a pass all of both graphs, else what is there. */
   const whole = (): Rect => {
     const { scene, there } = now, { root, view } = scene;
+    // What has places of its own is all there.
     const here = [...Array(view.frame.things[1]).keys()].filter((thing) => there.has(thing));
-    const isPart = !there.isOwn && here.length && here.length < view.frame.things[1]!;
+    const isPart = places() === "both" && !there.isOwn && here.length && here.length < view.frame.things[1]!;
     const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
     return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
   };
@@ -109,10 +120,21 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       if (readable) return readable;
       const chosen = [...litOf(store, now).strong].filter((thing) => scene.isVisible(thing)).map((thing) => scene.rect(thing)!);
       if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
-      const changed = scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame)).filter((thing) => !scene.isOpen(thing)).map((thing) => scene.rect(thing)!);
+      const changed = changedRects();
       const [first] = changed.sort((one, other) => one.y - other.y), together = changed.length ? around(changed) : all;
       return towards(first && fitted(together, size).scale < FIRST ? first : together, all, size, FIRST);
     },
+  };
+  /** Where that is which a pass changed. */
+  const changedRects = (): Rect[] => {
+    const { scene, there } = now;
+    return scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame)).filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!);
+  };
+  /** At another pass some of what it changed is in sight, from wherever one looked. */
+  const meeting = (camera: Camera): Camera => {
+    const rects = now.there.isOwn && now.size.width ? changedRects() : [], area = seen(camera, now.size);
+    const isIn = ({ x, y, width, height }: Rect): boolean => x + width > area.x && x < area.x + area.width && y + height > area.y && y < area.y + area.height;
+    return !rects.length || rects.some(isIn) ? camera : towards(around(rects), whole(), now.size, camera.scale);
   };
   const fitCamera = (): Camera => cameras[fitting ?? "whole"]();
   const tell = (): void => {
@@ -232,7 +254,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const renew = (): void => {
     const before: Scene = now.scene, old = now.camera, kept = now.size.width ? anchor() : null;
     now.there = new Presence(store.run, store.place, side);
-    const scene = (now.scene = sceneOf(now.there.view, store.open)), isOther = before.view !== scene.view;
+    const scene = (now.scene = sceneOf(now.there.view, store.open, places())), isOther = before.view !== scene.view;
     if (isOther) cursor = over = -1;
     let camera = old;
     if (fitting && now.size.width) camera = fitCamera();
@@ -241,10 +263,16 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       const rect = thing >= 0 ? scene.rect(thing) : null;
       if (rect) camera = { ...old, x: kept.x - (rect.x + rect.width / 2) * old.scale, y: kept.y - rect.y * old.scale };
     }
+    if (isOther && places() !== "both") camera = meeting(camera);
     now.camera = camera;
     paint.draw();
     look(camera);
     if (!isOther && camera.scale === old.scale && !isStill()) paint.glide(before, (old.x - camera.x) / old.scale, (old.y - camera.y) / old.scale);
+    // Another pass: its graph after comes of the one before, whatever was seen until now.
+    else if (isOther && now.there.isOwn && places() === "after" && !isStill()) {
+      const from = sceneOf(scene.view, store.open, "before");
+      paint.glide(from, ...drift(from, scene), LONGER);
+    }
     if (camera !== old) tell();
     selectionCame();
     describe();
@@ -454,8 +482,4 @@ function fontFit(): number {
   pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif';
   // 25 letters, which are 11.67 of their size wide in Helvetica, with the room that sizes leave.
   return Math.min(1, (12.5 * 11.67) / pen.measureText("layers.0.attn_weight.bias").width);
-}
-
-function isStill(): boolean {
-  return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

@@ -1,4 +1,4 @@
-// Before and after in fixed positions: side by side, one over the other with a slider, or both as one.
+// Before and after: side by side, each laid out for itself or in fixed places; with a slider; both as one.
 
 import { choose, chosen } from "../parts/choices";
 import { div, fill, h } from "../parts/dom";
@@ -20,13 +20,15 @@ css`
 
 /** Halves narrower than this are no help: both graphs are one picture then, unless somebody wants it otherwise. */
 const NARROW = 300;
-const MODES = { beside: "side by side", over: "slider", both: "union", after: "after only" } as const;
+const MODES = { beside: "side by side", fixed: "fixed places", over: "slider", both: "union", after: "after only" } as const;
 type Mode = keyof typeof MODES;
 
 export interface Pair extends Pane {
   /** Ways to show both, for a bar. */
   readonly modes: HTMLElement;
   views(): GraphView[];
+  /** Those that move by themselves. */
+  leads(): GraphView[];
 }
 
 export function pair(store: Store, host: HTMLElement): Pair {
@@ -35,6 +37,7 @@ export function pair(store: Store, host: HTMLElement): Pair {
   let shown: string | null = null;
   let views: { view: GraphView; caption: HTMLElement; side: Side }[] = [];
   let stops: (() => void)[] = [];
+  let isBound = false;
   const area = div("ll-pair");
   const slider = h("input", { type: "range", min: 0, max: 100, value: 50, "aria-label": "how much of the graph before is seen", oninput: () => cut() });
   const slide = div("ll-slide", "after", slider, "before");
@@ -50,11 +53,11 @@ export function pair(store: Store, host: HTMLElement): Pair {
     views = [];
     stops = [];
   };
-  const make = (side: Side): void => {
+  const make = (side: Side, isFixed: boolean): void => {
     const caption = div("ll-caption ll-one");
     const half = div("ll-half", caption);
     area.append(half);
-    views.push({ view: graphView(store, half, { side, minimap: side !== "before" }), caption, side });
+    views.push({ view: graphView(store, half, { side, isFixed, minimap: side !== "before" }), caption, side });
   };
   /** One camera moves the other; what one tells because it was moved is no news. */
   const bind = (): void => {
@@ -81,13 +84,15 @@ export function pair(store: Store, host: HTMLElement): Pair {
       clear();
       fill(area);
       area.className = `ll-pair${now === "over" ? " ll-over" : ""}`;
-      const sides: readonly Side[] = now === "beside" || now === "over" ? ["before", "after"] : [now];
+      const isFixed = now === "fixed" || now === "over";
+      const sides: readonly Side[] = isFixed || now === "beside" ? ["before", "after"] : [now];
       // The host is in the page by now, and as large as it will be.
-      for (const side of sides) make(side);
+      for (const side of sides) make(side, isFixed);
       if (now === "over") area.append(div("ll-cut"));
       slide.hidden = now !== "over";
       cut();
-      bind();
+      isBound = isFixed;
+      if (isBound) bind();
       if (hadFocus) views.at(-1)!.view.element.focus({ preventScroll: true });
       shown = now;
     }
@@ -100,5 +105,5 @@ export function pair(store: Store, host: HTMLElement): Pair {
   host.append(area, slide);
   show();
   const stop = store.on("place", show);
-  return { modes, views: () => views.map(({ view }) => view), dispose: () => (stop(), clear()) };
+  return { modes, views: () => views.map(({ view }) => view), leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view), dispose: () => (stop(), clear()) };
 }

@@ -44,7 +44,7 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
   const tools = hands(store, host, live, {
     draw: (at) => {
       const graph = graphView(store, at, { side: "after" });
-      return { views: () => [graph], dispose: () => graph.dispose() };
+      return { views: () => [graph], leads: () => [graph], dispose: () => graph.dispose() };
     },
     before: () => [runs.element, stages.element, slider],
     behind: [known, helpButton()],

@@ -49,8 +49,9 @@ export interface HandsOptions {
 
 /** The pictures of a graph that are there at present. */
 export interface Pictures extends Pane {
-  /** The one that leads comes last. */
   views(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
+  /** Those that move by themselves. */
+  leads(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
 }
 
 export interface Hands extends Pane {
@@ -118,7 +119,8 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
 
   const view = () => store.run.viewOf(store.place.stage);
   let pictures: Pictures;
-  const lead = () => pictures.views().at(-1)!;
+  const fit = (): void => pictures.leads().forEach((one) => one.fit());
+  const zoom = (factor: number) => (): void => pictures.leads().forEach((one) => one.zoom(factor));
   const acts = {
     expand: () => store.setOpen(expanded(view(), store.open, false)),
     expandAll: () => store.setOpen(expanded(view(), store.open, true)),
@@ -132,7 +134,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
     picture.hidden = !cells.hidden;
     set(tabled, { "aria-pressed": String(!cells.hidden) });
     if (cells.hidden) {
-      lead().element.focus({ preventScroll: true });
+      pictures.views().at(-1)!.element.focus({ preventScroll: true });
       return store.say("Picture");
     }
     isMade ??= table(store, cells);
@@ -158,7 +160,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   fill(
     bar,
     options.before?.(pictures),
-    h("span", { class: "ll-group" }, button("−", "Further away (-)", () => lead().zoom(1 / 1.4)), button("Fit", "Fit the picture (f)", () => lead().fit()), button("+", "Closer (+)", () => lead().zoom(1.4))),
+    h("span", { class: "ll-group" }, button("−", "Further away (-)", zoom(1 / 1.4)), button("Fit", "Fit the picture (f)", fit), button("+", "Closer (+)", zoom(1.4))),
     h(
       "span",
       { class: "ll-group" },
@@ -207,9 +209,9 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
       overlay: () => colours.focus(),
       ancestors: () => trace("ancestors"),
       descendants: () => trace("descendants"),
-      fit: () => lead().fit(),
-      closer: () => lead().zoom(1.4),
-      further: () => lead().zoom(1 / 1.4),
+      fit,
+      closer: zoom(1.4),
+      further: zoom(1 / 1.4),
       escape: () => {
         if (search.clear()) return true;
         if (store.overlay) store.setOverlay(null);

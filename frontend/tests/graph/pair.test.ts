@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Pair } from "../../src/graph/pair";
 import type { Store } from "../../src/data/store";
 
 interface Seen {
@@ -45,13 +46,16 @@ beforeEach(() => {
 afterEach(() => localStorage.clear());
 const sides = () => seen.map((one) => one.side);
 
-test("two pictures, whose cameras go together", () => {
-  const { host } = opened(pair, { stage: 1 });
+test("two pictures, whose cameras go together where places are fixed", () => {
+  const { host, pane } = opened(pair, { stage: 1 });
   expect(sides()).toEqual(["before", "after"]);
   expect(texts(host, ".ll-caption")).toEqual(["before simplify: 5 nodes", "after simplify: 3 nodes"]);
   const camera = { x: 1, y: 2, scale: 3 };
   seen[1]!.camera = camera;
-  expect(seen[0]!.camera).toBe(camera);
+  expect([seen[0]!.camera, (pane as Pair).leads().length]).toEqual([null, 2]);
+  named(host, "fixed places").click();
+  seen[1]!.camera = camera;
+  expect([seen[0]!.camera, (pane as Pair).leads().length]).toEqual([camera, 1]);
 });
 test("the graph as written is one picture", () => {
   const { store, host } = opened(pair, { stage: 1 });
