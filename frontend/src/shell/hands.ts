@@ -4,6 +4,7 @@ import { collapsed, expanded } from "../graph/boxes";
 import { button, fill, h, set, type Child } from "../parts/dom";
 import type { GraphView } from "../graph/graph";
 import type { Handlers } from "../parts/keys";
+import { pictureKey } from "../graph/key";
 import { legend } from "../graph/legend";
 import type { HitKind } from "../data/finding";
 import type { Live } from "../data/live";
@@ -23,10 +24,11 @@ css`
 .ll-narrow { container-type: inline-size; }
 @container (max-width: 760px) {
   .ll-hands .ll-select { max-width: 112px; }
+  .ll-search { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 }
 @container (max-width: 640px) {
-  .ll-side, .ll-search { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
+  .ll-side { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-side { right: 0; }
 }
 `;
@@ -157,6 +159,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   host.append(bar, explained, h("div", { class: "ll-middle" }, found, picture, cells, options.beside));
   // The host is in the page by now, and as large as it will be.
   pictures = options.draw(picture);
+  const key = pictureKey(store, picture);
   fill(
     bar,
     options.before?.(pictures),
@@ -222,7 +225,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
     },
     dispose: () => {
       for (const stop of stops) stop();
-      for (const pane of [pictures, search, isMade]) pane?.dispose();
+      for (const pane of [pictures, key, search, isMade]) pane?.dispose();
     },
   };
 }
