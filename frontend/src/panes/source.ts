@@ -9,7 +9,7 @@ import type { Source } from "../data/model";
 import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { tabList } from "../parts/tabs";
-import { HOW, tookBy } from "./times";
+import { HOW, tookBy } from "./took";
 import { seconds } from "../data/units";
 
 css`

@@ -37,7 +37,8 @@ css`
 .ll-strip { flex: none; min-width: 0; }
 .ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: min(980px, 160vw); }
-.ll-root .ll-title { flex: none; margin: 0; padding: 3px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); font-size: 11.5px; font-weight: 600; }
+.ll-heading { flex: none; display: flex; align-items: center; padding: 1px 2px 1px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
+.ll-heading > h2 { flex: 1 1 0; margin: 0; font-size: 11.5px; font-weight: 600; } .ll-heading > .ll-button { border: 0; background: none; min-height: 20px; padding: 0 8px; }
 `;
 
 /** From so many pixels on everything has a place; below the second number details are below the graphs. */
@@ -87,9 +88,9 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   let detail: Tabs | null = null, keys = (): void => undefined;
   let laid = "";
   /** A pane under its title. */
-  const titled = (at: HTMLElement, name: string): void => {
+  const titled = (at: HTMLElement, name: string, fold: () => void): void => {
     const inside = div("ll-area");
-    at.append(h("h2", { class: "ll-title ll-one" }, name), inside);
+    at.append(div("ll-heading", h("h2", { class: "ll-one" }, name), button("−", `Fold ${name}; Enter at its border opens it again`, fold)), inside);
     panes.push(make[name]!(inside));
   };
   const details = (at: HTMLElement, ...shown: string[]): void => {
@@ -135,15 +136,15 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     } else {
       const hasSource = shown.includes("source"), hasTimes = shown.includes("times");
       const [top, below] = hasSource ? split(area, "down", "graphs and times", 60) : [area, null];
-      const [left, rest] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20) : [null, top];
-      const [pictures, right] = split(rest, "across", "graphs and kernel", 62);
-      if (left) titled(left, "Python");
+      const [left, rest, foldPython] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20, 0) : [null, top];
+      const [pictures, right, foldSource] = split(rest, "across", "graphs and kernel", 62);
+      if (left) titled(left, "Python", foldPython!);
       graphs(pictures);
       if (!below) details(right, ...shown);
       else {
-        titled(right, "source");
-        const [under, beside] = hasTimes ? split(below, "across", "times and details", 58) : [null, below];
-        if (under) titled(under, "times");
+        titled(right, "source", foldSource);
+        const [under, beside, foldTimes] = hasTimes ? split(below, "across", "times and details", 58, 0) : [null, below];
+        if (under) titled(under, "times", foldTimes!);
         details(beside, ...shown);
       }
     }

@@ -16,15 +16,22 @@ test("how each was got is in its shape and in words", () => {
   expect(host.textContent).toContain("5.00 µs · 50 % of roof (memory)");
   expect(host.textContent).toContain("no time");
 });
-test("a lane a device has its launches in the order of the program, as long as they take", () => {
+test("a lane a device has Python, launching and its launches in the order of the program, as long as they take", () => {
   const { store, host } = opened(times);
   const [lane] = host.querySelectorAll(".ll-lane");
   const rects = [...lane!.querySelectorAll("rect")];
-  expect(rects.map((one) => one.getAttribute("data-launch"))).toEqual(["0", "1"]);
-  expect(rects.map((one) => Math.round(Number(one.getAttribute("width"))))).toEqual([167, 833]);
-  rects[1]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  expect(rects.map((one) => one.getAttribute("data-launch") ?? one.getAttribute("class"))).toEqual(["ll-in-python", "ll-launching", "0", "ll-launching", "1"]);
+  expect(rects.map((one) => Math.round(Number(one.getAttribute("width"))))).toEqual([300, 50, 100, 50, 500]);
+  expect(lane!.getAttribute("aria-label")).toBe("this CPU, a run in order: Python 3.00 µs, launching, and gaps between kernels 1.00 µs, kernels 6.00 µs");
+  rects[4]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
   expect(store.selected).toEqual({ kind: "launch", launch: 1 });
-  expect(rects[1]!.classList.contains("ll-lit")).toBe(true);
+  expect(rects[4]!.classList.contains("ll-lit")).toBe(true);
+  expect(host.querySelector(".ll-lane-key")!.textContent).toBe("Python 3.00 µslaunching, and gaps between kernels 1.00 µskernels 6.00 µsa whole run 10.0 µs");
+});
+test("where only kernels were timed they stand side by side", () => {
+  const { host } = opened(times, {}, { ...RICH, facts: { ...FACTS, times: [FACTS.times![2]!] } });
+  expect([...host.querySelectorAll(".ll-lane rect")].map((one) => one.getAttribute("data-launch"))).toEqual(["0", "1"]);
+  expect(host.querySelector(".ll-lane-key")).toBe(null);
 });
 test("where there is room devices are columns", () => {
   const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(900);

@@ -41,7 +41,7 @@ test("where there is room all is in sight, where there is little details are bel
   const laid = (wide: number) => {
     width.mockReturnValue(wide);
     const { host, pane } = on(3);
-    const found = { titles: texts(host, ".ll-title"), tabs: texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]"), bars: [...host.querySelectorAll("[role=separator]")].map((one) => one.getAttribute("aria-orientation")) };
+    const found = { titles: texts(host, ".ll-heading h2"), tabs: texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]"), bars: [...host.querySelectorAll("[role=separator]")].map((one) => one.getAttribute("aria-orientation")) };
     pane.dispose();
     return found;
   };
