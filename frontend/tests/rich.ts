@@ -34,7 +34,7 @@ export const FACTS: Partial<Facts> = {
     },
   },
   times: [
-    { device: "this CPU", how: "measured", note: "quiet", clock: "ticks", dialect: "c", whole: 1e-5, python: 3e-6, launching: 1e-6, rows: [time(0, 1e-6), time(1, 5e-6)] },
+    { device: "this CPU", how: "measured", note: "quiet", clock: "ticks", dialect: "c", run: { seconds: 1e-5, calls: [[2e-6, 7e-6]], kernels: [[0, 3e-6, 1e-6], [1, 4e-6, 5e-6]], note: "" }, rows: [time(0, 1e-6), time(1, 5e-6)] },
     { device: "T4", how: "recorded", note: "", clock: "", dialect: "cuda", rows: [time(0, 2e-6)] },
     { device: "H200", how: "modelled", note: "", clock: "", dialect: "cuda", rows: [time(0, 1e-6), time(1, 1e-6)] },
   ],

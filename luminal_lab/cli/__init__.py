@@ -26,6 +26,7 @@ GROUPS = {
         "lab": "open the notebooks of the course",
         "course": "for teachers: notebooks for students, a class's results",
         "doctor": "say what works on this machine, and what mends the rest",
+        "cache": "list or remove what is kept on disk to save time",
     },
     "look": {
         "trace": "run a script, and record every compile in it",

@@ -27,7 +27,7 @@ cannot be done as asked; 130 if Ctrl-C stopped it"""
 
 def options(reader: OptionReader) -> None:
     """Declare the options."""
-    subcommands = reader.add_subparsers(dest="what", required=True, metavar="WHAT", title="what")
+    subcommands = reader.subcommands()
     form = subcommands.add_parser("student", help="notebooks without answers", about=ABOUT_STUDENT)
     folders(form)
     form = subcommands.add_parser("solved", help="notebooks with answers", about=ABOUT_SOLVED)

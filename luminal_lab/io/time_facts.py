@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median, quantiles
 from typing import Literal, cast, get_args
 
-from luminal_lab.io.facts import DeviceRoof, Dialect, TimeFacts, TimeRow
+from luminal_lab.io.facts import DeviceRoof, Dialect, RunFacts, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
@@ -19,9 +19,11 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
     """Return the times of a graph's launches."""
     ir = launched.compilation.ir
     rows: list[TimeRow] = []
-    for timing in timings:
+    launches: dict[int, int] = {}
+    for number, timing in enumerate(timings):
         launch_index = launched.at.get(ir[timing.node].id) if timing.node in ir else None
         if launch_index is not None:
+            launches[number] = launch_index
             low, high = _quartiles(timing.samples)
             limit = None if timing.limit is None else timing.limit.bound
             bound = None if limit is None else _bound(limit)
@@ -51,11 +53,26 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
         note,
         timings.clock,
         tuple(rows),
+        timings.doubts,
         _dialect(dialects.pop() if len(dialects) == 1 else ""),
-        median(timings.whole) if timings.whole else None,
-        median(timings.python) if timings.python else None,
-        median(timings.launching) if timings.launching else None,
+        _run(timings, launches),
     )
+
+
+def _run(timings: Timings, launches: Mapping[int, int]) -> RunFacts | None:
+    """Return a run whose kernels are launches, by the rows of the timings."""
+    line = timings.timeline
+    if line is None:
+        return None
+    calls = tuple([(call.start, call.seconds) for call in line.calls])
+    kernels = tuple(
+        [
+            (launches[span.row], span.start, span.seconds)
+            for span in line.kernels
+            if span.row in launches
+        ]
+    )
+    return RunFacts(line.seconds, calls, kernels, line.note) if kernels else None
 
 
 def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeFacts, ...]:
@@ -64,10 +81,12 @@ def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeF
     Another device may fuse differently: each of its launches counts towards the launch here that
     shares the most written nodes with it.
     """
-    return tuple(_column(launched, column) for column in compared.columns)
+    return tuple(
+        _column(launched, column, tuple(compared.doubts(column))) for column in compared.columns
+    )
 
 
-def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
+def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) -> TimeFacts:
     covers = [launched.covering.written(launch.node) for launch in launched.launches]
     rows: dict[int, TimeRow] = {}
     gone = 0
@@ -97,9 +116,8 @@ def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
     dialect = "" if column.specification is None else column.specification.dialect
-    whole = median(column.whole) if column.whole else None
     note = "; ".join(notes)
-    return TimeFacts(column.label, column.how, note, "", ordered, _dialect(dialect), whole)
+    return TimeFacts(column.label, column.how, note, "", ordered, doubts, _dialect(dialect))
 
 
 def _dialect(name: str) -> Dialect | Literal[""]:

@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 """A node's kind, which determines its shape."""
 Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused"]
-SCHEMA = 1
+SCHEMA = 2
 """The version of `to_json`, raised with each change."""
 
 
@@ -97,6 +97,8 @@ class Payload:
     """Nodes in scopes equal to a visible one."""
     left_out: int
     """Nodes that were not selected, or are too many."""
+    scalars: int = 0
+    """Constants that stand in the ops that read them."""
     is_pair: bool = False
     overlay: str = ""
     """The title of the numbers on nodes."""
@@ -119,6 +121,7 @@ class Payload:
         text = f"{nodes:,} of {counted(self.total, 'node')}"
         rest = [
             f"{counted(self.folded, 'view')} in the edges" if self.folded else "",
+            f"{counted(self.scalars, 'scalar')} in the ops" if self.scalars else "",
             f"{self.closed:,} in closed scopes" if self.closed else "",
             f"{self.repeated:,} in repeated ones" if self.repeated else "",
             f"{self.left_out:,} left out" if self.left_out else "",

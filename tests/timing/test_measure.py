@@ -147,18 +147,6 @@ def test_a_compiled_program_is_timed_launch_by_launch():
 
 
 @pytest.mark.usefixtures("_compiler")
-def test_a_run_is_python_launching_and_kernels():
-    cx, x, _ = written()
-    cx.function(np.sort, x, shape=(8, 16), name="sort").retrieve()
-    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    times = cx.time(rounds=3)
-    assert len(times.python) == len(times.launching) == 3
-    # A kernel of 128 numbers is nothing beside the Python that has it launched.
-    assert all(0 < python < whole for python, whole in zip(times.python, times.whole, strict=True))
-    assert all(seconds > 0 for seconds in times.launching)
-
-
-@pytest.mark.usefixtures("_compiler")
 def test_a_launch_knows_all_lines_that_it_comes_from():
     cx = ll.Graph()
     x = cx.tensor((8,), name="x").set(np.ones(8))

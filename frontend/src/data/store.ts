@@ -67,8 +67,8 @@ export class Store {
   selected: Selected | null = null;
   hovered: Selected | null = null;
   overlay: Overlay | null = null;
-  /** The paths of the boxes that are open, which mean the same in every view. */
-  open: ReadonlySet<string> = new Set();
+  /** The paths of the boxes that somebody has left open, which mean the same in every view. */
+  private left: ReadonlySet<string> | null = null;
   private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
   private found: Related | null = null;
 
@@ -93,6 +93,11 @@ export class Store {
 
   get run(): Run {
     return this.bundle.runs[this.place.run]!;
+  }
+
+  /** The paths of the boxes that are open: as each view begins, until somebody opens or closes one. */
+  get open(): ReadonlySet<string> {
+    return this.left ?? this.run.viewOf(this.place.stage).open;
   }
 
   /** What the selection is related to, in every pane. */
@@ -121,6 +126,7 @@ export class Store {
     if (hadSelected) {
       this.found = null;
       this.selected = null;
+      this.left = null;
     }
     this.tell("place", next);
     if (hadSelected) this.tell("selection", null);
@@ -145,7 +151,7 @@ export class Store {
   }
 
   setOpen(open: ReadonlySet<string>): void {
-    this.open = open;
+    this.left = open;
     this.tell("open", open);
   }
 

@@ -16,17 +16,19 @@ test("how each was got is in its shape and in words", () => {
   expect(host.textContent).toContain("5.00 µs · 50 % of roof (memory)");
   expect(host.textContent).toContain("no time");
 });
-test("a lane a device has Python, launching and its launches in the order of the program, as long as they take", () => {
+test("the lane of a timed run has Python, calls, kernels and gaps, each where it was", () => {
   const { store, host } = opened(times);
   const [lane] = host.querySelectorAll(".ll-lane");
   const rects = [...lane!.querySelectorAll("rect")];
-  expect(rects.map((one) => one.getAttribute("data-launch") ?? one.getAttribute("class"))).toEqual(["ll-in-python", "ll-launching", "0", "ll-launching", "1"]);
-  expect(rects.map((one) => Math.round(Number(one.getAttribute("width"))))).toEqual([300, 50, 100, 50, 500]);
-  expect(lane!.getAttribute("aria-label")).toBe("this CPU, a run in order: Python 3.00 µs, launching, and gaps between kernels 1.00 µs, kernels 6.00 µs");
+  const place = (one: Element) => ["x", "width"].map((name) => Math.round(Number(one.getAttribute(name))));
+  expect(rects.map((one) => [one.getAttribute("data-launch") ?? one.getAttribute("class"), ...place(one)])).toEqual([
+    ["ll-in-python", 0, 1000], ["ll-launching", 200, 700], ["ll-gap", 0, 300], ["0", 300, 100], ["1", 400, 500], ["ll-gap", 900, 100],
+  ]);
+  expect(lane!.getAttribute("aria-label")).toBe("this CPU, one run: Python 10.0 µs, calls that launch 7.00 µs, kernels 6.00 µs, gaps, in which no kernel runs 4.00 µs");
   rects[4]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
   expect(store.selected).toEqual({ kind: "launch", launch: 1 });
   expect(rects[4]!.classList.contains("ll-lit")).toBe(true);
-  expect(host.querySelector(".ll-lane-key")!.textContent).toBe("Python 3.00 µslaunching, and gaps between kernels 1.00 µskernels 6.00 µsa whole run 10.0 µs");
+  expect(host.querySelector(".ll-lane-key")!.textContent).toContain("Python 10.0 µscalls that launch 7.00 µskernels 6.00 µsgaps, in which no kernel runs 4.00 µs");
 });
 test("where only kernels were timed they stand side by side", () => {
   const { host } = opened(times, {}, { ...RICH, facts: { ...FACTS, times: [FACTS.times![2]!] } });
@@ -67,4 +69,11 @@ test("nobody has timed it", () => {
   const { host } = opened(times, {}, SIMPLE);
   expect(host.textContent).toContain("Nobody has timed this run");
   expect(host.querySelector(".ll-plot")).toBeNull();
+});
+test("points under the roofline have names, and no two texts are in one place", () => {
+  const { host } = opened(times);
+  const written = [...host.querySelectorAll(".ll-plot text")];
+  expect(written.map((one) => one.textContent)).toContain("product");
+  const places = written.map((one) => `${one.getAttribute("x")} ${one.getAttribute("y")}`);
+  expect(new Set(places).size).toBe(places.length);
 });

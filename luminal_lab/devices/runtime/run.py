@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping, MutableMapping, MutableSequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -28,13 +28,6 @@ LARGEST = 5
 """How many values an error about memory names."""
 
 
-class RunTrace(list[NodeStep]):
-    """What a traced run tells: the time of each node, and of all calls that launch kernels."""
-
-    launched: float = 0.0
-    """The seconds of these calls, with what they do between kernels."""
-
-
 class RunData(NamedTuple):
     """What a run is given."""
 
@@ -47,8 +40,10 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     times: MutableSequence[float] | None = None
     """The seconds that each work took, where that is asked."""
-    launched: float = 0.0
-    """The seconds of all calls that launch kernels."""
+    starts: MutableMapping[int, float]
+    """When works began, by `perf_counter`, where that is asked and known."""
+    calls: MutableMapping[int, tuple[float, float]]
+    """From when to when each work's span was launched and waited for, where that is asked."""
 
     def __init__(self, program: DeviceProgram[Any], plan: RunPlan[BoundT], given: RunData) -> None:
         self.program, self.ir, self.plan = program, program.ir, plan
@@ -58,6 +53,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         """What keeps memory from being taken before a value lies in it."""
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
+        self.starts, self.calls = {}, {}
 
     def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
@@ -79,8 +75,6 @@ class DeviceRun(ABC, Generic[BoundT]):
         self.work()
         if trace is not None:
             trace += self.traced()
-            if isinstance(trace, RunTrace):
-                trace.launched = self.launched
         return passed | self.results()
 
     def work(self) -> None:
@@ -89,11 +83,13 @@ class DeviceRun(ABC, Generic[BoundT]):
             start = perf_counter()
             if span.is_launched:
                 self.launch(span)
-                self.launched += perf_counter() - start
             else:
                 self.by_hand(span.first)
-                if self.times is not None:
-                    self.times[span.first] = perf_counter() - start
+            if self.times is not None:
+                call = start, perf_counter()
+                self.calls.update((at, call) for at in range(span.first, span.last))
+                if not span.is_launched:
+                    self.times[span.first], self.starts[span.first] = call[1] - start, start
             if span.last - 1 in self.plan.probed:
                 self.probe_work(span.last - 1)
 
@@ -218,7 +214,8 @@ class DeviceRun(ABC, Generic[BoundT]):
             for type in node.types:
                 shape, dtype = self.bound.shape_of(type)
                 size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            steps.append(NodeStep(node, 0.0 if at is None else times[at], size))
+            when = (None, None) if at is None else (self.starts.get(at), self.calls.get(at))
+            steps.append(NodeStep(node, 0.0 if at is None else times[at], size, *when))
         return steps
 
     # -- errors ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from luminal_lab.passes.collector import uncollected
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.rows import KINDS, Rows
 from luminal_lab.viz.live.stages import Stages
+from luminal_lab.viz.telling import telling
 
 
 def bundle_of(subjects: Sequence[Subject], *, title: str = "", compressed: bool = False) -> bytes:
@@ -45,6 +46,7 @@ class Bundling:
             "title": subject.title,
             "pipeline": subject.pipeline,
             "kinds": KINDS,
+            "first": telling(subject.snapshots),
             "stages": stages.stages,
             "views": stages.views,
         }

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from luminal_lab.core.ir import IR
-from luminal_lab.passes.generic import TIDYING
 from luminal_lab.passes.snapshot import Firing, Snapshot
 from luminal_lab.viz.entries import GraphEntries, entries_of
 from luminal_lab.viz.live.columns import Columns
@@ -139,7 +138,6 @@ class Stages:
             "before": len(snapshot.before),
             "after": len(snapshot.ir),
             "effect": not is_first and bool(snapshot.firings),
-            "tidies": snapshot.name in TIDYING,
             "firings": 0 if is_first else len(snapshot.firings),
             "counts": {} if is_first else snapshot.counts,
             "refusals": [
