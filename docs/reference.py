@@ -16,6 +16,7 @@ import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import luminal_lab as ll
@@ -129,6 +130,8 @@ OPERATORS = {
     "__lt__": "x < other",
     "__gt__": "x > other",
 }
+OWN = {"ll.Tensor": "Gradients and dtypes", "ll.Graph": "Pictures, gradients and files"}
+"""What the methods are about that a class of FAMILIES defines itself."""
 FAMILIES = {"ll.Graph", "ll.Tensor"}
 """The classes whose methods are so many that each of their bases is a section."""
 
@@ -160,8 +163,24 @@ def index() -> str:
 def page(name: str) -> str:
     """Return a page."""
     own = PAGES[name]
-    parts = [f"# {own.title}", own.begin, *map(entry, names_of(name))]
+    parts = [f"# {own.title}", own.begin]
+    if name == "nn":
+        for title, names in modules(names_of(name)):
+            parts += [f"## {title}", *map(entry, names)]
+    else:
+        parts += map(entry, names_of(name))
     return "\n\n".join(parts) + "\n"
+
+
+def modules(names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return names by the file that defines them, which says what it is about."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        module = inspect.getmodule(inspect.unwrap(thing(name)))
+        about = inspect.getdoc(module) or ""
+        title = re.split(r"[:;,.]|\n", about, maxsplit=1)[0].strip()
+        found.setdefault(title, []).append(name)
+    return sorted(found.items())
 
 
 def names_of(name: str) -> list[str]:
@@ -192,8 +211,9 @@ def entry(name: str) -> str:
         sign = signature(what) if kind == "function" else ""
         return block(f"py:{kind}", name + sign, described(what))
     if name in FAMILIES:
-        return "\n\n".join([block("py:class", name + signature(what), described(what)),
-                            *families(name, what)])  # fmt: skip
+        # A tensor comes of a graph: nobody calls the class.
+        head = name if what is ll.Tensor else name + signature(what)
+        return "\n\n".join([block("py:class", head, described(what)), *families(name, what)])
     inside = [member(own, kind) for own, kind in members(what)]
     return block("py:class", name + signature(what), "\n\n".join([described(what), *inside]))
 
@@ -207,7 +227,7 @@ def families(name: str, cls: type) -> Iterator[str]:
         wanted -= here.keys()
         if own:
             title = (inspect.getdoc(base) or base.__name__).partition("\n")[0].rstrip(".")
-            yield "\n\n".join([f"## {'Its own' if base is cls else title}", *own])
+            yield "\n\n".join([f"## {OWN[name] if base is cls else title}", *own])
 
 
 def members(cls: type) -> list[tuple[str, Any]]:
@@ -307,8 +327,8 @@ def described(what: Any) -> str:
                 parts[-1] = f"{parts[-1].removesuffix('```')}\n{paragraph}\n```"
             else:
                 parts.append(f"```pycon\n{paragraph}\n```")
-        elif lines[0].startswith("    "):
-            parts.append("```text\n" + "\n".join(line[4:] for line in lines) + "\n```")
+        elif lines[0].startswith("  "):
+            parts.append(f"```text\n{dedent(paragraph)}\n```")
         else:
             parts.append(escaped(paragraph))
     return "\n\n".join(parts).replace("  # doctest: +ELLIPSIS", "")

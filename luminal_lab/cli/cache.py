@@ -16,7 +16,7 @@ from luminal_lab.tables import aligned
 
 ABOUT_COMMAND = """\
 What is kept on disk to save time: compiled libraries, winners of searches, rates of this machine.
-All of it is made again when it is needed. Signed kernels are no cache: luminal-lab trust --list."""
+All of it is made again when it is needed. For signed kernels, see luminal-lab trust --list."""
 EXAMPLES = """\
 luminal-lab cache list                        how much of each kind, and where
 luminal-lab cache list winners                each of a kind
@@ -24,7 +24,7 @@ luminal-lab cache clear                       what would go; nothing does
 luminal-lab cache clear --yes                 remove it
 luminal-lab cache clear libraries --older 30d --yes"""
 STATUS = """\
-exit status: 0 if all went well; 1 if something could not be removed; 2 if it cannot be done as
+exit status: 0 if all went well; 1 if something could not be removed; 2 if it could not do what you
 asked; 130 if Ctrl-C stopped it"""
 FORMAT = 1
 AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([mhdw]?)")

@@ -15,8 +15,8 @@ from luminal_lab.errors import ArgumentError, nearest
 
 PROGRAM = "luminal-lab"
 STATUS = """\
-exit status: 0 if all went well; 1 if it was done and the result is not good; 2 if it cannot be
-done as asked; 130 if Ctrl-C stopped it"""
+exit status: 0 if all went well; 1 if it ran, but with a bad result; 2 if it could not do what you
+asked; 130 if Ctrl-C stopped it"""
 NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
 MISSING = re.compile(r"the following arguments are required: (.*)", re.DOTALL)
 CHOICE = re.compile(r"(?:argument (\S+): )?invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)

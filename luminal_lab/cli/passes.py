@@ -19,9 +19,9 @@ from luminal_lab.passes.recognition.reading import RecognisedRegion, Recogniser
 from luminal_lab.passes.recognition.recognise import RECOGNISERS
 
 ABOUT = """\
-List the passes that come with luminal_lab: what luminal-lab run --passes and cx.compile take, as
-text. With the name of one, all there is to say of it: what it does, a graph before and after it,
-its options."""
+List the passes of luminal_lab, as luminal-lab run --passes and cx.compile take them. With the name
+of a pass, describe it: what it does, a graph before and after it, its options. The name of a region
+that the pass recognise finds, such as softmax, works too."""
 EXAMPLES = """\
 luminal-lab passes                  all of them, a line each
 luminal-lab passes push-views       one, with a graph before and after it
