@@ -73,7 +73,15 @@ Sizes: TypeAlias = Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend: seconds, candidates, or whichever ends first."""
+    """How much a search may spend: seconds, candidates, or whichever ends first.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((64, 64), name="x").softmax(-1).retrieve()
+    >>> budget = ll.Budget(seconds=30, candidates=200)
+    >>> budget.seconds, budget.candidates
+    (30, 200)
+    """
 
     seconds: float = inf
     candidates: float = inf
@@ -230,7 +238,10 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     def replay(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
         """Take in what another search was told, if this one asks for the same."""
-        told, self.driver.limits = 0, limits_asked(answers)
+        told, limits = 0, limits_asked(answers)
+        # What is known beforehand is of each form, or of none where there is one.
+        assert not answers or len(limits) == len(self.driver.limits), "its forms are others"
+        self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
             assert batch.after <= at, "nobody asks for what is answered before"
             while told < batch.after:

@@ -50,7 +50,15 @@ GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 @dataclass(frozen=True, repr=False)
 class Space(DrawnGraph, Examined):
-    """All programs that rules make of a definition."""
+    """All programs that rules make of a definition.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> space.definition.name
+    'main'
+    """
 
     definition: Definition
     egraph: EGraph
@@ -173,6 +181,13 @@ def space_of(
     """Return what rules make of what was written, assuming no more than a licence grants.
 
     A graph, as `cx.ir` is one, becomes the definition of all its outputs; text is a definition's.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> space
+    <Space of main: 29 nodes in 21 classes>
     """
     rules = admitted(rules, licence)
     definition = _definition_of(written)

@@ -63,12 +63,12 @@ def chains(ir: IR, last: Node, live: Set[int]) -> list[Chain]:
     """Return the chains that end in a call, the longest first; dead nodes read nothing."""
     if not isinstance(last.op, Call):
         return []
-    found = [frozenset({last.id})]
-    for members in found:
+    groups = [frozenset({last.id})]
+    for members in groups:
         sources = dict.fromkeys(made_by(ir, id).id for n in members for id in ir[n].sources)
         longer = [members | {id} for id in sources if _is_inner(ir, ir[id], live - members)]
-        found += [more for more in longer if len(more) <= LONGEST and more not in found]
-    ordered = sorted(found[1:], key=len, reverse=True)
+        groups += [more for more in longer if len(more) <= LONGEST and more not in groups]
+    ordered = sorted(groups[1:], key=len, reverse=True)
     return [tuple(node for node in ir.nodes if node.id in members) for members in ordered]
 
 
