@@ -44,6 +44,8 @@ export interface Made {
   readonly open?: readonly string[];
   /** The stage that says most; the last where none is named. */
   readonly first?: number;
+  /** The only stage whose view is there, where the others come later. */
+  readonly only?: number;
 }
 
 export const KINDS = "input parameter constant source view op reduce call kernel launch host".split(" ");
@@ -117,7 +119,7 @@ class Maker {
   }
 
   header(): object {
-    const views: object[] = [];
+    const views: (object | null)[] = [];
     let lines: number[] = [];
     let before: readonly Node[] = [];
     const stages = this.run.stages.map((pass, stage) => {
@@ -139,6 +141,8 @@ class Maker {
       return found;
     });
     this.nodes();
+    const { only } = this.run;
+    if (only !== undefined) views.forEach((_, at) => at === stages[only]!.view || (views[at] = null));
     return {
       title: this.run.title ?? "made", pipeline: this.run.stages.slice(1).map(({ title }) => title).join(", "), first: this.run.first ?? stages.length - 1,
       origins: this.run.origins ?? [], kinds: KINDS, stages, views, facts: this.run.facts ?? {},

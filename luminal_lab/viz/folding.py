@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set as AbstractSet
 from functools import cached_property
 
-from luminal_lab.core.ir import Node
-from luminal_lab.core.op import Op, Reduce, Source, View
 from luminal_lab.core.ops import (
-    Constant,
-    Expand,
-    HostCall,
     Input,
-    Pick,
-    Region,
-    Reshape,
-    UserKernel,
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.io.cells import short_files
-from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
+from luminal_lab.viz.labels import LABEL, kind_of, node_label
 from luminal_lab.viz.metrics import shortened
 from luminal_lab.viz.opening import Contents, first_open
-from luminal_lab.viz.payload import Box, Item, Kind, Link, Mark, Payload, PictureRequest
-from luminal_lab.viz.scalars import number_text, operands_of, scalars_of, with_scalars
+from luminal_lab.viz.payload import Box, Item, Link, Mark, Payload, PictureRequest
+from luminal_lab.viz.scalars import operands_of, scalars_of
 from luminal_lab.viz.scopes import (
     Scope,
     all_below,
@@ -37,11 +28,6 @@ from luminal_lab.viz.scopes import (
     scope_tree,
 )
 from luminal_lab.viz.stretches import BUDGET, LEAST, Stretching
-
-LONG = re.compile(r"\b\d+\.\d{4,}\b")
-"""A number with more digits than a label has."""
-LABEL = 44
-"""The longest label, in characters; a node's title has the full text."""
 
 
 def payload_of(entries: GraphEntries, asked: PictureRequest | None = None) -> Payload:
@@ -196,6 +182,7 @@ class _PayloadBuilder:
         repeated = sum(key in self.likes for key in self.homes if self._is_chosen(self._like(key)))
         in_boxes = len(closed) - sum(key in self.likes for key in closed)
         scalars = self._scalars_shown()
+        statuses = Counter(entry.status for entry in self.entries.all)
         known = len(self.entries.all) - len(self.folded) - scalars
         return Payload(
             self.entries.name,
@@ -209,6 +196,9 @@ class _PayloadBuilder:
             repeated=repeated,
             left_out=known - len(keys) - in_boxes - repeated,
             is_pair=self.is_pair,
+            added=statuses["added"],
+            removed=statuses["removed"],
+            rewired=statuses["rewired"],
         )
 
     def _like(self, key: int) -> int:
@@ -346,76 +336,6 @@ class _PayloadBuilder:
             *(statuses.count(status) for status in ("added", "removed", "rewired")),
             highlighted=not is_open and not self.asked.highlight.isdisjoint(scope.inside),
         )
-
-
-def kind_of(op: Op) -> Kind:
-    """Return the kind of an op."""
-    match op:
-        case Element(kind=kind):
-            return kind
-        case Input():
-            return "input"
-        case Constant():
-            return "constant"
-        case View() | Pick():
-            return "view"
-        case Reduce():
-            return "reduce"
-        case UserKernel():
-            return "kernel"
-        case Region():
-            return "call"
-        case HostCall():
-            return "host"
-        case Source():
-            return "source"
-        case _:
-            return "op"
-
-
-def node_label(
-    node: Node, kind: Kind, kernel: str = "", operands: Sequence[str | None] = ()
-) -> str:
-    """Return a node's label: its name, its kernel, or its op, with the scalars that it reads."""
-    if kind in ("input", "parameter"):
-        return shortened(_name_within(node.name, node.meta.scope), LABEL)
-    body = node.op.body_of()
-    label = kernel or (body.name if body is not None else op_label(node.op))
-    return shortened(with_scalars(label, node.op, operands), LABEL)
-
-
-def _name_within(name: str, scope: str) -> str:
-    """Return the name of an input without what the scope around it says already.
-
-    >>> _name_within("layers.0.attn.weight", "llama.layers.0.attn")
-    'weight'
-    >>> _name_within("tokens", "llama"), _name_within("attn.weight", "llama.mlp")
-    ('tokens', 'attn.weight')
-    """
-    parts = name.split(".")
-    around = scope.split(".")
-    for at in range(len(parts) - 1, 0, -1):
-        if parts[:at] == around[-at:]:
-            return ".".join(parts[at:])
-    return name
-
-
-def op_label(op: Op) -> str:
-    """Return an op in few words: its value, or its name and its fields.
-
-    >>> from luminal_lab.core.ops import Flip, SumReduce
-    >>> op_label(SumReduce(1)), op_label(Flip((0,)))
-    ('sum_reduce axis 1', 'flip axes [0]')
-    """
-    if isinstance(op, Constant):
-        return number_text(op.value)
-    if isinstance(op, Element):
-        return LONG.sub(lambda number: f"{float(number[0]):.4g}", op.text)
-    text = op_text(op)
-    name, brace, rest = text.partition("{")
-    if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape
-        return name
-    return f"{name} {rest.removesuffix('}').replace(' = ', ' ')}"
 
 
 def _are_siblings(first: Scope, other: Scope, lineages: dict[Scope, dict[int, int]]) -> bool:

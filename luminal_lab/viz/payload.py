@@ -100,6 +100,10 @@ class Payload:
     scalars: int = 0
     """Constants that stand in the ops that read them."""
     is_pair: bool = False
+    added: int = 0
+    removed: int = 0
+    rewired: int = 0
+    """What became of all nodes of a pair, shown or not."""
     overlay: str = ""
     """The title of the numbers on nodes."""
     note: str = ""

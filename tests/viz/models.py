@@ -22,7 +22,7 @@ def cnn() -> ll.Graph:
 
 
 def gpt2() -> ll.Graph:
-    return _reads_tokens("gpt2", models.GPT2(layers=12, heads=4, width=64, vocab=50, context=32))
+    return _reads_tokens("gpt2", models.GPT2(layers=6, heads=4, width=64, vocab=50, context=32))
 
 
 def llama() -> ll.Graph:

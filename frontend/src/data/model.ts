@@ -48,7 +48,8 @@ export interface RunHeader {
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
   readonly stages: readonly Stage[];
-  readonly views: readonly ViewHeader[];
+  /** Null for views that come later. */
+  readonly views: readonly (ViewHeader | null)[];
   readonly facts: Partial<Facts>;
 }
 
@@ -393,6 +394,15 @@ export class Run {
     const header = this.header.views[index];
     if (!header) throw damaged(`there is no view ${index}`);
     return (this.seen[index] ??= new View(this, this.bundle, index, header));
+  }
+
+  /** Whether the view of a stage is here, and not still to come. */
+  hasView(stage: number): boolean {
+    return this.header.views[this.stages[stage]!.view] !== null;
+  }
+
+  get isWhole(): boolean {
+    return !this.header.views.includes(null);
   }
 
   viewOf(stage: number): View {

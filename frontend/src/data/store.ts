@@ -80,6 +80,8 @@ export class Store {
   private left: ReadonlySet<string> | null = null;
   private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
   private found: Related | null = null;
+  /** Where somebody wants to go whose view is still to come. */
+  private wanted: Place | null = null;
 
   /** Whether somebody said where to look at first. */
   readonly isPlaced: boolean;
@@ -129,6 +131,9 @@ export class Store {
     const { run, stage, firing } = this.place;
     const isOther = place.run !== undefined && place.run !== run;
     const next = this.inside(isOther ? place : { run, stage, ...(place.stage === undefined ? { firing } : {}), ...place });
+    const isHere = this.bundle.runs[next.run]!.hasView(next.stage);
+    this.wanted = isHere ? null : next;
+    if (!isHere) return this.say("The graphs of this pass are being laid out.");
     if (next.run === run && next.stage === stage && next.firing === firing) return;
     this.place = next;
     const hadSelected = next.run !== run && this.selected !== null;
@@ -167,6 +172,7 @@ export class Store {
   setBundle(bundle: Bundle): void {
     this.bundle = bundle;
     this.found = null;
+    const wanted = this.wanted;
     this.place = this.inside(this.place);
     const kept = sound(this.selected, this.run);
     const lost = this.selected !== null && kept === null;
@@ -174,6 +180,7 @@ export class Store {
     this.tell("bundle", bundle);
     this.tell("place", this.place);
     if (lost) this.tell("selection", null);
+    if (wanted) this.go(wanted);
   }
 
   say(sentence: string): void {

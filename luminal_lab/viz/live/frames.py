@@ -13,17 +13,16 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.viz.borders import Borders, Inside, LinkPiece, Path, Port
-from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
-from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
+from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status
+from luminal_lab.viz.folded import status_between, used_in, views_between
 from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.live.layouts import Contents, Hints, Layouts
 from luminal_lab.viz.live.rows import Rows
+from luminal_lab.viz.live.trees import path_of_group, tree_of
 from luminal_lab.viz.opening import Contents as BoxContents, first_open
 from luminal_lab.viz.payload import Box, Item, Kind, Mark, counted
-from luminal_lab.viz.scalars import scalars_of
-from luminal_lab.viz.scopes import Scope, dissolve, group_equal, name_of_group, scope_tree
+from luminal_lab.viz.scopes import Scope, name_of_group
 from luminal_lab.viz.sizes import room_at, size_of_box, size_of_item, words_of, words_width
-from luminal_lab.viz.stretches import Stretching
 
 Name: TypeAlias = tuple[str, int | str]
 """The identity of a thing across views: a node's key, a scope's path."""
@@ -86,27 +85,14 @@ class _ViewBuilder:
         self.rows = rows
         self.layouts = layouts
         self.before = _Before(before, layouts)
-        self.known = by_key(entries.all)
         self.is_pair = any(entry.status for entry in entries.all)
-        folded = foldable(entries, self.known, frozenset())
-        self.roots = roots_of(entries, folded)
-        self.scalars = scalars_of(entries, self.roots, rows.subject.kept)
-        get = self.roots.get
-        self.reads = {
-            entry.key: [get(source, source) for source in entry.sources]
-            for entry in entries.all
-            if entry.key not in folded and entry.key not in self.scalars
-        }
+        self.known, self.roots, self.scalars, self.reads, root = tree_of(entries, rows.subject.kept)
         self.used = used_in(entries, self.known)
         self.things: list[Thing] = []
         self.homes: list[int | None] = []
         self.boxes: list[int] = []
         self.ids: dict[int, int] = {}
         """The ids of nodes' things, by key."""
-        root, homes = scope_tree(entries.all, folded | self.scalars.keys())
-        group_equal(root, self.known, self.reads, homes, self.scalars)
-        dissolve(root)
-        Stretching(self.known, self.reads, homes, self.scalars, self.is_pair).cut(root)
         self.scopes: dict[int, Scope] = {}
         """The scopes of boxes, by id."""
         self.members: set[int] = set()
@@ -166,12 +152,11 @@ class _ViewBuilder:
     def _box(self, id: int, scope: Scope, is_member: bool) -> Thing:
         statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
         group = () if is_member else scope.group
-        last = group[-1] if group else scope
         ends = name_of_group(group) if group else scope.name
         box = Box(
             id,
             ends,
-            f"{scope.path}…{last.path}" if group else scope.path,
+            path_of_group(group) if group else scope.path,
             None,
             False,
             len(scope.inside),

@@ -20,7 +20,7 @@ from luminal_lab.errors import DimError
 from luminal_lab.io.facts import Subject
 from luminal_lab.timing.work import is_work, work_of
 from luminal_lab.viz.egraph_elements import Element
-from luminal_lab.viz.folding import kind_of, node_label
+from luminal_lab.viz.labels import kind_of, node_label
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.payload import Kind
 from luminal_lab.viz.scalars import number_text

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,7 +13,8 @@ from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RecordingError
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Record, Snapshot
-from luminal_lab.viz.live import export, static
+from luminal_lab.viz.live import export, held, static
+from luminal_lab.viz.live.columns import read
 from luminal_lab.viz.live.explorer import Explorer
 from luminal_lab.viz.live.meaning import SelectedLine
 from luminal_lab.viz.live.shown import compilation_workbench
@@ -355,6 +357,26 @@ def test_timings_are_numbers_too(cx: ll.Graph):
 
 
 # -- what is missing -------------------------------------------------------------------------------
+
+
+def test_of_a_large_compile_one_view_is_sent_at_first(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(held, "MANY", 1)
+    part = read(bench.widget.data)
+    stages, views = (part.header["runs"][0][name] for name in ("stages", "views"))
+    assert [at for at, view in enumerate(views) if view] == [stages[bench._stage]["view"]]
+    assert len(views) > 1
+    answer = Mock()
+    monkeypatch.setattr(bench.widget, "send", answer)
+    bench.widget._asked(None, {"ask": "rest", "request": 7}, [])
+    assert answer.call_args_list[-1].args == ({"reply": 7},)
+    whole = read(bench.widget.data)
+    assert all(whole.header["runs"][0]["views"])
+    # What was seen at first stays as it was.
+    for name, column in part.columns.items():
+        assert column.tolist() == whole.columns[name].tolist()
+    assert part.strings == whole.strings[: len(part.strings)]
 
 
 def test_without_anywidget_it_says_what_to_install(cx: ll.Graph, monkeypatch: pytest.MonkeyPatch):
