@@ -131,6 +131,15 @@ export interface Time {
   readonly bound: "memory" | "compute" | null;
 }
 
+/** One run, in seconds after it began. */
+export interface TimedRun {
+  readonly seconds: number;
+  /** The calls that launch kernels. */
+  readonly calls: readonly (readonly [start: number, seconds: number])[];
+  readonly kernels: readonly (readonly [launch: number, start: number, seconds: number])[];
+  readonly note: string;
+}
+
 export interface Times {
   readonly device: string;
   readonly how: "measured" | "recorded" | "modelled";
@@ -139,6 +148,10 @@ export interface Times {
   readonly rows: readonly Time[];
   /** Why times or shares may be wrong: load, or a roof that was passed. */
   readonly doubts?: readonly string[];
+  /** What the device runs; "" where nobody knows. */
+  readonly dialect?: Source["dialect"] | "";
+  /** When everything happened in one run; null where nobody measured it. */
+  readonly run?: TimedRun | null;
 }
 
 export interface Gain {
