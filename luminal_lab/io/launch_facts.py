@@ -131,15 +131,13 @@ def launch_facts(
 ) -> tuple[LaunchFacts, ...]:
     """Return the launches; `buffers` maps nodes to the indices of their buffers."""
     ir = launched.compilation.ir
-    written = launched.compilation.written
     number = {kernel.name: index for index, kernel in enumerate(launched.kernels)}
     facts: list[LaunchFacts] = []
     for launch in launched.launches:
         node = ir[launch.node]
         results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
-        lines = [written[id].meta.origin for id in covers]
-        origins = dict.fromkeys(Line(*line) for line in lines if line is not None)
+        lines = launched.compilation.attribution.lines(node.id)
         homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
         facts.append(
             LaunchFacts(
@@ -149,8 +147,9 @@ def launch_facts(
                 results,
                 node.sources,
                 tuple(covers),
-                tuple(origins),
+                tuple(Line(*line) for line, _ in lines),
                 tuple(dict.fromkeys(homes)),
+                tuple(round(share, 6) for _, share in lines),
             )
         )
     return tuple(facts)

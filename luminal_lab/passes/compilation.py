@@ -19,7 +19,7 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Examined
 from luminal_lab.errors import ArgumentError, GraphError, expect, nearest
 from luminal_lab.interrupts import opened
-from luminal_lab.passes.minimise import MOST, Minimised, Shows, minimise
+from luminal_lab.passes.attribution import Attribution
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
@@ -140,6 +140,8 @@ class Compilation(Charted, Examined):
         """The device's kernels and plans for the last graph, whether or not they can run here."""
         self.runner = runner if getattr(runner, "is_runnable", True) else None
         """The runner of the last graph, unless the interpreter runs it."""
+        self.attribution = Attribution(self.snapshots)
+        """Whose lines a node of the last graph is, and each line's share."""
         self.storage = Storage(self.ir)
         """Values derived from inputs when they change, not at each run."""
 
@@ -326,34 +328,6 @@ class Compilation(Charted, Examined):
             )
         rows = None if what is None else [{n.id for n in row} for _, row in self.trace(what).rows]
         return stops_of(self.snapshots, rows, lambda firing: rule in ("", firing.rule))
-
-    def minimise(
-        self,
-        shows: Shows | None = None,
-        *,
-        fires: str = "",
-        misses: str = "",
-        at: Following | None = None,
-        most: int = MOST,
-    ) -> Minimised:
-        """Return the smallest graph on which these passes still show something.
-
-        A rule `fires`; or a search such as "softmax" `misses` what is `at` a node, for the same
-        reason; or `shows` says so of a graph. `.as_test()` of the result is a test to paste.
-        """
-        node = None if at is None else self.find(self.node_of("minimise", at)).id
-        if node is not None and node not in self.written:
-            node = self.trace(node).first[-1].id  # the graph as written has the last of its parts
-        return minimise(
-            self.written,
-            shows,
-            passes=self.pipeline,
-            fires=fires,
-            misses=misses,
-            at=node,
-            licence=self.licence,
-            most=most,
-        )
 
     # -- asking ------------------------------------------------------------------------------------
 

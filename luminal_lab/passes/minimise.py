@@ -29,6 +29,7 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import ArgumentError, GraphError, LabError, whole_number
 from luminal_lab.listeners import LISTENERS
+from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.shown import Shown
 from luminal_lab.progress import progress
 from luminal_lab.tensor.arguments import told_object
@@ -86,10 +87,10 @@ class Minimised:
 
 
 def minimise(
-    ir: IR,
+    of: IR | Compilation,
     shows: Shows | None = None,
     *,
-    passes: object = (),
+    passes: object = None,
     fires: str = "",
     misses: str = "",
     at: object = None,
@@ -101,8 +102,9 @@ def minimise(
     """Return the smallest graph that still shows something.
 
     `shows` is a function of a graph that returns whether it does. Or else `passes` are run on
-    each graph, and it is shown that a rule `fires`, that a search `misses` what is `at` a node,
-    or that an error is raised. Ctrl-C ends it with the smallest graph so far.
+    each graph, and it is shown that a rule `fires`, that a search such as "softmax" `misses` what
+    is `at` a node, for the same reason, or that an error is raised. A compile brings its graph, its
+    passes and its licence. Ctrl-C ends it with the smallest graph so far.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse("graph g(%x: f32[8]) -> (%z) { %y = sin %x : f32[8] %z = sqrt %y : f32[8] }")
@@ -111,10 +113,18 @@ def minimise(
       %z = sqrt %3 : f32[1]
     }
     """
+    if isinstance(of, Compilation):
+        ir = of.written
+        passes = of.pipeline if passes is None else passes
+        licence = of.licence if licence is None else licence
+        at = _as_written(of, at)
+    else:
+        ir = of
     check_ir("minimise", ir)
     if whole_number(most) is None or most < 1:
         raise ArgumentError(f"minimise: most is {most!r}", hint="give how many graphs are tried")
-    given = [name for name, value in vars_of(shows, fires, misses, raises) if value]
+    said = {"shows": shows, "fires": fires, "misses": misses, "raises": raises}
+    given = [name for name, value in said.items() if value]
     if len(given) != 1:
         raise ArgumentError(
             f"minimise: {' and '.join(given) or 'nothing'} says what the graph is to show",
@@ -122,16 +132,35 @@ def minimise(
             hint='give one of them: a function of a graph, fires="add-zero", misses="softmax" with '
             "at=node, or raises=ll.PassError",
         )
-    if shows is None:
-        shows = Shown.of(ir, passes, fires, misses, at, raises, check, licence)
-    elif not callable(shows):
+    if shows is not None and not callable(shows):
         raise ArgumentError(
             f"minimise: {shows!r} is no function of a graph", hint="as in lambda ir: len(ir) > 3"
         )
+
+    def found() -> Minimised:
+        LISTENERS.set(())
+        asked = () if passes is None else passes
+        what = shows or Shown.of(ir, asked, fires, misses, at, raises, check, licence)
+        return _smallest(ir, what, most)
+
+    # In a context of its own: an open trace is told of no trial.
+    return copy_context().run(found)
+
+
+def _as_written(compilation: Compilation, at: object) -> object:
+    """Return the node of the graph as written for a node of any snapshot: of several the last."""
+    if at is None:
+        return None
+    node = compilation.find(compilation.node_of("minimise", cast("Any", at)))
+    first = compilation.trace(node).first
+    return node.id if node in compilation.written or not first else first[-1].id
+
+
+def _smallest(ir: IR, shows: Shows, most: int) -> Minimised:
     if not shows(ir):
         raise GraphError(
             f"minimise: the graph {ir.name} does not show it, so that no smaller one can",
-            hint="try shows(ir) on the graph; for a node's misses, compilation.why_not tells more",
+            hint="try shows(ir) on the graph; print(compilation) has the rules that fired",
         )
     search = Smallest(shows, most)
     # Where it is known which nodes show it, the graph up to them is tried first.
@@ -139,15 +168,9 @@ def minimise(
     near = [_trimmed(ir, ir.table, [id]) for id in ends if id in ir and not ir[id].extra]
     start = next((one for one in near if search.is_shown(one)), ir)
     small = search.of(start, _candidates)
-    found = Minimised(small, ir, shows, search.tried, is_whole=not search.is_stopped)
     if search.is_interrupted:
         warn(f"minimise: stopped by Ctrl-C after {search.tried} graphs, with the smallest so far")
-    return found
-
-
-def vars_of(*values: object) -> Iterator[tuple[str, object]]:
-    """Yield what may say what is shown, with its name."""
-    return zip(("shows", "fires", "misses", "raises"), values, strict=True)
+    return Minimised(small, ir, shows, search.tried, is_whole=not search.is_stopped)
 
 
 class Smallest:
@@ -164,11 +187,6 @@ class Smallest:
 
     def of(self, thing: T, candidates: Callable[[T], Iterable[T]]) -> T:
         """Return what is left of a thing when none of its candidates shows it any more."""
-        # In a context of its own: an open trace is told of no trial.
-        return copy_context().run(self._of, thing, candidates)
-
-    def _of(self, thing: T, candidates: Callable[[T], Iterable[T]]) -> T:
-        LISTENERS.set(())
         smaller = True
         with progress("minimise", self.most, "graph") as bar:
             try:

@@ -9,16 +9,16 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import ArgumentError, GraphError, LabError, expect
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.compile import compile_ir
+from luminal_lab.passes.generic import parse_pipeline
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
-
-if TYPE_CHECKING:
-    from luminal_lab.passes.compilation import Compilation
 
 VARYING = re.compile(r"%[\w.]+|\d[\w.+-]*")
 """Names and numbers, which differ from graph to graph."""
@@ -80,8 +80,6 @@ class Shown:
 
     def compiled(self, ir: IR) -> Compilation:
         """Run the passes on a graph."""
-        from luminal_lab.passes.compile import compile_ir  # noqa: PLC0415  # it imports this
-
         licence = LICENCE if self.licence is None else self.licence
         return compile_ir(ir, self.pipeline, check=cast("Any", self.check), licence=licence)
 
@@ -113,8 +111,6 @@ class Shown:
 
     def _passes(self) -> tuple[list[str], str]:
         """Return the passes as Python: text that reads back, and names of the user's own."""
-        from luminal_lab.passes.generic import parse_pipeline  # noqa: PLC0415  # it imports all passes
-
         own: list[str] = []
         asked: list[str] = []
         for entry in self.pipeline.passes:

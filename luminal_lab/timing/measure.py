@@ -199,6 +199,7 @@ class _RowMaker:
             work.dtype.name.removesuffix("_"),
             limit,
             "modelled" if samples is None else "measured",
+            self.shares(node),
         )
 
     def work(self, node: Node) -> Work:
@@ -212,5 +213,10 @@ class _RowMaker:
 
     def origins(self, node: Node) -> tuple[str, ...]:
         """Return the user's lines that a node comes from, as `file:line`."""
-        behind = [] if self.covering is None else self.covering.origins(node.id)
-        return lines_text(behind) or lines_text([node.meta.origin])
+        lines = () if self.covering is None else self.covering.lines(node.id)
+        return lines or lines_text([node.meta.origin])
+
+    def shares(self, node: Node) -> tuple[float, ...]:
+        """Return the share of each of these lines."""
+        shares = () if self.covering is None else self.covering.shares(node.id)
+        return shares or (1.0,) * len(self.origins(node))

@@ -72,6 +72,8 @@ class Timing:
     limit: Limit | None = None
     """The least time on this machine; None where the rates or the work are not known."""
     how: How = "measured"
+    shares: tuple[float, ...] = ()
+    """The share of each of its lines, by what they compute; they add up to 1."""
 
     @property
     def seconds(self) -> float:
@@ -122,7 +124,7 @@ class Timing:
         parts += [size_text(self.bytes)] if self.bytes is not None else []
         if self.share is not None and self.limit is not None:
             parts.append(f"{self.share:.0%} of the limit ({self.limit.bound})")
-        return "; ".join([*parts, *([_lines(self.origins)] if self.origins else [])])
+        return "; ".join([*parts, *([_lines(self)] if self.origins else [])])
 
     _repr_mimebundle_ = as_text
 
@@ -299,7 +301,7 @@ class Timings(Charted, Displayed):
         spread = "" if row.how == "modelled" else f"± {self.shown(row.spread)}"
         mark = ">" if slowest else ""
         times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
-        return [*times, row.label + (" (host)" if row.kind == "host" else ""), _lines(row.origins)]
+        return [*times, row.label + (" (host)" if row.kind == "host" else ""), _lines(row)]
 
     def to_pandas(self) -> Table:
         """Return a table of pandas, a row for each launch; what holds for all is in its attrs."""
@@ -457,14 +459,18 @@ def _rate(amount: int | None, seconds: float) -> float | None:
     return None if amount is None or not seconds else amount / seconds / 1e9
 
 
-def _lines(origins: Sequence[str]) -> str:
-    more = f" and {len(origins) - 2} more" if len(origins) > 2 else ""
-    return "; ".join(origins[:2]) + more
+def _lines(row: Timing) -> str:
+    """Return the lines with the largest shares, and these where there are several."""
+    more = f" and {len(row.origins) - 2} more" if len(row.origins) > 2 else ""
+    shares = row.shares if len(row.shares) == len(row.origins) > 1 else ()
+    shown = [f" {share:.0%}" for share in shares] or [""] * len(row.origins)
+    pairs = zip(row.origins[:2], shown[:2], strict=True)
+    return "; ".join(f"{line}{share}" for line, share in pairs) + more
 
 
 def _record(row: Timing) -> list[object]:
     """Return a row of the table; most columns are attributes."""
     limit, bound = (None, None) if row.limit is None else row.limit
-    own = {"launch": row.name, "origin": _lines(row.origins), "limit_seconds": limit}
+    own = {"launch": row.name, "origin": _lines(row), "limit_seconds": limit}
     own["bound"] = bound
     return [own[name] if name in own else getattr(row, name) for name in COLUMNS]
