@@ -73,6 +73,23 @@ export class Stepper {
     return next !== undefined;
   }
 
+  /** To the next firing of any pass that touches what is selected, or to the one before; the selection stays. */
+  touch(by: 1 | -1): boolean {
+    const { run, place, related, selected } = this.store;
+    const say = (sentence: string): boolean => (this.store.say(sentence), true);
+    if (!selected) return say("select a node, a line or a rule first");
+    // From the whole pass one begins before its first firing, or behind its last.
+    const from = place.firing < 0 ? (by > 0 ? -1 : run.firings(place.stage).count) : this.current;
+    for (let stage = place.stage; run.stages[stage]; stage += by) {
+      const firings = [...related.firings[stage] ?? []].sort((a, b) => by * (a - b));
+      const next = firings.find((one) => stage !== place.stage || by * (one - from) > 0);
+      if (next === undefined) continue;
+      this.store.go({ stage, firing: next + 1 });
+      return say(`${run.stages[stage]!.name}, firing ${next + 1} of ${run.firings(stage).count}: ${run.firings(stage).rule(next)}`);
+    }
+    return say(`no firing ${by > 0 ? "after" : "before"} this one touches the selection`);
+  }
+
   play(isOn = !this.isPlaying): void {
     clearInterval(this.clock);
     this.clock = undefined;
@@ -111,6 +128,8 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
     button("◀", "one firing back (,)", () => stepper.step(-1)),
     play,
     button("▶|", "one firing on (.)", () => stepper.step(1)),
+    button("◀◉", "back to a firing that touches the selection, in any pass (<)", () => stepper.touch(-1)),
+    button("◉▶", "on to a firing that touches the selection, in any pass (>)", () => stepper.touch(1)),
     button("all", "the whole pass", () => store.go({ firing: -1 })),
     filter,
     where,

@@ -164,6 +164,8 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
       nextAny: go(1, true),
       previousFiring: () => stepper.step(-1),
       nextFiring: () => stepper.step(1),
+      previousTouch: () => stepper.touch(-1),
+      nextTouch: () => stepper.touch(1),
       play: () => stepper.play(),
       escape: () => {
         const had = !!store.selected;
