@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, cast
 
 from typing_extensions import override
@@ -113,18 +114,34 @@ class Shown:
         """Return the passes as Python: text that reads back, and names of the user's own."""
         own: list[str] = []
         asked: list[str] = []
-        for entry in self.pipeline.passes:
-            try:
-                parse_pipeline(str(entry))
-            except LabError:
+        for is_text, group in groupby(_plain(self.pipeline), _reads_back):
+            entries = [*group]
+            if is_text:
+                asked.append(_quoted(", ".join(map(str, entries))))
+            for entry in () if is_text else entries:
                 word = re.sub(r"\W", "_", str(entry).partition("{")[0])
                 own.append(f"\n# {word} is a rule or a pass of yours: define or import it here.")
-                rules = getattr(entry, "rules", tuple)()
-                own += [f"# {line}" for rule in rules for line in str(rule).splitlines()]
+                own += [f"# {line}" for rule in entry.rules() for line in str(rule).splitlines()]
                 asked.append(word)
-            else:
-                asked.append(_quoted(str(entry)))
         return own, ", ".join(asked)
+
+
+def _plain(pipeline: Pipeline) -> Iterator[Any]:
+    """Yield the passes of a pipeline, and of what only lists some."""
+    for entry in pipeline.passes:
+        if type(entry) is Pipeline and entry.rounds == 1 and entry.licence is None:
+            yield from _plain(entry)
+        else:
+            yield entry
+
+
+def _reads_back(entry: object) -> bool:
+    """Return whether the text of a pass is a pass."""
+    try:
+        parse_pipeline(str(entry))
+    except LabError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -227,11 +228,23 @@ def test_why_and_why_not(cx: ll.Graph, page: Page):
     assert page.ask("why_not", id=0)["error"] == "nothing answers a question whose rule is None"
 
 
-def test_what_was_not_compiled_cannot_say_why(cx: ll.Graph):
-    assert Page(cx.workbench()).ask("why", id=0)["error"] == (
-        "why: g is a recording, or was not compiled here\nhint: compile it in this session: "
-        "cx.compile()"
+def test_what_was_not_compiled_says_where_it_comes_from(cx: ll.Graph):
+    page = Page(cx.workbench())
+    assert "You wrote it in" in page.ask("why", id=cx["y"].id)["text"]
+    assert (
+        "no pass of this compile has a rule or a search 'softmax'"
+        in (page.ask("why_not", id=0, rule="softmax")["error"])
     )
+
+
+def test_a_recording_says_why_and_why_not(cx: ll.Graph, tmp_path: Path):
+    cx.compile()
+    cx.save(tmp_path / "g.lab")
+    page = Page(ll.open(tmp_path / "g.lab").workbench())
+    assert "You wrote it in" in page.ask("why", id=cx["y"].id)["text"]
+    told = page.ask("why_not", id=cx["y"].id, rule="softmax")["text"]
+    assert told.startswith("softmax ")
+    assert "recording" in page.ask("time")["error"]
 
 
 # -- again -----------------------------------------------------------------------------------------
