@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
-    from luminal_lab.search.graph import Search
+    from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
@@ -205,7 +205,7 @@ LATE = {
     "Recorded": "timing.recording",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
-    "Search": "search.graph",
+    "Search": "search.compiling",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
     "compare": "timing.compare",
@@ -249,8 +249,8 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot Space
-    Timings
+    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot
+    Space Timings Try
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
@@ -273,6 +273,7 @@ for _name in """
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
+DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")

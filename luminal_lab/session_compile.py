@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.binding import solve_shape
-from luminal_lab.core.interpret import Environment, stoppable
+from luminal_lab.core.interpret import Environment, Probe, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
 from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect
@@ -25,9 +26,12 @@ from luminal_lab.tensor.store import Store
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from luminal_lab.advice.finding import Advice
+    from luminal_lab.algebra.rules.rule import Rule
+    from luminal_lab.core.dtypes import Array
     from luminal_lab.devices.runtime.compiler import DeviceCompiler
     from luminal_lab.display import Recorded
-    from luminal_lab.kernels.kernel import Kernels
+    from luminal_lab.kernels.kernel import Kernel, Kernels
     from luminal_lab.kernels.launch import Launch, Launches
     from luminal_lab.kernels.memory.plan import MemoryPlan
     from luminal_lab.machines.rates import PeakRates
@@ -35,7 +39,9 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.search.board import Board
     from luminal_lab.search.derived import JoinedDerivation
+    from luminal_lab.search.draws import Plan
     from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
@@ -48,6 +54,10 @@ class Searched(Protocol):
     def searched(self) -> Recorded | None:
         """The search."""
         ...
+
+
+def _look(value: Array) -> None:
+    """Do nothing with a value that a run hands to Python."""
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -126,30 +136,31 @@ class CompiledStore(Store):
         seed: int = 0,
         executor: Executor | None = None,
         dims: Mapping[str, int | Sequence[int]] | None = None,
+        rules: Iterable[Rule] | None = None,
+        plan: Plan | None = None,
     ) -> ProgramSearch:
-        """Search for the fastest schedules of the graph's kernels, and return the search.
+        """Search for the fastest programs and schedules of the graph, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
         which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
-        dim one or several; those of data that is set need not be named. Ctrl-C ends it, and keeps
-        what was found.
+        dim one or several; those of data that is set need not be named. `rules` take the place of
+        `ll.search.RULES`, `plan` that of the device's plans; then what is found is not kept. Ctrl-C
+        ends a search, and what was found stays in it.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.assembled import apart  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.target import DEVICES  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
-        sizes = self._set_dims | self._bound
         try:
             with self.whole():
                 written = self._asked("search")
-                for id, array in self._data.items():
-                    if id in written:
-                        sizes |= solve_shape(written[id].shape, array.shape, sizes)
+                sizes = self._sizes(written)
                 fused = manager.compile_ir(written, manager.GenericCompiler(), apart(device)).ir
             known = {n: sizes[n] for n in sizes if n in fused.symbols}
             search = search_program(
@@ -159,6 +170,8 @@ class CompiledStore(Store):
                 seed=seed,
                 executor=executor,
                 dims=known | size_lists("search", dims),
+                rules=rules,
+                plan=plan,
                 winners=Winners(),
             )
         except KeyboardInterrupt:
@@ -167,6 +180,42 @@ class CompiledStore(Store):
             ) from None
         self._searched = search.best
         return search
+
+    def board(
+        self, kernel: str | Kernel | None = None, *, dims: Mapping[str, int] | None = None
+    ) -> Board:
+        """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
+
+        `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
+        the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
+
+        >>> import luminal_lab as ll
+        >>> cx = ll.Graph()
+        >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> cx.board("mul")
+        <Board of mul: 1 try; print(…) shows them, .add(schedule) tries another>
+        """
+        from luminal_lab.kernels.kernel import NONE, Kernel  # noqa: PLC0415  # loaded when used
+        from luminal_lab.search.board import board_of, device_of  # noqa: PLC0415  # likewise
+
+        compilation, kernels = self.compilation, self.kernels
+        if kernel is None and len(kernels) == 1:
+            kernel = kernels[0]
+        hint = f"name one of {', '.join(k.name for k in kernels)}" if kernels else NONE
+        expect(kernel, str | Kernel, "board: the kernel is {}", hint)
+        named = kernels[kernel] if isinstance(kernel, str) else cast("Kernel", kernel)
+        device = device_of(compilation)
+        known = {n: s for n, s in self._sizes(self._asked("board")).items() if n in named.dims}
+        return board_of(named, device, known | named_sizes("board", dims))
+
+    def _sizes(self, written: IR) -> dict[str, int]:
+        """Return the sizes of dims that are set, or that data which is set has."""
+        sizes = self._set_dims | self._bound
+        for id, array in self._data.items():
+            if id in written:
+                sizes |= solve_shape(written[id].shape, array.shape, sizes)
+        return sizes
 
     def given(self) -> Given:
         """Return the known facts about the inputs, for passes and for runs beside the session."""
@@ -330,15 +379,68 @@ class CompiledStore(Store):
                     hint="give data of that size, or the rates of a machine as model=",
                 )
             with stoppable(lambda: None), held(), self.turn("time"):
-                environment = Environment(
-                    self._input_value,
-                    self._bind(written, frozenset(written.ancestors(written.output_ids))),
-                    self.step,
-                    self._functions,
-                    versions={id: p.version for p, id in self._parameters.items()},
-                )
+                environment = self._environment(written, {})
                 subject = written if program is None else self.compilation
                 return measure.measured(subject, environment, rounds=rounds, warm_up=warm_up)
+
+    def advise(self, *, budget: float = 30) -> Advice:
+        """Look for what is slow, try what would help, and return at most five findings.
+
+        Each has its place, the line to change, and the gain: measured by compiling a changed copy
+        and timing both in turns, or modelled. Trials begin for `budget` seconds; Ctrl-C ends them
+        and keeps what was found. Needs data; the session stays as it is.
+
+        >>> import luminal_lab as ll
+        >>> cx = ll.Graph()
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> [finding.kind for finding in cx.advise()]
+        []
+        """
+        from luminal_lab.advice.advise import advise  # noqa: PLC0415  # loaded when used
+        from luminal_lab.advice.suspect import Case, recipe_of  # noqa: PLC0415  # likewise
+        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
+
+        if not hasattr(budget, "__float__") or not 0 <= budget < float("inf"):
+            raise ArgumentError(
+                f"advise: budget is {budget!r}",
+                where=str(here() or "") or None,
+                hint="give the seconds in which trials may begin, as in budget=30",
+            )
+        before, start = self._compilation, perf_counter()
+        after = self.program()
+        is_anew = before is not None and after is not before
+        recompiled = perf_counter() - start if is_anew else None
+        timings = self.time(rounds=15)
+        with self.whole():
+            written = self._asked("advise")
+            since = written.table.size if before is None else before.written.table.size
+            recipe = recipe_of(self._compiling)
+            probed = tuple(self._probes)
+            case = Case(
+                written,
+                self._compilation or manager.compile_ir(written),
+                # Those of the user's print, and are called only by runs.
+                self._environment(written, dict.fromkeys(probed, (_look,))),
+                self.given(),
+                recipe,
+                timings,
+                probed,
+                tuple(dict.fromkeys([*self._outputs, *self._kept])),
+                recompiled,
+                tuple(node.id for node in written if node.id >= since),
+            )
+        return advise(case, budget)
+
+    def _environment(self, written: IR, probes: Mapping[int, Sequence[Probe]]) -> Environment:
+        """Return what a run beside the session depends on."""
+        return Environment(
+            self._input_value,
+            self._bind(written, frozenset(written.ancestors(written.output_ids))),
+            self.step,
+            self._functions,
+            probes,
+            versions={id: p.version for p, id in self._parameters.items()},
+        )
 
     def _newest(self) -> Compilation | None:
         """Return the last compile, unless the graph has changed since."""

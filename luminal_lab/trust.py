@@ -115,6 +115,15 @@ def program_of(name: str) -> Foreign:
     return Foreign(_digest("program", name), "a program to run as the compiler", _cut(name))
 
 
+def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
+    """Return the part to be trusted of a kernel that would be made from what a file says of it."""
+    digest = _digest("schedule", definition, schedule, device)
+    text = f"{definition.strip()}\n{schedule.strip()}".splitlines()
+    return Foreign(
+        digest, f"kernel {printable(name)} by its schedule", "\n".join(map(printable, text))
+    )
+
+
 def _digest(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -336,6 +336,7 @@ def again(passes: str) -> dict[str, Any]:
 
 EMULATED = [again("cuda{emulate = true}"), {"ask": "time"}]
 PAGE: dict[str, list[Way]] = {
+    "board": [ask_page({"ask": "board", "kernel": 0, "schedule": "parallel i"})],
     "rerun": [
         ask_page(again("generic, cpu"), runs=True),
         ask_page(again("cpu{compiler = no-compiler}")),

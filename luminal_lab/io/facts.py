@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
@@ -153,6 +154,8 @@ class TimeFacts:
     note: str = ""
     clock: str = ""
     rows: tuple[TimeRow, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why times or shares may be wrong: load, or a roof that was passed."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""
@@ -196,6 +199,8 @@ class Facts:
     """The Python that repeats the compile."""
     besides: tuple[str, ...] = ()
     """The Python of the compile's other arguments: the device alone, a licence."""
+    boards: tuple[BoardFacts, ...] = ()
+    """Other schedules of its kernels, with their times beside the first."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
 
@@ -231,6 +236,7 @@ def _check(facts: Facts) -> None:
     for at, time in enumerate(facts.times):
         launches = [row.launch for row in time.rows]
         _within(f"facts.times[{at}].rows", launches, len(facts.launches))
+    _within("facts.boards", (board.kernel for board in facts.boards), len(facts.kernels))
     for name, rule in facts.rules.items():
         for sketch in (rule.left, rule.right):
             if sketch is not None:

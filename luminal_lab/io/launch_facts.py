@@ -21,6 +21,7 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.launches import Covering
+from luminal_lab.timing.work import effort_for
 
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""
@@ -137,7 +138,7 @@ def launch_facts(
         node = ir[launch.node]
         results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
-        lines = launched.compilation.attribution.lines(node.id)
+        lines = launched.compilation.attribution.lines(node.id, effort_for(launched.dims))
         homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
         facts.append(
             LaunchFacts(

@@ -23,6 +23,7 @@ from luminal_lab.errors import (
     visible,
     whole_number,
 )
+from luminal_lab.io.board_facts import foreign_kernels, recorded_board
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
 from luminal_lab.passes.base import Pass
@@ -34,6 +35,7 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
 from luminal_lab.tables import frame
 from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.sizes import named_sizes
 from luminal_lab.trust import allow, asked, foreign_of, untrusted
 from luminal_lab.writing import as_path, read_bytes
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
     from luminal_lab.io.recorded_search import RecordedSearch
+    from luminal_lab.search.board import Board
 
 PASSES: Final = (
     "index pass round nodes_before nodes_after firings refusals seconds verified checked"
@@ -81,6 +84,8 @@ def open(  # noqa: A001  # as users call it: ll.open
     contents = contents_of(read_bytes("recording", path), name, number)
     if is_trusted:
         allow(map(foreign_of, carried(contents.subjects)))
+        for subject in contents.subjects:
+            allow(foreign_kernels(subject.facts, subject.pipeline))
         searches = [subject.facts.search for subject in contents.subjects]
         named = [subject.pipeline for subject in contents.subjects]
         for passes in (*named, *(search.device for search in searches if search is not None)):
@@ -94,6 +99,19 @@ class Opened(DrawnGraph, Examined):
     """An open recording: one compile or several.
 
     It stands for the first one; `run[1]` or `run["title"]` is another.
+
+    >>> import luminal_lab as ll
+    >>> from tempfile import TemporaryDirectory
+    >>> cx = ll.Graph("twice")
+    >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+    >>> with TemporaryDirectory() as folder:
+    ...     cx.save(f"{folder}/run.lab")
+    ...     opened = ll.open(f"{folder}/run.lab")
+    >>> print(opened.ir)
+    graph twice(%x: f32[2]) -> (%2) {
+      %1 = constant{value = 2.0} : f32[2]
+      %2 = mul %x, %1 : f32[2]
+    }
     """
 
     def __init__(self, name: str, contents: Contents) -> None:
@@ -218,6 +236,17 @@ class Opened(DrawnGraph, Examined):
     def why(self, node: Following) -> Story:
         """Explain in sentences where a node comes from."""
         return self.compilation.why(node)
+
+    def board(self, kernel: str, *, dims: Mapping[str, int] | None = None) -> Board:
+        """Return an A/B board of a kernel, on which other schedules are tried on this machine.
+
+        It compiles what the file says of the kernel, and so asks for trust at the first try.
+        """
+        names = {facts.name: facts for facts in self.facts.kernels}
+        fault = f"board: recording {self.name} has no kernel {kernel!r}"
+        hint = f"it has {', '.join(names)}" if names else "it has none: save a compile for a device"
+        UnknownNameError.unless_known(kernel, names, fault, hint)
+        return recorded_board(names[kernel], self.pipeline, named_sizes("board", dims))
 
     def diff(self) -> Diff:
         """Return the changes of all passes together."""

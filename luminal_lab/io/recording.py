@@ -255,7 +255,11 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
                 entry.text("title"),
                 snapshots,
                 # Times measured there count as recorded here.
-                replace(facts, times=tuple(time.recorded() for time in facts.times)),
+                replace(
+                    facts,
+                    times=tuple(time.recorded() for time in facts.times),
+                    boards=tuple(board.recorded() for board in facts.boards),
+                ),
                 entry.text("pipeline"),
                 frozenset(entry.numbers("parameters", 0, 1 << 31)),
                 frozenset(entry.numbers("kept", 0, 1 << 31)),

@@ -18,12 +18,13 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Displayed
+from luminal_lab.display import DISPLAYS, Displayed, Shown, Theme
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
     ScheduleError,
     UnknownNameError,
+    cut,
     expect,
     position,
 )
@@ -240,6 +241,23 @@ class Kernel(Displayed):
             return f"{self.name} has a schedule of {count}, and no plan was refused anything."
         is_there = any(str(step).split()[0] == what for step in self.schedule)
         return f"{self.name}: {'its schedule has' if is_there else 'no plan has tried'} {what}."
+
+    def beside(self, other: Kernel, *, theme: Theme = "auto") -> Shown:
+        """Show two sources side by side; lines that only one of them has are marked.
+
+        >>> import luminal_lab as ll
+        >>> def made(compiler):
+        ...     cx = ll.Graph()
+        ...     cx.tensor((64, 256), name="x").softmax(-1).retrieve()
+        ...     cx.compile(ll.GenericCompiler(), compiler)
+        ...     return cx.kernels[0]
+        >>> cuda, metal = made(ll.CUDACompiler(arch="sm_90")), made(ll.MetalCompiler())
+        >>> cuda.beside(metal)
+        <Page: kernel softmax: 16 of 26 and 28 lines are the same>
+        """
+        said = f"beside: {cut(repr(other))} is not a kernel, and {self.name} needs one beside it"
+        expect(other, Kernel, said, "give a kernel, as in cuda.beside(metal)")
+        return DISPLAYS["Kernel.beside"](self, other, theme=theme)
 
     def _without(self, what: str) -> ScheduleError:
         return ScheduleError(

@@ -7,9 +7,9 @@ constants cost nothing, and count only where nothing else is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, Reduce, Source, View
@@ -22,6 +22,10 @@ TYPICAL = 512
 """The size assumed for a dim that has none yet."""
 LEAST = 0.005
 """Lines with a smaller share are not told of: a mask of all layers is no line's work."""
+
+
+Effort: TypeAlias = Callable[[IR, Node], float]
+"""What a node of a graph costs."""
 
 
 class LineShare(NamedTuple):
@@ -37,28 +41,35 @@ class Attribution:
     def __init__(self, snapshots: Sequence[Snapshot]) -> None:
         self.shots = snapshots
         self._parts: dict[tuple[int, int], Mapping[int, float]] = {}
-        self._shares: dict[int, tuple[LineShare, ...]] = {}
 
-    def lines(self, id: int) -> tuple[LineShare, ...]:
+    def lines(self, id: int, effort: Effort | None = None) -> tuple[LineShare, ...]:
         """Return the lines of a node of the last graph, those with the largest shares first."""
-        if id not in self._shares:
-            self._shares[id] = self._lines(id)
-        return self._shares[id]
+        by_line: dict[Origin, float] = {}
+        for node, share in self.work(id, effort).items():
+            if node.meta.origin is not None:
+                line = node.meta.origin
+                by_line[line] = by_line.get(line, 0.0) + share
+        whole = sum(by_line.values())
+        shares = [LineShare(line, share / whole) for line, share in by_line.items()]
+        return tuple(sorted(shares, key=lambda each: -round(each.share, 6)))
 
-    def _lines(self, id: int) -> tuple[LineShare, ...]:
+    def work(self, id: int, effort: Effort | None = None) -> Mapping[Node, float]:
+        """Return the written nodes that a node of the last graph computes, with their shares.
+
+        `effort` says what a written node costs; by default a dim without a size is 512.
+        """
         written = self.shots[0].ir
         own = {written[part]: size for part, size in sorted(self.parts(id).items())}
-        work = {node: size * _cost(written, node) for node, size in own.items()}
-        work = work if any(work.values()) else own
-        by_line: dict[Origin, float] = {}
-        for node, size in work.items():
-            if node.meta.origin is not None and size:
-                by_line[node.meta.origin] = by_line.get(node.meta.origin, 0.0) + size
-        whole = sum(by_line.values())
-        kept = {line: size for line, size in by_line.items() if size >= LEAST * whole}
+        costs = {node: size * (effort or _cost)(written, node) for node, size in own.items()}
+        if not any(costs.values()):
+            costs = own
+        by_line: dict[Origin | None, float] = {}
+        for node, cost in costs.items():
+            by_line[node.meta.origin] = by_line.get(node.meta.origin, 0.0) + cost
+        least = LEAST * sum(by_line.values())
+        kept = {n: c for n, c in costs.items() if c and by_line[n.meta.origin] >= least}
         whole = sum(kept.values())
-        shares = [LineShare(line, size / whole) for line, size in kept.items()]
-        return tuple(sorted(shares, key=lambda each: -round(each.share, 6)))
+        return {node: cost / whole for node, cost in kept.items()}
 
     def parts(self, id: int) -> Mapping[int, float]:
         """Return the written nodes that a node computes; equal ones, merged, have a part each."""

@@ -67,7 +67,16 @@ Following: TypeAlias = NodeLike | Launched | Named
 @told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """The nodes that represent a node, or a user's line, in every snapshot."""
+    """The nodes that represent a node, or a user's line, in every snapshot.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> compiled = cx.compile()
+    >>> trace = compiled.trace(y)
+    >>> [node.op.name for node in trace.rows[0][1]]
+    ['mul']
+    """
 
     rows: tuple[tuple[Snapshot, tuple[Node, ...]], ...]
 
@@ -120,6 +129,15 @@ class Compilation(Charted, Examined):
     """The result of a compile.
 
     `snapshots[0]` is the graph as written; one more follows for each pass that ran.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> compiled = cx.compile()
+    >>> compiled["recognise"].ir.outputs
+    (%14,)
+    >>> [snapshot.name for snapshot in compiled.snapshots][:3]
+    ['written', 'dce', 'views']
     """
 
     def __init__(

@@ -224,17 +224,36 @@ class OpPattern(Pattern):
 
 
 def variables(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`."""
+    """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`.
+
+    >>> import luminal_lab as ll
+    >>> x, y = ll.variables("x y")
+    >>> x * y + x
+    <Pattern (x * y) + x>
+    """
     return _single_or_all(Variable, names)
 
 
 def constants(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable that stands for a constant for each name."""
+    """Return a variable that stands for a constant for each name.
+
+    >>> import luminal_lab as ll
+    >>> x, c = ll.variables("x"), ll.constants("c")
+    >>> ll.Rule("twice", (x + c) + c, x + 2 * c)
+    <Rule twice: (x + c) + c → x + (2 * c)>
+    """
     return _single_or_all(ConstantVariable, names)
 
 
 def fields(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable that stands for the value of a field for each name."""
+    """Return a variable that stands for the value of a field for each name.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.core.ops import Permute
+    >>> x, i = ll.variables("x"), ll.fields("i")
+    >>> ll.op(Permute, x, axes=i)
+    <Pattern permute(x, axes=i)>
+    """
     return _single_or_all(Field, names)
 
 
@@ -272,6 +291,11 @@ def op(
     """Return the pattern of an op, by its class and patterns of its fields.
 
     An op value stands for its class with exactly its fields. With `more` there may be more sources.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.core.ops import Exp2
+    >>> ll.op(Exp2, ll.variables("x") * 2)
+    <Pattern exp2(x * 2)>
     """
     cls = what if isinstance(what, type) else type(what)
     known = fields_of(cls)

@@ -21,7 +21,15 @@ from luminal_lab.tensor.arguments import told_object
 
 
 class Firing(NamedTuple):
-    """One step of a pass: a rule, and the nodes that it removed and added."""
+    """One step of a pass: a rule, and the nodes that it removed and added.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> firing = cx.compile()["recognise"].firings[0]
+    >>> firing.rule, len(firing.before), len(firing.after)
+    ('exp', 3, 1)
+    """
 
     rule: str
     because: str
@@ -67,7 +75,15 @@ class Record(NamedTuple):
 @told_object("snapshot")
 @final
 class Snapshot(DrawnGraph, Explored):
-    """A graph, the one before it, and the firings between."""
+    """A graph, the one before it, and the firings between.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> snapshot = cx.compile()["recognise"]
+    >>> print(snapshot)
+    recognise: 13 → 2 nodes; exp ×1, softmax ×1; well-formed
+    """
 
     def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:
         self.before = before

@@ -9,12 +9,14 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
+from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.roofline import Modelled
 from luminal_lab.timing.timings import How, spread_of
+from luminal_lab.timing.work import effort_for
 
 
 class KernelUse(NamedTuple):
@@ -78,17 +80,23 @@ class Covering:
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
 
-    def lines(self, id: int) -> tuple[str, ...]:
+    def lines(self, id: int, dims: Mapping[str, int]) -> tuple[str, ...]:
         """Return the user's lines that a node of the last graph comes from, as `file:line`."""
-        return lines_text(line for line, _ in self.attribution.lines(id))
+        return tuple(self.shares(id, dims))
 
-    def shares(self, id: int) -> tuple[float, ...]:
+    def shares(self, id: int, dims: Mapping[str, int]) -> Mapping[str, float]:
         """Return the share of each of these lines; they add up to 1."""
         shares: dict[str, float] = {}
-        for line, share in self.attribution.lines(id):
+        for line, share in self.attribution.lines(id, effort_for(dims)):
             (text,) = lines_text([line])
             shares[text] = shares.get(text, 0.0) + share
-        return tuple(shares.values())
+        return shares
+
+    def behind(self, id: int) -> list[Node]:
+        """Return the written nodes that a node of the last graph comes from, merged ones too."""
+        written = self.shots[0].ir
+        ids = self._back(len(self.shots) - 1, id, merged=True)
+        return [written[id] for id in sorted(ids)]
 
     def time(
         self,
@@ -103,7 +111,7 @@ class Covering:
         node, covers, kernel = self.shots[-1].ir[use.node], self.written(use.node), use.kernel
         if kernel is None:
             name = node.op.name
-            lines = self.lines(use.node)
+            lines = self.lines(use.node, dims)
             return LaunchTime(
                 str(node), name, how, (), covers, missing=missing, is_host=True, lines=lines
             )
@@ -112,7 +120,7 @@ class Covering:
         timed = LaunchTime(
             str(node), kernel.name, how, samples, covers, value, *work, *limit, missing
         )
-        return replace(timed, lines=self.lines(use.node))
+        return replace(timed, lines=self.lines(use.node, dims))
 
     def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:

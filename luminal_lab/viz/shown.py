@@ -10,6 +10,8 @@ from luminal_lab.io.opened import Opened
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.accesses_svg import accesses_picture
+from luminal_lab.viz.beside import beside_page
+from luminal_lab.viz.board_page import board_page, try_page
 from luminal_lab.viz.derivation_page import derivation_page, joined_page
 from luminal_lab.viz.egraph_picture import space_picture
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
@@ -41,18 +43,21 @@ def diff_picture(diff: Diff, **how: Any) -> GraphPicture:  # display's own
 
 
 FORMATTERS: dict[str, Callable[..., Shown]] = {
+    "Board": board_page,
     "BoundPlan": lifetimes,
     "Derivation": derivation_page,
     "Diff": diff_picture,
     "IR": graph_picture,
     "JoinedDerivation": joined_page,
     "Kernel": kernel_page,
+    "Kernel.beside": beside_page,
     "MemoryPlan": lifetimes,
     "Opened": opened_picture,
     "Schedule": schedule_page,
     "Snapshot": snapshot_picture,
     "Space": space_picture,
     "Timings": timings_page,
+    "Try": try_page,
     "accesses": accesses_picture,
 }
 """The function that draws each class, by the class's name."""

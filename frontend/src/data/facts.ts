@@ -127,6 +127,37 @@ export interface Times {
   readonly rows: readonly Time[];
 }
 
+/** A median, and the ends of its interval. */
+export type Within = readonly [middle: number, low: number, high: number];
+
+/** A schedule that was tried, and what came of it. */
+export interface Try {
+  readonly name: string;
+  readonly schedule: string;
+  readonly state: "first" | "faster" | "slower" | "as fast" | "wrong" | "refused" | "failed";
+  readonly why: string;
+  /** The line and the column that were refused, from 1. */
+  readonly place: readonly [number, number];
+  readonly step: string;
+  readonly seconds: Within | null;
+  readonly ratio: Within | null;
+  readonly rounds: number;
+  readonly modelled: number | null;
+  readonly modelled_ratio: number | null;
+  readonly kept: boolean;
+  readonly python: string;
+}
+
+/** Schedules of a kernel, beside each other. */
+export interface Board {
+  readonly kernel: number;
+  readonly device: string;
+  readonly how: "measured" | "recorded";
+  readonly sizes: string;
+  readonly model: string;
+  readonly tries: readonly Try[];
+}
+
 export interface Roofline {
   readonly device: string;
   readonly flops: number;
@@ -147,6 +178,7 @@ export interface Facts {
   readonly rules: Readonly<Record<string, Rule>>;
   readonly times: readonly Times[];
   readonly roofline: readonly Roofline[];
+  readonly boards: readonly Board[];
   readonly cells: readonly Cell[];
   readonly environment: Readonly<Record<string, string | number>>;
   /** The Python that does this compile again. */
@@ -158,7 +190,7 @@ export interface Facts {
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
-    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], cells: [],
+    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], boards: [], cells: [],
     environment: {}, python: "", besides: [], ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };

@@ -27,7 +27,7 @@ let made = 0;
 /** The names alone; arrow keys go from one to the next. */
 export function tabList(label: string, names: readonly string[], open: (name: string) => void): TabList {
   const id = `ll-tabs-${made++}`;
-  const heads = names.map((name) => h("button", { type: "button", role: "tab", class: "ll-tab", id: `${id}-${name}`, onclick: () => open(name) }, name));
+  const heads = names.map((name) => h("button", { type: "button", role: "tab", class: "ll-tab", id: `${id}-${name.replace(/\W+/g, "-")}`, onclick: () => open(name) }, name));
   const element = h("div", { class: "ll-tablist", role: "tablist", "aria-label": label }, heads);
   keyed(element, ({ key }) => {
     const at = heads.findIndex((head) => head.tabIndex === 0);

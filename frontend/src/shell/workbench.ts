@@ -3,6 +3,7 @@
 // Where there is room for all of them each has a place; where there is less, tabs share one beside the
 // graphs, and where there is little, below them.
 
+import { board } from "../panes/board";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
 import { button, div, fill, h } from "../parts/dom";
@@ -17,7 +18,6 @@ import { helpButton, tellButton } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
 import { split } from "../parts/split";
-import type { Run, Stage } from "../data/model";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { tabs } from "../parts/tabs";
@@ -40,15 +40,6 @@ css`
 const WIDE = 1200, BESIDE = 760;
 type Layout = "wide" | "beside" | "below";
 
-/** The pass that says most: which takes most nodes together, and does more than to clean up after others. */
-export function telling(run: Run, last: number): number {
-  const gain = ({ effect, tidies, before, after }: Stage): number => (effect && !tidies ? before - after : 0);
-  const most = Math.max(...run.stages.map(gain));
-  if (most > 0) return run.stages.findLastIndex((stage) => gain(stage) === most);
-  // What the last passes changed says more than that some after them had nothing to do.
-  return run.stages[last]!.effect ? last : nextStage(run, last, -1) || last;
-}
-
 /** Stores that a workbench has shown: it does not go elsewhere when it is drawn anew. */
 const begun = new WeakSet<Store>();
 
@@ -58,7 +49,7 @@ export function layoutFor(width: number): Layout {
 }
 
 export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
-  if (!store.isPlaced && !begun.has(store)) store.go({ stage: telling(store.run, store.place.stage) });
+  if (!store.isPlaced && !begun.has(store)) store.go({ stage: store.run.first });
   begun.add(store);
   const stepper = new Stepper(store);
   const words = div("ll-grow ll-one");
@@ -77,6 +68,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     times: (at) => times(store, at),
     memory: (at) => memory(store, at),
     Python: (at) => cells(store, at),
+    "and if?": (at) => board(store, at, live),
     "re-run": (at) => rerun(store, at, live),
   };
   let panes: Pane[] = [];

@@ -62,6 +62,7 @@ class Live:
 
     def __init__(self, backed: Sequence[Backed]) -> None:
         self._held = Held(backed)
+        self._held.watchers.append(self._shows)
         self._widget: LabWidget | None = None
         self._selection: Selection = {}
         self._place: dict[str, Any] = {}
@@ -73,7 +74,7 @@ class Live:
     @property
     def subjects(self) -> tuple[Subject, ...]:
         """The graphs and compiles on show."""
-        return tuple(backed_subject.subject for backed_subject in self._held.all)
+        return self._held.subjects
 
     @property
     def compilations(self) -> tuple[Compilation, ...]:
@@ -102,7 +103,7 @@ class Live:
             widget = new_widget(
                 replies.answer,
                 what=self.what,
-                data=self.data,
+                data=self._held.first_data(self._run, self._stage),
                 selection=self._selection,
                 place=self._place,
                 options=self._options,
@@ -273,7 +274,7 @@ class Live:
 
     def picture(self, theme: Theme = "auto") -> Picture:
         """Return the picture for places where no script runs."""
-        return self._held.all[self._run].picture(theme)
+        return self._held.all[self._run].picture(theme, self._stage)
 
     def words(self) -> str:
         """Return the text above the picture where no script runs."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from luminal_lab.core.origin import Origin
+from luminal_lab.io.facts import Subject
+from luminal_lab.search.board import Board
 from luminal_lab.viz.live.backed import Backed
+from luminal_lab.viz.live.boards import Boards
 from luminal_lab.viz.live.bundle import Bundling
+
+MANY = 10_000
+"""From so many nodes on, in all stages together, views are sent when they are needed."""
 
 
 class Held:
@@ -16,11 +23,24 @@ class Held:
         self._backed = list(backed)
         self._bundling: Bundling | None = None
         self._data: bytes | None = None
+        self._boards = Boards(self._board_changed)
+        self.watchers: list[Callable[[], object]] = []
+        """Called when something of it was changed from outside."""
 
     @property
     def all(self) -> tuple[Backed, ...]:
         """The subjects."""
         return tuple(self._backed)
+
+    @property
+    def subjects(self) -> tuple[Subject, ...]:
+        """The subjects as they are shown, with their boards."""
+        return tuple(self._shown(run, backed) for run, backed in enumerate(self._backed))
+
+    def _shown(self, run: int, backed: Backed) -> Subject:
+        subject = backed.subject
+        boards = (*subject.facts.boards, *self._boards.facts(run))
+        return replace(subject, facts=replace(subject.facts, boards=boards))
 
     @property
     def title(self) -> str:
@@ -31,8 +51,22 @@ class Held:
     def data(self) -> bytes:
         """The bundle."""
         if self._data is None:
-            self._data = self._bundled().to_bytes()
+            bundling = self._bundled()
+            bundling.draw()
+            self._data = bundling.to_bytes()
         return self._data
+
+    def first_data(self, run: int, stage: int) -> bytes:
+        """Return the bundle as it is needed at first: of large graphs it has the view of one stage.
+
+        The front end asks for the rest as soon as it shows that.
+        """
+        nodes = sum(len(made.ir) for backed in self._backed for made in backed.snapshots)
+        if self._data is not None or nodes < MANY:
+            return self.data
+        bundling = self._bundled()
+        bundling.draw_first(run, stage)
+        return bundling.to_bytes()
 
     def origins(self, run: int) -> tuple[Origin, ...]:
         """Return the user's lines, as a run's bundle counts them."""
@@ -41,8 +75,8 @@ class Held:
     def _bundled(self) -> Bundling:
         if self._bundling is None:
             bundling = Bundling(self.title)
-            for backed in self._backed:
-                bundling.add(backed.subject)
+            for subject in self.subjects:
+                bundling.add(subject)
             self._bundling = bundling
         return self._bundling
 
@@ -59,6 +93,18 @@ class Held:
     def replace(self, run: int, backed: Backed) -> None:
         """Replace a subject by one that differs only in its facts."""
         assert backed.snapshots == self._backed[run].snapshots
-        self._bundled().tell(run, backed.subject.facts)
+        self._tell(run, backed)
         self._backed[run] = backed
+
+    def board(self, run: int, kernel: int) -> Board:
+        """Return the A/B board of a kernel."""
+        return self._boards.of(run, kernel, self._backed[run])
+
+    def _board_changed(self, run: int) -> None:
+        self._tell(run, self._backed[run])
+        for watcher in self.watchers:
+            watcher()
+
+    def _tell(self, run: int, backed: Backed) -> None:
+        self._bundled().tell(run, self._shown(run, backed).facts)
         self._data = None

@@ -36,6 +36,7 @@ from luminal_lab.passes.minimise import minimise
 from luminal_lab.timing.measure import measured
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
+from luminal_lab.viz.live.boards import changed, tried
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.inputs import inputs_for
 from luminal_lab.viz.live.precise import errors_of
@@ -101,6 +102,11 @@ class Replies:
     def _stage(self, question: Question, backed: Backed, name: str = "stage") -> int:
         last = len(backed.snapshots) - 1
         return _number(question, name, last + 1, last)
+
+    def rest(self, _: Question) -> Reply:
+        """Show the views that were not sent at first."""
+        self._show()
+        return {}
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -232,6 +238,16 @@ class Replies:
         compiled = kernel.compiled
         return {"text": compiled.ptx, "resources": asdict(compiled.most)}
 
+    # -- other schedules ---------------------------------------------------------------------------
+
+    def board(self, question: Question) -> Reply:
+        """Try another schedule of a kernel beside its own, or change the board of such tries."""
+        backed = self._run(question)
+        run = next(k for k, one in enumerate(self._held.all) if one is backed)
+        number = _number(question, "kernel", len(backed.subject.facts.kernels))
+        board = self._held.board(run, number)
+        return (tried if "schedule" in question else changed)(board, question)
+
     def _replace(self, old: Backed, new: Backed) -> None:
         run = next(k for k, backed in enumerate(self._held.all) if backed is old)
         self._held.replace(run, new)
@@ -239,10 +255,12 @@ class Replies:
 
 
 ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
+    "board": Replies.board,
     "error_overlay": Replies.error_overlay,
     "minimise": Replies.minimise,
     "ptx": Replies.ptx,
     "rerun": Replies.rerun,
+    "rest": Replies.rest,
     "sources": Replies.sources,
     "time": Replies.time,
     "values": Replies.values,

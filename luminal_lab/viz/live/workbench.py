@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from luminal_lab.errors import UnknownNameError
+from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.search.board import Board
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
+from luminal_lab.viz.telling import telling
 
 
 @told_object("workbench")
@@ -23,9 +27,19 @@ class Workbench(Live):
 
     @override
     def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
-        # What the last passes changed says more than that some after them had nothing to do.
-        last = len(snapshots) - 1
-        return next((at for at in range(last, 0, -1) if snapshots[at].firings), last)
+        return telling(snapshots)
+
+    def board(self, kernel: str | Kernel) -> Board:
+        """Return the board of a kernel, with the schedules that were tried in the page.
+
+        What is tried on it from Python is shown in the page, too.
+        """
+        facts = self._held.all[self._run].subject.facts
+        name = kernel.name if isinstance(kernel, Kernel) else kernel
+        names = [one.name for one in facts.kernels]
+        fault = f"board: {self._held.all[self._run].subject.title} has no kernel {name!r}"
+        UnknownNameError.unless_known(name, names, fault, f"it has {', '.join(names) or 'none'}")
+        return self._held.board(self._run, names.index(name))
 
     @override
     def words(self) -> str:

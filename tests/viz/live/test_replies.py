@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
+from luminal_lab import trust
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live import bundle, columns, replies
@@ -25,6 +26,7 @@ class Page:
         self.shown: list[Any] = []
         self.bench = bench
         show = lambda: self.shown.append(columns.read(bench.data))  # noqa: E731  # what a page does
+        bench._held.watchers.append(show)
         self.replies = Replies(bench._held, show)
 
     def ask(self, what: str, **body: object) -> dict[str, Any]:
@@ -430,3 +432,46 @@ def test_why_not_of_searches_and_the_smallest_graph():
     assert fired["graph"].count("\n") <= 4
     exec(compile(fired["test"] + "\ntest_add_zero_fires()", "pasted", "exec"), {})
     assert "hint" in live.ask("minimise", id=y.id, rule="no-such", stage=0)["error"]
+
+
+# -- other schedules -------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_tried_beside_the_kernels_own(on_cpu: tuple[ll.Graph, Page]):
+    cx, page = on_cpu
+    before = cx.compilation
+    reply = page.ask("board", kernel=0, schedule=str(cx.kernels[0].schedule), name="same")
+    assert reply["tried"] == "same"
+    (board,) = page.shown[-1].header["runs"][0]["facts"]["boards"]
+    assert [one["name"] for one in board["tries"]] == ["first", "same"]
+    assert page.bench.board("softmax")["same"].rounds == board["tries"][1]["rounds"] > 0
+    assert cx.compilation is before
+    assert page.ask("board", kernel=0, act="rename", entry="same", to="other") == {"text": ""}
+    assert page.bench.board("softmax")["other"].text == str(cx.kernels[0].schedule)
+    assert "error" not in page.ask("time")  # which tells new facts, and keeps the board
+    assert page.shown[-1].header["runs"][0]["facts"]["boards"] != []
+
+
+def test_a_text_that_is_no_schedule_says_where(on_cpu: tuple[ll.Graph, Page]):
+    _, page = on_cpu
+    reply = page.ask("board", kernel=0, schedule="parallel i\nsplit j bi 2")
+    assert reply["place"] == [2, 9]
+    assert reply["wrong"].startswith("'by' should stand here\nhint: its form is split")
+    reply = page.ask("board", kernel=0, act="burn", entry="first")
+    assert reply["error"].startswith("board: nothing does 'burn' to it\nhint: there are drop")
+
+
+def test_a_recordings_kernel_is_compiled_once_somebody_has_said_so(
+    on_cpu: tuple[ll.Graph, Page], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(trust, "_HERE", {})
+    cx, _ = on_cpu
+    cx.save(tmp_path / "run.lab")
+    page = Page(ll.open(tmp_path / "run.lab").workbench())
+    question = {"kernel": 0, "schedule": "parallel i"}
+    reply = page.ask("board", **question)
+    assert reply["error"].startswith("kernel softmax by its schedule: it comes from a file")
+    (carried,) = reply["carried"]
+    assert carried["source"].startswith("kernel softmax(a: f32[4, 8])")
+    assert len(page.bench.board("softmax")) == 1
+    assert page.ask("board", **question, trust=[carried["digest"]])["tried"] == "try 1"

@@ -1,0 +1,472 @@
+r"""An A/B board: other schedules of a kernel, each tried beside the first.
+
+    board = cx.board("softmax")
+    board.add("split i by 8\nparallel i.block", name="eights")
+    print(board)
+    print(board["eights"].python)     the Python that makes that kernel
+
+A try runs in a child process: it is compiled, held to what the definition means, and timed in turns
+with the first and with those that are kept, so that what slows the machine slows all of them. The
+graph and its compile stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from math import comb
+from statistics import median
+from typing import Literal, TypeAlias, overload
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.devices.runtime.compiler import DeviceCompiler
+from luminal_lab.display import Displayed
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    ScheduleError,
+    UnknownNameError,
+    expect,
+    flag,
+    position,
+)
+from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.kernels.kernel import Kernel
+from luminal_lab.kernels.nest.lowering import lower
+from luminal_lab.kernels.steps.applied import ScheduleLike, read_schedule
+from luminal_lab.kernels.steps.schedule import Schedule, Scheduling
+from luminal_lab.kernels.steps.step import read_step
+from luminal_lab.passes.compilation import Compilation
+from luminal_lab.scanner import Scanner
+from luminal_lab.search.candidates import seconds_text
+from luminal_lab.search.driver import GAIN, WRONG, Outcome
+from luminal_lab.search.loops import sizes_of
+from luminal_lab.search.target import target_of
+from luminal_lab.search.worker import Job, answer_of
+from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
+
+CERTAIN = 0.95
+"""How certain it is that a median of ever more rounds lies within an interval."""
+SECONDS = 20.0
+"""How long a try may take, by default."""
+FIRST = "first"
+State: TypeAlias = Literal["first", "faster", "slower", "as fast", "wrong", "refused", "failed"]
+COLUMNS = """
+name state why seconds low high ratio ratio_low ratio_high rounds modelled kept schedule
+""".split()  # noqa: SIM905  # a list of names reads better so
+HEADER = heads("< try > time > interval > ratio > interval < state")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median, and where that of ever more rounds would lie."""
+
+    middle: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Interval:
+        """Return the interval of some rounds, by their order alone.
+
+        >>> Interval.of([5.0, 1.0, 2.0, 4.0, 3.0, 6.0, 7.0, 8.0, 9.0])
+        Interval(middle=5.0, low=2.0, high=8.0)
+        """
+        count, ordered = len(samples), sorted(samples)
+        # As many of n medians' rounds are below the true one as coins of n show heads.
+        outside, cut = 0, 0
+        while cut < (count - 1) // 2:
+            outside += comb(count, cut)
+            if 2 * outside > (1 - CERTAIN) * 2**count:
+                break
+            cut += 1
+        low = max(0, cut - 1)
+        return cls(median(ordered), ordered[low], ordered[-1 - low])
+
+    @property
+    def spread(self) -> float:
+        """Half of the interval's width."""
+        return (self.high - self.low) / 2
+
+
+@told_object("try")
+@dataclass(frozen=True, repr=False)
+class Try(Displayed):
+    """A schedule of a kernel, with what came of it."""
+
+    name: str
+    text: str
+    """Its schedule, one step a line, as it was written."""
+    kernel_name: str
+    state: State
+    why: str = ""
+    """Why it was refused, or what is wrong with it."""
+    place: tuple[int, int] = (0, 0)
+    """The line and the column of the step that was refused, from 1; zeros if none was."""
+    step: str = ""
+    """The first step after which its values are wrong, where that was found."""
+    seconds: Interval | None = None
+    """The time of a run; None where nothing was measured."""
+    ratio: Interval | None = None
+    """Its time as a share of the first one's in the same turn."""
+    rounds: int = 0
+    modelled: float | None = None
+    """The seconds that a model gives it, where nothing can be measured."""
+    modelled_ratio: float | None = None
+    is_kept: bool = False
+    """Whether it is timed again beside each further try."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its schedule."""
+        return read_schedule(self.text, self.kernel_name)
+
+    @property
+    def python(self) -> str:
+        """The Python that makes this kernel."""
+        quote = '"""' if "\\" not in self.text and '"""' not in self.text else ""
+        text = f"{quote}\n{self.text}\n{quote}" if quote else repr(self.text)
+        call = f"cx.kernels[{self.kernel_name!r}].rescheduled({text})"
+        used = f"schedules={{{self.kernel_name!r}: kernel.schedule}}"
+        return f"kernel = {call}\n# {used} makes a device's compiler use it"
+
+    @property
+    def told(self) -> str:
+        """What came of it, in words."""
+        where = f" in line {self.place[0]}" if self.place[0] else ""
+        after = f"; values are wrong after `{self.step}`" if self.step else ""
+        why = f"{where}: {self.why}" if self.why else ""
+        return f"{self.state}{why}{after}"
+
+    @override
+    def __str__(self) -> str:
+        times = "" if self.seconds is None else f", {_time(self.seconds)}"
+        times += "" if self.ratio is None else f", {_share(self.ratio)} of the first's time"
+        return f"{self.name}: {self.told}{times}\n\n{self.text}"
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Try {self.name}: {self.told}; print(…) shows its schedule>"
+
+
+class ScheduleDiff(str):
+    """The difference of two schedules, as text."""
+
+    __slots__ = ()
+    _repr_mimebundle_ = as_text
+
+
+@told_object("board")
+class Board(Displayed):
+    """Schedules of one kernel, each with its time beside the first one's."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        schedule: Schedule,
+        device: DeviceCompiler,
+        dims: Mapping[str, int],
+        name: str = "",
+        admit: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.definition, self.device = definition, device
+        self.name = name or definition.name
+        """The kernel's name."""
+        self.dims = sizes_of(definition, dims)
+        """The sizes that are timed."""
+        self._target = target_of(device)
+        self._admit = admit
+        """Raises before anything is compiled that nobody has allowed."""
+        self.watchers: list[Callable[[], object]] = []
+        """Called after each change."""
+        self._tries = [Try(FIRST, str(schedule), self.name, FIRST, is_kept=True)]
+
+    # -- trying ------------------------------------------------------------------------------------
+
+    def add(self, schedule: ScheduleLike, *, name: str = "", seconds: float = SECONDS) -> Try:
+        """Try a schedule beside the first, and return what came of it.
+
+        A step that is refused, wrong values and a kernel that crashes or hangs are states of the
+        try; a text that is no schedule is an error. `seconds` is how long it may take in all.
+        """
+        expect(name, str, "board: the name is {}", 'give text, as in name="eights"')
+        name = name.strip() or self._free_name()
+        if any(known.name == name for known in self._tries):
+            raise ArgumentError(
+                f"board: there is a try called {name!r}", hint="give another name, or drop that one"
+            )
+        parsed = read_schedule(schedule, self.name)  # what cannot be read is no try
+        text = schedule.strip("\n") if isinstance(schedule, str) else str(parsed)
+        tried = Try(name, text, self.name, "failed")
+        refused = self._refused(tried)
+        if refused is not None:
+            self._set([*self._tries, refused])
+            return refused
+        self._measure([tried], seconds)
+        return self._tries[-1]
+
+    def measure(self, *, seconds: float = SECONDS) -> Board:
+        """Time all tries once more, in turns, and return the board."""
+        sound = [one for one in self._tries[1:] if one.state != "refused"]
+        self._measure(sound, seconds)
+        return self
+
+    def _free_name(self) -> str:
+        names = {one.name for one in self._tries}
+        return next(name for n in range(1, len(names) + 2) if (name := f"try {n}") not in names)
+
+    def _refused(self, tried: Try) -> Try | None:
+        """Return a try with the step that is refused, if one is."""
+        scheduling = Scheduling(lower(self.definition))
+        for number, step in enumerate(tried.schedule):
+            try:
+                scheduling.do(step)
+            except ScheduleError as error:
+                why = error.message.partition("\n")[0]
+                return replace(tried, state="refused", why=why, place=place_of(tried.text, number))
+        return None
+
+    def _measure(self, fresh: Sequence[Try], seconds: float) -> None:
+        """Time the first, those that are kept, and some more, in turns."""
+        self._admit()
+        first, *rest = self._tries
+        names = {one.name for one in fresh}
+        beside = [one for one in rest if one.is_kept and one.name not in names and one.seconds]
+        timed = [*beside, *fresh]
+        job = Job(
+            str(self.definition),
+            str(first.schedule),
+            tuple(str(one.schedule) for one in timed),
+            (),
+            (),
+            self.dims,
+            *self._target.job,
+            is_last=True,
+            device=self._target.device,
+            seconds=float(seconds),
+        )
+        answer = answer_of(self._target.worker(str(job)))
+        told = dict(zip((one.name for one in timed), answer.outcomes, strict=True))
+        tries = {one.name: one for one in (*self._tries, *fresh)}
+        if answer.reference.compared is not None:
+            tries[first.name] = _with_times(first, answer.reference, None)
+        for name, outcome in told.items():
+            tries[name] = _judged(tries[name], outcome, answer.reference)
+        self._set([*tries.values()])
+
+    def _set(self, tries: list[Try]) -> None:
+        self._tries = tries
+        for watcher in [*self.watchers]:
+            watcher()
+
+    # -- its tries ---------------------------------------------------------------------------------
+
+    def keep(self, which: str | int, *, kept: bool = True) -> Try:
+        """Have a try timed again beside each further one; `kept=False` takes that back."""
+        flag("board: kept", kept)
+        at = self._at(which)
+        return self._change(at, replace(self._tries[at], is_kept=kept or at == 0))
+
+    def rename(self, which: str | int, name: str) -> Try:
+        """Give a try another name."""
+        at, name = self._at(which), str(name).strip()
+        if not name or any(one.name == name for k, one in enumerate(self._tries) if k != at):
+            hint = "give a name that no other try has"
+            raise ArgumentError(f"board: a try cannot be called {name!r}", hint=hint)
+        return self._change(at, replace(self._tries[at], name=name))
+
+    def _change(self, at: int, tried: Try) -> Try:
+        self._set([*self._tries[:at], tried, *self._tries[at + 1 :]])
+        return tried
+
+    def drop(self, which: str | int) -> None:
+        """Take a try off the board; the first stays."""
+        at = self._at(which)
+        if at == 0:
+            raise ArgumentError(
+                "board: the first try stays, as the others are compared with it",
+                hint="kernel.rescheduled(…) is another kernel, and cx.board(kernel) its board",
+            )
+        self._set([*self._tries[:at], *self._tries[at + 1 :]])
+
+    def diff(self, which: str | int, other: str | int = 0) -> ScheduleDiff:
+        """Return how the schedule of a try differs from that of another, or of the first."""
+        old, new = self._tries[self._at(other)], self._tries[self._at(which)]
+        lines = unified_diff(
+            old.text.splitlines(), new.text.splitlines(), old.name, new.name, lineterm="", n=99
+        )
+        return ScheduleDiff("\n".join(lines) or f"{old.name} and {new.name} have the same steps")
+
+    def kernel(self, which: str | int) -> Kernel:
+        """Return the kernel of a try."""
+        tried = self._tries[self._at(which)]
+        return self._target.maker.kernel(self.definition, self.name, tried.schedule)
+
+    def _at(self, which: str | int) -> int:
+        if isinstance(which, str):
+            names = {one.name: number for number, one in enumerate(self._tries)}
+            fault, hint = f"board: no try is called {which!r}", f"there are {', '.join(names)}"
+            UnknownNameError.unless_known(which, names, fault, hint)
+            return names[which]
+        hint = "tries count from 0, the first; names work too"
+        return position(which, len(self._tries), "board: there is no try", hint)
+
+    def __len__(self) -> int:
+        return len(self._tries)
+
+    def __iter__(self) -> Iterator[Try]:
+        return iter([*self._tries])
+
+    @overload
+    def __getitem__(self, which: str | int) -> Try: ...
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[Try]: ...
+    def __getitem__(self, which: str | int | slice) -> Try | Sequence[Try]:
+        """Return a try by its name, or its number; the first is 0."""
+        if isinstance(which, slice):
+            return self._tries[which]
+        return self._tries[self._at(which)]
+
+    # -- shown -------------------------------------------------------------------------------------
+
+    @property
+    def sizes(self) -> str:
+        """The sizes that are timed, in words; empty where all are fixed."""
+        return ", ".join(f"{name} = {size}" for name, size in self.dims.items())
+
+    @property
+    def model(self) -> str:
+        """What its times are a model of, where nothing is measured."""
+        return self._target.model
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each try."""
+        rows = (
+            (
+                *(one.name, one.state, one.why, *_parts(one.seconds), *_parts(one.ratio)),
+                *(one.rounds, one.modelled, one.is_kept, one.text),
+            )
+            for one in self._tries
+        )
+        return frame("board", COLUMNS, rows, {"kernel": self.name, "device": str(self.device)})
+
+    @override
+    def __str__(self) -> str:
+        sizes = f", {self.sizes}" if self.dims else ""
+        model = f"; times are those of a model of {self.model}" if self.model else ""
+        head = f"board of {self.name} on {self.device}{sizes}{model}"
+        return "\n".join([head, "", *aligned(HEADER, map(row_of, self._tries))])
+
+    @override
+    def __repr__(self) -> str:
+        many = "1 try" if len(self) == 1 else f"{len(self)} tries"
+        return f"<Board of {self.name}: {many}; print(…) shows them, .add(schedule) tries another>"
+
+
+def device_of(compilation: Compilation) -> DeviceCompiler:
+    """Return the device that a compile is for, or raise the error that there is none."""
+    devices = [one for one in compilation.pipeline.devices() if isinstance(one, DeviceCompiler)]
+    if not devices:
+        raise DeviceError(
+            "board: the last compile is for no device, so it has no kernels",
+            hint="compile for one: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
+        )
+    return devices[-1]
+
+
+def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) -> Board:
+    """Return the board of a kernel of some device, whose schedule is the first."""
+    steps = kernel.steps  # or the error that it has none
+    del steps
+    assert kernel.definition is not None
+    assert kernel.schedule is not None
+    return Board(kernel.definition, kernel.schedule, device, dims, kernel.name)
+
+
+def place_of(text: str, step: int) -> tuple[int, int]:
+    """Return the line and the column, from 1, where a step of a schedule's text begins.
+
+    >>> place_of("# a comment\\n  split i by 8\\n\\nparallel i.block", 1)
+    (4, 1)
+    """
+    scanner = Scanner(text)
+    for _ in range(step):
+        read_step(scanner)
+    before = text[: scanner.pos]
+    return before.count("\n") + 1, scanner.pos - before.rfind("\n")
+
+
+def row_of(tried: Try) -> tuple[str, ...]:
+    """Return the cells of a try in a table."""
+    kept = "*" if tried.is_kept and tried.state != FIRST else ""
+    if tried.modelled is not None:
+        ratio = "" if tried.modelled_ratio is None else f"~{tried.modelled_ratio:.3f}"
+        return (tried.name + kept, f"~{seconds_text(tried.modelled)}", "", ratio, "", tried.told)
+    if tried.seconds is None:
+        return (tried.name + kept, "", "", "", "", tried.told)
+    time, ratio = tried.seconds, tried.ratio
+    share, within = ("", "") if ratio is None else (f"{ratio.middle:.3f}", _within(ratio))
+    return (
+        tried.name + kept,
+        seconds_text(time.middle),
+        f"{seconds_text(time.low)} … {seconds_text(time.high)}",
+        share,
+        within,
+        tried.told,
+    )
+
+
+def _within(ratio: Interval) -> str:
+    return f"{ratio.low:.3f} … {ratio.high:.3f}"
+
+
+def _time(seconds: Interval) -> str:
+    return f"{seconds_text(seconds.middle)} ± {seconds_text(seconds.spread)}"
+
+
+def _share(ratio: Interval) -> str:
+    return f"{ratio.middle:.3f} ({_within(ratio)})"
+
+
+def _parts(interval: Interval | None) -> tuple[float | None, float | None, float | None]:
+    if interval is None:
+        return None, None, None
+    return interval.middle, interval.low, interval.high
+
+
+def _with_times(tried: Try, outcome: Outcome, ratio: Interval | None) -> Try:
+    seconds = Interval.of(outcome.samples) if outcome.samples else None
+    known = {"rounds": len(outcome.samples), "modelled": outcome.modelled}
+    return replace(tried, seconds=seconds, ratio=ratio, why="", step="", place=(0, 0), **known)
+
+
+def _judged(tried: Try, outcome: Outcome, first: Outcome) -> Try:
+    """Return a try with what came of it, beside what came of the first in the same turns."""
+    if outcome.state in ("refused", "failed") or outcome.compared is None:
+        state: State = "refused" if outcome.state == "refused" else "failed"
+        why = outcome.why or "there was no time to measure it: give it more seconds"
+        if outcome.is_wrong:
+            state, why = "wrong", outcome.why.removeprefix(WRONG)
+        blank = replace(tried, seconds=None, ratio=None, rounds=0, modelled=None)
+        return replace(blank, state=state, why=why, step=outcome.step)
+    pairs = zip(outcome.samples, first.samples, strict=False)
+    shares = [own / reference for own, reference in pairs if reference]
+    ratio = Interval.of(shares) if shares else None
+    timed = _with_times(tried, outcome, ratio)
+    if ratio is None:
+        share = None
+        if outcome.modelled is not None and first.modelled:
+            share = outcome.modelled / first.modelled
+        return replace(timed, state=_state(share, share, share), modelled_ratio=share)
+    return replace(timed, state=_state(ratio.middle, ratio.low, ratio.high))
+
+
+def _state(middle: float | None, low: float | None, high: float | None) -> State:
+    """Return what a ratio says: a difference within the interval, or a small one, is none."""
+    if middle is None or low is None or high is None or abs(middle - 1) < GAIN:
+        return "as fast"
+    return "faster" if high < 1 else "slower" if low > 1 else "as fast"
