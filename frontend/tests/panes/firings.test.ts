@@ -113,3 +113,22 @@ test("a derivation's firings show what they changed: definitions, then nests", (
   row(host, 1).click();
   expect(texts(host, ".ll-detail pre .ll-is-new")).toEqual(["+parallel i:"]);
 });
+test("to the firings that touch the selection, in any pass, and the selection stays", () => {
+  const { store, host, stepper } = on(1);
+  const said: string[] = [];
+  store.say = (sentence: string) => void said.push(sentence);
+  stepper.touch(1);
+  expect(said.pop()).toBe("select a node, a line or a rule first");
+  store.select({ kind: "node", stage: 0, ids: [5] });
+  const chosen = store.selected;
+  const touching = store.related.firings.flatMap((firings, stage) => [...firings].sort((a, b) => a - b).map((firing) => [stage, firing + 1]));
+  expect(touching.length).toBeGreaterThan(1);
+  store.go({ stage: 0 });
+  const seen: number[][] = [];
+  while (stepper.touch(1) && !said.at(-1)!.startsWith("no firing")) seen.push([store.place.stage, store.place.firing]);
+  expect(seen).toEqual(touching);
+  expect(store.selected).toBe(chosen);
+  expect(said.pop()).toBe("no firing after this one touches the selection");
+  named(host, "back to a firing that touches the selection, in any pass (<)").click();
+  expect([store.place.stage, store.place.firing]).toEqual(touching.at(-2));
+});
