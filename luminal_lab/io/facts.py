@@ -86,7 +86,7 @@ class LaunchFacts:
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
-    """How much of its work each of the lines has written."""
+    """The share of each line; they add up to 1. Of an old recording none: then all are equal."""
     scopes: tuple[tuple[str, float], ...] = ()
     """How much of its work each part of the model has written."""
     family: str = ""

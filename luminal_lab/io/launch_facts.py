@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Source
 from luminal_lab.core.ops import Pick
 from luminal_lab.devices.gpu.compiler import gpu_maker
@@ -30,9 +30,8 @@ from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.families import family_of
 from luminal_lab.timing.launches import Covering
-from luminal_lab.timing.work import effort_of
+from luminal_lab.timing.work import effort_for
 
-T = TypeVar("T")
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""
 
@@ -142,14 +141,14 @@ def launch_facts(
 ) -> tuple[LaunchFacts, ...]:
     """Return the launches; `buffers` maps nodes to the indices of their buffers."""
     ir = launched.compilation.ir
-    written = launched.compilation.written
     number = {kernel.name: index for index, kernel in enumerate(launched.kernels)}
     facts: list[LaunchFacts] = []
     for launch in launched.launches:
         node = ir[launch.node]
         results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
-        origins, scopes = _shares(written, covers, launched.dims)
+        lines = launched.compilation.attribution.lines(node.id, effort_for(launched.dims))
+        work = launched.compilation.attribution.work(node.id, effort_for(launched.dims))
         homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
         facts.append(
             LaunchFacts(
@@ -159,36 +158,23 @@ def launch_facts(
                 results,
                 node.sources,
                 tuple(covers),
-                tuple(origins),
+                tuple(Line(*line) for line, _ in lines),
                 tuple(dict.fromkeys(homes)),
-                tuple(origins.values()),
-                tuple(scopes.items()),
+                tuple(round(share, 6) for _, share in lines),
+                _scopes(work),
                 family_of(node, launch.kernel),
             )
         )
     return tuple(facts)
 
 
-def _shares(
-    ir: IR, covers: Iterable[int], dims: Mapping[str, int]
-) -> tuple[dict[Line, float], dict[str, float]]:
-    """Return how much of a launch's work each line and each scope has written."""
-    origins: dict[Line, float] = {}
+def _scopes(work: Mapping[Node, float]) -> tuple[tuple[str, float], ...]:
+    """Return how much of a launch's work each part of the model has written."""
     scopes: dict[str, float] = {}
-    for id in covers:
-        node = ir[id]
-        effort, line = effort_of(ir, node, dims), node.meta.origin
-        if line is not None:
-            origins[Line(*line)] = origins.get(Line(*line), 0.0) + effort
-        scopes[node.meta.scope] = scopes.get(node.meta.scope, 0.0) + effort
-    return _normal(origins), _normal(scopes)
-
-
-def _normal(weights: dict[T, float]) -> dict[T, float]:
-    """Return weights that add up to 1, in four digits."""
-    total = sum(weights.values())
-    even = 1 / len(weights) if weights else 0.0
-    return {key: round(w / total if total else even, 4) for key, w in weights.items()}
+    for node, share in work.items():
+        scopes[node.meta.scope] = scopes.get(node.meta.scope, 0.0) + share
+    total = sum(scopes.values())
+    return tuple((scope, round(share / total, 6)) for scope, share in scopes.items() if total)
 
 
 # -- kernels ---------------------------------------------------------------------------------------

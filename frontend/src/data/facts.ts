@@ -83,6 +83,8 @@ export interface Launch {
   /** Nodes of the graph as written. */
   readonly covers: readonly number[];
   readonly origins: readonly number[];
+  /** Of each line its share of the time; of an old recording none. */
+  readonly shares?: readonly number[];
   readonly buffers: readonly number[];
   /** How much of its work each of the lines in `origins` has written, from 0 to 1. */
   readonly shares?: readonly number[];

@@ -1,4 +1,4 @@
-// What the user's lines take: the time of each launch, divided among the lines that it comes of by what each has written.
+// What the user's lines take: the time of each launch, shared by the lines that it comes of: by what each computes.
 
 import type { Run, Times } from "./model";
 
