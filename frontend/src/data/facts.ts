@@ -86,8 +86,6 @@ export interface Launch {
   /** Of each line its share of the time; of an old recording none. */
   readonly shares?: readonly number[];
   readonly buffers: readonly number[];
-  /** How much of its work each of the lines in `origins` has written, from 0 to 1. */
-  readonly shares?: readonly number[];
   /** How much each part of the model has written. */
   readonly scopes?: readonly (readonly [path: string, share: number])[];
   /** The kind of its work: "product", "copy". */
