@@ -2,7 +2,7 @@
 
 import { asked } from "../parts/asking";
 import { button, div, fill, h, link, s } from "../parts/dom";
-import type { Stepper } from "./firings";
+import type { Stepper } from "./stepper";
 import { code } from "./kernels";
 import type { Live } from "../data/live";
 import type { Sketch } from "../data/model";
