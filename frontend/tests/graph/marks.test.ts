@@ -68,7 +68,7 @@ test("a scalar is lit in every op that reads it, and each op says it", () => {
   expect([...soft].map((thing) => store.run.label(view.thing.row[thing]!)).sort()).toEqual(["add + 0.5", "mul × 0.5"]);
   expect(there.counts).toEqual({ all: 4, folded: 0, scalars: 1 });
   // Who looks for it finds it, and the ops.
-  const found = search(store.run.lines(0), query(store.run, "0.5")).map((row) => store.run.id[row]);
-  expect(found.sort()).toEqual([2, 3, 4]);
+  const { exact, others } = search(store.run.lines(0), query(store.run, "0.5"));
+  expect([...exact, ...others].map((row) => store.run.id[row]).sort()).toEqual([2, 3, 4]);
   expect(view.thingOf(store.run.rowsOf(2)[0]!)).toBe(view.thingOf(store.run.rowsOf(3)[0]!));
 });
