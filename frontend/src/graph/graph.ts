@@ -263,6 +263,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       const rect = thing >= 0 ? scene.rect(thing) : null;
       if (rect) camera = { ...old, x: kept.x - (rect.x + rect.width / 2) * old.scale, y: kept.y - rect.y * old.scale };
     }
+    // What was at hand may have gone, and a pass may have moved all else.
+    if (now.size.width && !scene.within(seen(camera, now.size)).some((one) => now.there.has(one))) camera = fitCamera();
     now.camera = camera;
     paint.draw();
     look(camera);
