@@ -1,7 +1,7 @@
 // A rule: what it says, its two sides drawn, its Python, what was refused, and why it did not fire here.
 
 import { button, div, fill, h, link, s } from "../parts/dom";
-import type { Stepper } from "./firings";
+import type { Stepper } from "./stepper";
 import { code } from "./kernels";
 import type { Live } from "../data/live";
 import type { Sketch } from "../data/model";

@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, expect, test, vi } from "vitest";
-import { firings, Stepper } from "../../src/panes/firings";
+import { firings } from "../../src/panes/firings";
+import { Stepper } from "../../src/panes/stepper";
 import type { Made } from "../made";
 import { named, opened, press, RICH, silent, texts } from "../rich";
 
@@ -47,8 +48,13 @@ test("steps on and back, from the whole pass at its beginning", () => {
   stepper.step(-1);
   expect([store.place.firing, store.selected]).toEqual([0, null]);
   expect(stepper.step(-1)).toBe(false);
-  named(host, "the whole pass").click();
+  named(host, "to after the last firing").click();
   expect(store.place.firing).toBe(-1);
+});
+test("|◀ ◀ ▶ ▶| are first, back, forward, last", () => {
+  const { store, host } = on(1);
+  const firing = (sign: string) => (named(host, sign).click(), store.place.firing);
+  expect(["|◀", "▶", "▶", "◀", "▶|", "|◀"].map(firing)).toEqual([0, 1, 2, 1, -1, 0]);
 });
 test("arrow keys step, too", () => {
   const { store, host } = on(1);
@@ -72,7 +78,9 @@ test("one rule alone", () => {
 test("plays to the end, and stops there", () => {
   vi.useFakeTimers();
   const { store, host, stepper } = on(1);
-  named(host, "play the firings (p)").click();
+  expect(texts(host, ".ll-bar .ll-button")).toEqual(["|◀", "◀", "▶", "▶|", "Play"]);
+  named(host, "Play").click();
+  expect(texts(host, ".ll-bar .ll-button").at(-1)).toBe("Pause");
   expect([stepper.isPlaying, store.place.firing]).toEqual([true, 0]);
   vi.advanceTimersByTime(1500);
   expect(store.place.firing).toBe(2);
