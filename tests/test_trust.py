@@ -246,6 +246,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
     "counterexample": "its graphs are those of a rule",
+    "minimise": "compile_ir compiles what it tries",
     "devices": "see DEVICE_NAMES",
     "search": "it rewrites definitions, and evaluates them in NumPy; nothing is compiled",
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",
