@@ -350,6 +350,7 @@ PAGE: dict[str, list[Way]] = {
     "values": [ask_page({"ask": "values", "id": 1})],
     "why": [ask_page({"ask": "why", "id": 1}), ask_page(again("cse"), {"ask": "why", "id": 1})],
     "why_not": [ask_page(again("cse"), {"ask": "why_not", "id": 1, "rule": "add-zero"})],
+    "minimise": [ask_page(again("cse"), {"ask": "minimise", "id": 1, "rule": "duplicate"})],
     "sources": [
         ask_page(again("cuda"), {"ask": "sources", "dialect": "cuda"}, dialect="cuda"),
         ask_page(again("cse"), {"ask": "sources", "dialect": "c"}),

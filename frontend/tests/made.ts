@@ -290,7 +290,15 @@ class Maker {
     put("wire.label", "u32", wires.flatMap((one, frame) => [...one.keys()].map((key) => this.intern(label.get(`${frames[frame]}|${key}`)!))));
     [["side", "u8"], ["row", "u32"], ["status", "u8"]].forEach(([name, kind], at) =>
       put(`port.${name}`, kind as keyof Arrays, flat(ports, at + 1)));
-    const layouts = this.layouts(put, inside, wires, ports);
+    const isIn = (id: number, gone: number): boolean => ![gone, 4].includes(status(id));
+    const sides = was === is ? {} : Object.fromEntries((["before", "after"] as const).map((side): [string, Side] => {
+      const gone = side === "before" ? 1 : 2;
+      return [side, {
+        has: (thing) => (typeof thing === "string" ? nodes.some(({ id, scope = "" }) => `${scope}.`.startsWith(`${thing}.`) && isIn(id, gone)) : isIn(thing.id, gone)),
+        hasWire: (kind) => kind !== gone && kind !== 4,
+      }];
+    }));
+    const layouts = this.layouts(put, inside, wires, ports, sides);
     const views = nodes.length < all.size ? [...this.folded].filter((id) => all.has(id)) : [];
     put("folded.row", "u32", views.map((id) => this.row(all.get(id)!)));
     put("folded.into", "u32", views.map((id) => this.row(all.get(root(id))!)));
@@ -309,11 +317,14 @@ class Maker {
   private layouts(
     put: (name: string, kind: keyof Arrays, values: readonly number[]) => void,
     inside: readonly (readonly (Node | string)[])[], wires: readonly Map<string, number[]>[], ports: readonly Map<string, number[]>[],
+    sides: Readonly<Record<string, Side>>,
   ): number {
-    const known = new Map<string, number>(), chosen: number[] = [];
+    const known = new Map<string, number>();
     const sizes: number[] = [], rects: number[][] = [], portsAt: number[][] = [], courses: number[][][] = [];
-    inside.forEach((things, frame) => {
-      const level = things.map(() => 0), ends = [...wires[frame]!.values()];
+    const chosen = (side: Side): number[] => inside.map((things, frame) => {
+      const level = things.map(() => 0), all = [...wires[frame]!.values()];
+      const isThere = (end: number): boolean => end < 0 || side.has(things[end]!);
+      const ends = all.filter(([from, to, , kind]) => side.hasWire(kind!) && isThere(from!) && isThere(to!));
       for (let again = true, turn = 0; again && turn < things.length; turn++) {
         again = false;
         for (const [from, to] of ends as [number, number][])
@@ -324,6 +335,7 @@ class Maker {
       }
       const next: number[] = [], own: number[][] = [];
       things.forEach((thing, at) => {
+        if (!side.has(thing)) return void own.push([0, 0, 0, 0]);
         const [width, height] = typeof thing === "string" ? BOX : [WIDTH, HEIGHT];
         const left = next[level[at]!] ?? 0;
         next[level[at]!] = left + width + GAP;
@@ -333,7 +345,9 @@ class Maker {
       const height = Math.max(0, ...own.map(([, y, , h]) => y! + h!));
       const sides = [...ports[frame]!.values()].map(([, side]) => side!);
       const x = sides.map((_, at) => 10 + 20 * at);
-      const lines = (ends as [number, number][]).map(([from, to]) => {
+      const lines = (all as [number, number][]).map((wire) => {
+        if (!ends.includes(wire)) return [];
+        const [from, to] = wire;
         const up = own[from], down = own[to];
         const start = up ? [up[0]! + up[2]! / 2, up[1]! + up[3]!] : [x[-1 - from]!, sides[-1 - from] ? height : 0];
         const end = down ? [down[0]! + down[2]! / 2, down[1]!] : [x[-1 - to]!, sides[-1 - to] ? height : 0];
@@ -347,10 +361,11 @@ class Maker {
         portsAt.push(x);
         courses.push(lines);
       }
-      chosen.push(known.get(key)!);
+      return known.get(key)!;
     });
+    put("frame.layout", "u32", chosen({ has: () => true, hasWire: () => true }));
+    for (const [name, side] of Object.entries(sides)) put(`frame.${name}`, "u32", chosen(side));
     const summed = (counts: readonly number[]) => counts.reduce((sums, one) => (sums.push(sums.at(-1)! + one), sums), [0]);
-    put("frame.layout", "u32", chosen);
     put("layout.size", "f32", sizes);
     put("layout.thing_at", "u32", summed(rects.map((one) => one.length / 4)));
     put("layout.wire_at", "u32", summed(courses.map((one) => one.length)));
@@ -361,6 +376,12 @@ class Maker {
     put("layout.course", "f32", courses.flat(2));
     return known.size;
   }
+}
+
+/** What one graph of a pass has. */
+interface Side {
+  has(thing: Node | string): boolean;
+  hasWire(kind: number): boolean;
 }
 
 const depth = (path: string) => (path ? path.split(".").length : 0);

@@ -62,7 +62,7 @@ def test_every_part_of_the_explorer_is_a_stop(page: Any, tmp_path: Path):
     stops = walked(page)
     assert len(stops) == page.evaluate(STOPS)
     assert [one for one in stops if one.startswith("application Graph softmax")] != []
-    for name in ("select Colour by", "input Search nodes", "button Shortcuts (?)"):
+    for name in ("select Colour by", "input Search", "button Shortcuts (?)"):
         assert name in stops
     assert page.evaluate(UNREACHED) == []
 
@@ -94,7 +94,7 @@ def test_an_explorer_is_used_without_a_mouse(page: Any, tmp_path: Path):
     first = heading.inner_text()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    assert here(page) == "listbox Nodes found"
+    assert here(page) == "listbox What was found"
     assert heading.inner_text() != first
     page.keyboard.press("Escape")
     assert page.locator(".ll-search").is_hidden()

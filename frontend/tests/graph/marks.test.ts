@@ -42,7 +42,7 @@ test("a scope is its box; a closed box is related to what is in it", () => {
 
 test("wires are followed through borders, what is read apart from what reads", () => {
   const { paths } = lit(blocks(2), 0, { kind: "node", stage: 0, ids: [10] }, ["h0", "h0.mlp", "h1"]);
-  expect(paths.map((one) => one.getAttribute("class"))).toEqual(["ll-lit", "ll-read", "ll-ring"]);
+  expect(paths.map((one) => one.getAttribute("class"))).toEqual(["ll-lit", "ll-read", "ll-halo", "ll-ring"]);
   expect(paths[1]!.getAttribute("d")!.match(/M/g)!.length).toBeGreaterThan(3);
 });
 
