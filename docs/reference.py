@@ -78,7 +78,7 @@ PAGES = {
         "ll.compile_ir ll.GenericCompiler ll.HalfPrecision ll.Quantised ll.quantise "
         "ll.Compilation ll.Snapshot ll.Firing ll.Trace ll.diff ll.Diff ll.Pass ll.graph_pass "
         "ll.Pipeline ll.parse_pipeline ll.Rule ll.RuleSet ll.rule ll.variables ll.constants "
-        "ll.fields ll.op ll.counterexample",
+        "ll.fields ll.op ll.counterexample ll.minimise",
     ),
     "devices": ReferencePage(
         "Devices and times",
