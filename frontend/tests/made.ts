@@ -12,6 +12,8 @@ export interface Node {
   readonly name?: string;
   readonly scope?: string;
   readonly kind?: string;
+  /** What it is called in pictures, if that is not its op or its name. */
+  readonly label?: string;
   readonly origin?: number;
   readonly rule?: string;
 }
@@ -164,7 +166,7 @@ class Maker {
     this.put("node.type", "u32", text(type));
     this.put("node.dtype", "u32", text((node) => type(node).split("[")[0]!));
     this.put("node.shape", "u32", text((node) => type(node).slice(type(node).indexOf("["))));
-    this.put("node.label", "u32", text((node) => (node.op === "input" ? (node.name ?? node.op) : node.op)));
+    this.put("node.label", "u32", text((node) => node.label ?? (node.op === "input" ? (node.name ?? node.op) : node.op)));
     this.put("node.name", "u32", text(name));
     this.put("node.scope", "u32", text((node) => node.scope ?? ""));
     this.put("node.origin", "i32", this.rows.map((node) => node.origin ?? -1));
@@ -211,7 +213,7 @@ class Maker {
     const all = new Map<number, Node>();
     for (const node of [...before, ...(pass.firings ?? []).flatMap((one) => one.fresh), ...pass.nodes]) all.set(node.id, node);
     const nodes = [...all.values()].filter((node) => !this.folded.has(node.id));
-    const root = (id: number): number => (this.folded.has(id) && all.has(id) ? root(all.get(id)!.reads![0]!) : id);
+    const root = (id: number): number => (this.folded.has(id) && all.get(id)?.reads?.length ? root(all.get(id)!.reads![0]!) : id);
     // Frames, outer ones first.
     const paths = new Set<string>([""]);
     for (const { scope = "" } of nodes) scope.split(".").forEach((_, at, names) => paths.add(names.slice(0, at + 1).join(".")));
@@ -263,6 +265,7 @@ class Maker {
     for (const node of nodes) {
       const [old, now] = [was.get(node.id)?.reads ?? [], (is.get(node.id) ?? (was.has(node.id) ? undefined : node))?.reads ?? []];
       for (const id of new Set([...now, ...old])) {
+        if (this.folded.has(root(id))) continue; // a scalar
         const from = root(id);
         if (!all.has(from)) continue;
         const own = status(node.id);
@@ -300,8 +303,13 @@ class Maker {
     }));
     const layouts = this.layouts(put, inside, wires, ports, sides);
     const views = nodes.length < all.size ? [...this.folded].filter((id) => all.has(id)) : [];
-    put("folded.row", "u32", views.map((id) => this.row(all.get(id)!)));
-    put("folded.into", "u32", views.map((id) => this.row(all.get(root(id))!)));
+    // A scalar stands in all that read it, a view in what it reads.
+    const standing = views.flatMap((id) => {
+      const into = all.get(id)!.reads?.length ? [all.get(root(id))!] : nodes.filter(({ reads = [] }) => reads.map(root).includes(id));
+      return into.map((one) => [this.row(all.get(id)!), this.row(one)] as const);
+    });
+    put("folded.row", "u32", standing.map(([row]) => row));
+    put("folded.into", "u32", standing.map(([, into]) => into));
     return {
       frames: frames.length, things: things.length, layouts,
       boxes: boxes.map((path) => ({

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.browser.pages import LIMIT, compiled, opened, softmax
+import luminal_lab as ll
+from luminal_lab.viz.live.workbench import Workbench
+from tests.browser.pages import LIMIT, opened
 
 # What keys change, part by part.
 STATE = """() => {
@@ -58,7 +60,7 @@ PICTURE = {
     "ArrowUp": Case("cursor", TOP + "ArrowDown"),
     "ArrowDown": Case("cursor", TOP),
     "ArrowLeft": Case("cursor", TOP + "ArrowDown ArrowRight"),
-    "ArrowRight": Case("cursor", TOP + "ArrowDown"),
+    "ArrowRight": Case("cursor", TOP + "ArrowDown ArrowLeft"),
     "Enter": Case("boxes", TOP + "ArrowDown Backspace"),
     "Space": Case("boxes", TOP + "ArrowDown Backspace"),
     "Backspace": Case("cursor", TOP + "ArrowDown"),
@@ -95,9 +97,25 @@ SIGNS = {"↑": "ArrowUp", "↓": "ArrowDown", "←": "ArrowLeft", "→": "Arrow
 SIGNS |= {"Esc": "Escape", "⌫": "Backspace"}
 
 
+def branched() -> ll.Graph:
+    """Return a graph in which nodes have neighbours."""
+    cx = ll.Graph("branched")
+    x = cx.tensor((4, 8), name="x")
+    with cx.scope("head"):
+        (x.sin() * x.exp2() * 1).named("p").retrieve()
+    return cx
+
+
+def compiled() -> Workbench:
+    """Return a workbench of a compile without a device."""
+    cx = branched()
+    cx.compile(ll.GenericCompiler())
+    return cx.workbench()
+
+
 def begun(page: Any, what: str, folder: Path) -> None:
     """Open an explorer or a workbench, with its first picture in focus."""
-    live = softmax().explore() if what == "explorer" else compiled()
+    live = branched().explore() if what == "explorer" else compiled()
     opened(page, live, folder)
     page.locator(".ll-graph").first.focus()
 
