@@ -280,6 +280,7 @@ DEVICE_NAMES: dict[str, str] = {
     "Recording": "a file of times; they are numbers and names",
     "Specification": "numbers",
     "Timings": "numbers",
+    "cached": "it lists and deletes what is kept, and loads none of it",
     "check_kernel": "it takes a kernel that ll.kernel has made",
     "conformance": "its graphs are its own",
     "known_devices": "names",
