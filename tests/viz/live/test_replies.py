@@ -242,7 +242,8 @@ def test_what_was_not_compiled_says_where_it_comes_from(cx: ll.Graph):
 def test_a_recording_says_why_and_why_not(cx: ll.Graph, tmp_path: Path):
     cx.compile()
     cx.save(tmp_path / "g.lab")
-    page = Page(ll.open(tmp_path / "g.lab").workbench())
+    bench: Any = ll.open(tmp_path / "g.lab").workbench()
+    page = Page(bench)
     assert "You wrote it in" in page.ask("why", id=cx["y"].id)["text"]
     told = page.ask("why_not", id=cx["y"].id, rule="softmax")["text"]
     assert told.startswith("softmax ")
