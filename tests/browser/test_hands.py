@@ -89,6 +89,8 @@ PASSES = {
     "}": Case("pass"),
     ",": Case("firing", "."),
     ".": Case("firing"),
+    "<": Case("firing", "] " + TOP + "ArrowDown ArrowDown ArrowDown"),
+    ">": Case("firing", "[ " + TOP + "ArrowDown ArrowDown ArrowDown"),
     "p": Case("play"),
 }
 SHARED = {"Everywhere": EVERYWHERE, "Picture": PICTURE, "Lists and tables": LISTS}
