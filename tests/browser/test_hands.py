@@ -89,6 +89,8 @@ PASSES = {
     "}": Case("pass"),
     ",": Case("firing", "."),
     ".": Case("firing"),
+    "<": Case("firing", "] " + TOP + "ArrowDown ArrowDown ArrowDown"),
+    ">": Case("firing", "[ " + TOP + "ArrowDown ArrowDown ArrowDown"),
     "p": Case("play"),
 }
 SHARED = {"Everywhere": EVERYWHERE, "Picture": PICTURE, "Lists and tables": LISTS}
@@ -123,7 +125,7 @@ def begun(page: Any, what: str, folder: Path) -> None:
 def listed(page: Any) -> dict[str, list[str]]:
     """Return the keys that the help lists, by where they work."""
     page.keyboard.press("?")
-    found = page.evaluate(
+    found: dict[str, list[str]] = page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll('.ll-help h3')].map((one) => [
           one.textContent,
           [...one.nextElementSibling.querySelectorAll('kbd')].map((key) => key.textContent)]))"""
