@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import luminal_lab as ll
+from luminal_lab.viz.live.alive import Live
 from tests.browser.pages import LIMIT, compiled, opened, softmax
 
 # What keys change, part by part.
@@ -58,7 +60,7 @@ PICTURE = {
     "ArrowUp": Case("cursor", TOP + "ArrowDown"),
     "ArrowDown": Case("cursor", TOP),
     "ArrowLeft": Case("cursor", TOP + "ArrowDown ArrowRight"),
-    "ArrowRight": Case("cursor", TOP + "ArrowDown"),
+    "ArrowRight": Case("cursor", TOP + "ArrowDown ArrowLeft"),
     "Enter": Case("boxes", TOP + "ArrowDown Backspace"),
     "Space": Case("boxes", TOP + "ArrowDown Backspace"),
     "Backspace": Case("cursor", TOP + "ArrowDown"),
@@ -102,6 +104,18 @@ def begun(page: Any, what: str, folder: Path) -> None:
     page.locator(".ll-graph").first.focus()
 
 
+def branches(what: str) -> Live:
+    """Return a picture in which a node has a neighbour in its row, and a box around it."""
+    cx = ll.Graph("branches")
+    x = cx.tensor((4, 8), name="x")
+    with cx.scope("head"):
+        ((x.sin() + x.exp2()) * 1).retrieve()
+    if what == "explorer":
+        return cx.explore()
+    cx.compile("simplify, dce")
+    return cx.workbench()
+
+
 def listed(page: Any) -> dict[str, list[str]]:
     """Return the keys that the help lists, by where they work."""
     page.keyboard.press("?")
@@ -126,7 +140,11 @@ def test_the_help_lists_what_is_tried_here(page: Any, tmp_path: Path, what: str)
 def test_each_key_does_something_where_it_is_listed(
     page: Any, tmp_path: Path, what: str, where: str
 ):
-    begun(page, what, tmp_path)
+    if where == "Picture":
+        opened(page, branches(what), tmp_path)
+        page.locator(".ll-graph").first.focus()
+    else:
+        begun(page, what, tmp_path)
     for key, case in PARTS[what][where].items():
         for one in case.first.split():
             page.keyboard.press(one)
