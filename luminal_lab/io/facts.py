@@ -71,6 +71,8 @@ class LaunchFacts:
     """The nodes of the graph as written that it computes."""
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    """The share of each line; they add up to 1. Of an old recording none: then all are equal."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.viz.live.alive import Live
-from tests.browser.pages import LIMIT, compiled, opened, softmax
+from luminal_lab.viz.live.workbench import Workbench
+from tests.browser.pages import LIMIT, opened
 
 # What keys change, part by part.
 STATE = """() => {
@@ -97,23 +97,27 @@ SIGNS = {"↑": "ArrowUp", "↓": "ArrowDown", "←": "ArrowLeft", "→": "Arrow
 SIGNS |= {"Esc": "Escape", "⌫": "Backspace"}
 
 
-def begun(page: Any, what: str, folder: Path) -> None:
-    """Open an explorer or a workbench, with its first picture in focus."""
-    live = softmax().explore() if what == "explorer" else compiled()
-    opened(page, live, folder)
-    page.locator(".ll-graph").first.focus()
-
-
-def branches(what: str) -> Live:
-    """Return a picture in which a node has a neighbour in its row, and a box around it."""
-    cx = ll.Graph("branches")
+def branched() -> ll.Graph:
+    """Return a graph in which nodes have neighbours."""
+    cx = ll.Graph("branched")
     x = cx.tensor((4, 8), name="x")
     with cx.scope("head"):
-        ((x.sin() + x.exp2()) * 1).retrieve()
-    if what == "explorer":
-        return cx.explore()
-    cx.compile("simplify, dce")
+        (x.sin() * x.exp2() * 1).named("p").retrieve()
+    return cx
+
+
+def compiled() -> Workbench:
+    """Return a workbench of a compile without a device."""
+    cx = branched()
+    cx.compile(ll.GenericCompiler())
     return cx.workbench()
+
+
+def begun(page: Any, what: str, folder: Path) -> None:
+    """Open an explorer or a workbench, with its first picture in focus."""
+    live = branched().explore() if what == "explorer" else compiled()
+    opened(page, live, folder)
+    page.locator(".ll-graph").first.focus()
 
 
 def listed(page: Any) -> dict[str, list[str]]:
@@ -140,11 +144,7 @@ def test_the_help_lists_what_is_tried_here(page: Any, tmp_path: Path, what: str)
 def test_each_key_does_something_where_it_is_listed(
     page: Any, tmp_path: Path, what: str, where: str
 ):
-    if where == "Picture":
-        opened(page, branches(what), tmp_path)
-        page.locator(".ll-graph").first.focus()
-    else:
-        begun(page, what, tmp_path)
+    begun(page, what, tmp_path)
     for key, case in PARTS[what][where].items():
         for one in case.first.split():
             page.keyboard.press(one)

@@ -75,6 +75,8 @@ export interface Launch {
   /** Nodes of the graph as written. */
   readonly covers: readonly number[];
   readonly origins: readonly number[];
+  /** Of each line its share of the time; of an old recording none. */
+  readonly shares?: readonly number[];
   readonly buffers: readonly number[];
 }
 

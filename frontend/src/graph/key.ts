@@ -37,7 +37,8 @@ export function pictureKey(store: Store, host: HTMLElement): Pane {
     const { run, place: { stage }, selected, related } = store, view = run.viewOf(stage), { effect } = run.stages[stage]!;
     const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => test(thing));
     const changes = effect ? [ADDED, REMOVED, REWIRED].filter((status) => view.thing.status.includes(status)) : [];
-    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && run.kind(view.thing.row[thing]!) === "view";
+    // What is gone is drawn as that, whatever it was.
+    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && !(effect && view.thing.status[thing] === REMOVED) && run.kind(view.thing.row[thing]!) === "view";
     fill(
       list,
       changes.map((status) => {

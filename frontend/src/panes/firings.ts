@@ -47,6 +47,8 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
       button("▶|", "to after the last firing", () => stepper.whole()),
     ),
     play,
+    button("◀◉", "back to a firing that touches the selection, in any pass (<)", () => stepper.touch(-1)),
+    button("◉▶", "on to a firing that touches the selection, in any pass (>)", () => stepper.touch(1)),
     filter,
     where,
   );

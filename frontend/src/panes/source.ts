@@ -16,7 +16,7 @@ css`
 .ll-lineno { flex: none; min-width: 5ch; text-align: right; color: var(--ll-faint); margin-right: 8px; user-select: none; }
 .ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
 .ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
-.ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
+.ll-took-by { display: grid; grid-template-columns: max-content minmax(40px, 1fr) max-content minmax(0, max-content); align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; } .ll-took-by > .ll-faint { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .ll-pick { max-width: 100%; min-width: 0; }
 `;
 
@@ -124,7 +124,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       device,
       s("svg", { role: "img", "aria-label": HOW[how] }, s("rect", { class: tookBy(at, how), x: 1, y: 3, height: 8, width: `${(96 * sum) / most + 0.5}%` })),
       h("strong", null, seconds(sum)),
-      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
+      h("span", { class: "ll-faint", title: HOW[how] }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
     ]));
   };
   const draw = (): [number, number] => {

@@ -54,6 +54,23 @@ export class Stepper {
     this.store.say(`all of ${count(this.store.run.firings(this.store.place.stage).count, "firing")} done`);
   }
 
+  /** To the next firing of any pass that touches what is selected, or to the one before; the selection stays. */
+  touch(by: 1 | -1): boolean {
+    const { run, place, related, selected } = this.store;
+    const say = (sentence: string): boolean => (this.store.say(sentence), true);
+    if (!selected) return say("select a node, a line or a rule first");
+    // From the whole pass one begins before its first firing, or behind its last.
+    const from = place.firing < 0 ? (by > 0 ? -1 : run.firings(place.stage).count) : this.current;
+    for (let stage = place.stage; run.stages[stage]; stage += by) {
+      const firings = [...related.firings[stage] ?? []].sort((a, b) => by * (a - b));
+      const next = firings.find((one) => stage !== place.stage || by * (one - from) > 0);
+      if (next === undefined) continue;
+      this.store.go({ stage, firing: next + 1 });
+      return say(`${run.stages[stage]!.name}, firing ${next + 1} of ${run.firings(stage).count}: ${run.firings(stage).rule(next)}`);
+    }
+    return say(`no firing ${by > 0 ? "after" : "before"} this one touches the selection`);
+  }
+
   play(isOn = !this.isPlaying): void {
     clearInterval(this.clock);
     this.clock = undefined;

@@ -42,6 +42,8 @@ export const SHORTCUTS = {
     nextAny: ["}", "the next pass, whatever it did"],
     previousFiring: [",", "one firing back"],
     nextFiring: [".", "one firing on"],
+    previousTouch: ["<", "back to a firing that touches the selection"],
+    nextTouch: [">", "on to a firing that touches the selection"],
     play: ["p", "play the firings, or pause"],
   },
   Accesses: {

@@ -101,7 +101,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     });
     panes.push(tools);
     keys();
-    keys = listen(host, { ...tools.handlers, previousFiring: () => stepper.step(-1), nextFiring: () => stepper.step(1), play: () => stepper.play() });
+    keys = listen(host, { ...tools.handlers, previousFiring: () => stepper.step(-1), nextFiring: () => stepper.step(1), previousTouch: () => stepper.touch(-1), nextTouch: () => stepper.touch(1), play: () => stepper.play() });
   };
   /** What there is to see decides what has a place: no pane is empty. */
   const plan = (): string => {
