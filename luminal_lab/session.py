@@ -335,11 +335,14 @@ class Graph(CompiledStore):
         with self.whole():
             return explorer([self._backed("explore")])
 
-    def workbench(self, *times: Timings | SideBySide, dialects: Iterable[str] = ()) -> Workbench:
+    def workbench(
+        self, *times: Timings | SideBySide, dialects: Iterable[str] = (), at: str = ""
+    ) -> Workbench:
         """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
 
         The selection is highlighted everywhere. `times` are results of `cx.time()` or `ll.compare`;
-        `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those languages.
+        `dialects`, as in ["cuda", "metal"], adds the kernels' sources in those languages. `at` says
+        where it begins, as in "recognise/3/%softmax": a pass, firings, what is selected.
 
         >>> cx = Graph("once")
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
@@ -350,7 +353,10 @@ class Graph(CompiledStore):
         from luminal_lab.viz.live.workbench import workbench  # noqa: PLC0415  # loaded when used
 
         with self.whole():
-            return workbench([self._backed("workbench", times, dialects)])
+            shown = workbench([self._backed("workbench", times, dialects)])
+            if at:
+                shown.at = at
+            return shown
 
     def _backed(
         self,

@@ -82,7 +82,7 @@ export class Store {
   private found: Related | null = null;
 
   /** Whether somebody said where to look at first. */
-  readonly isPlaced: boolean;
+  isPlaced: boolean;
 
   constructor(bundle: Bundle, place?: Partial<Place>) {
     this.bundle = bundle;

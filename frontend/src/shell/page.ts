@@ -1,7 +1,10 @@
 // A page that was exported: its data stands in the document, and no kernel answers.
 
+import { button, fill, h } from "../parts/dom";
 import { damaged } from "../data/columns";
 import { withoutKernel } from "../data/live";
+import { Store } from "../data/store";
+import { followFragment } from "./links";
 import { content, shell, type State, type What } from "./shell";
 
 /** Open what a page holds: `<div id="ll-page" data-what=…>` and `<script type="text/plain" id="ll-data">`. */
@@ -24,5 +27,9 @@ async function open(host: HTMLElement, text: string, what: What, theme: string, 
   }
   // Where it cannot be read the picture stays.
   if (!(given instanceof Error)) for (const one of document.querySelectorAll<HTMLElement>("[data-ll-static]")) one.hidden = true;
+  // What a link says is where it begins, and what is wrong with one is said above the picture.
+  const note = h("div");
+  if (given instanceof Store) followFragment(given, (sentence) => void fill(note, h("p", { class: "ll-sorry", role: "alert" }, `${sentence} `, button("×", "close", () => fill(note)))));
   shell(host, given, { what, theme, live: withoutKernel(), isPage: true });
+  host.querySelector(".ll-host")?.prepend(note);
 }

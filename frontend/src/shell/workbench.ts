@@ -14,6 +14,7 @@ import type { Live } from "../data/live";
 import { memory } from "../panes/memory";
 import { pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
+import { linkButton } from "./links";
 import { helpButton, tellButton } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
@@ -64,10 +65,11 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   const stepper = new Stepper(store);
   const words = div("ll-grow ll-one");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
+  const note = div("");
   const passes = div("ll-strip");
   const area = div("ll-area");
   const fillIt = tellButton("⤢", "Fill the window, or not (w)", "ll-fill"), enlarge = tellButton("A", "Large type for a projector, or not (P)", "ll-projector");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, enlarge, fillIt, helpButton()), passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, linkButton(store, () => !!host.closest(".ll-page"), note), enlarge, fillIt, helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),

@@ -21,6 +21,7 @@ from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz import overlays
+from luminal_lab.viz.live.at import read_at, written_at
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.export import Exported, check_name, write_page
 from luminal_lab.viz.live.held import Held
@@ -179,6 +180,24 @@ class Live:
         self._place = {"run": number, "stage": stage, "firing": -1 if done is None else done}
         if self._widget is not None:
             self._widget.place = self._place
+
+    @property
+    def at(self) -> str:
+        """Where one looks, as a text: a pass, firings, what is selected.
+
+        Set it to go there, as in `w.at = "recognise/3/%softmax"`.
+        """
+        firing = -1 if self.firing is None else self.firing
+        place = {"run": self._run, "stage": self._stage, "firing": firing}
+        return written_at(place, self._selection, self._held)
+
+    @at.setter
+    def at(self, text: str) -> None:
+        place, selection = read_at(text, self._held, self._first_look(self._held.all[0].snapshots))
+        self._place = place
+        if self._widget is not None:
+            self._widget.place = place
+        self._selected(selection)
 
     def _goes(self, change: Mapping[str, Any]) -> None:
         if isinstance(change["new"], Mapping):
