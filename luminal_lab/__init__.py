@@ -84,6 +84,8 @@ if TYPE_CHECKING:
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
+    from luminal_lab.viz.live.beside import beside
+    from luminal_lab.viz.live.story import story
 
 __version__ = "0.1.0"
 
@@ -151,6 +153,7 @@ __all__ = [
     "UnknownNameError",
     "VerifyError",
     "View",
+    "beside",
     "compare",
     "compile_ir",
     "concat",
@@ -176,6 +179,7 @@ __all__ = [
     "search",
     "stack",
     "stop_gradient",
+    "story",
     "trace",
     "variables",
     "verify",
@@ -206,6 +210,7 @@ LATE = {
     "Search": "search.graph",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
+    "beside": "viz.live.beside",
     "compare": "timing.compare",
     "compile_ir": "passes.compile",
     "constants": "passes.pattern",
@@ -224,6 +229,7 @@ LATE = {
     "quantise": "nn.quantise",
     "rule": "passes.rule",
     "stop_gradient": "passes.gradients",
+    "story": "viz.live.story",
     "trace": "tracing",
     "variables": "passes.pattern",
     "verify": "core.verify",
@@ -271,6 +277,7 @@ for _name in """
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
+DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

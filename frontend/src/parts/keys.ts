@@ -44,6 +44,10 @@ export const SHORTCUTS = {
     nextFiring: [".", "one firing on"],
     play: ["p", "play the firings, or pause"],
   },
+  Story: {
+    storyNext: ["N", "the next step of the story"],
+    storyBack: ["B", "the step before"],
+  },
 } as const satisfies Record<string, Record<string, readonly [keys: string, what: string]>>;
 
 export type Where = keyof typeof SHORTCUTS;

@@ -17,11 +17,13 @@ export function start(): void {
 }
 
 async function open(host: HTMLElement, text: string, what: What, theme: string, state: string): Promise<void> {
-  let given: Awaited<ReturnType<typeof content>>;
+  let given: Awaited<ReturnType<typeof content>>, story: unknown;
   try {
     const signs = atob(text.trim()), bytes = new Uint8Array(signs.length);
     for (let at = 0; at < bytes.length; at++) bytes[at] = signs.charCodeAt(at);
-    given = await content(bytes, what, JSON.parse(state) as State);
+    const began = JSON.parse(state) as State;
+    story = began.story;
+    given = await content(bytes, what, began);
   } catch {
     given = damaged("the page was cut off, or changed");
   }
@@ -30,6 +32,6 @@ async function open(host: HTMLElement, text: string, what: What, theme: string, 
   // What a link says is where it begins, and what is wrong with one is said above the picture.
   const note = h("div");
   if (given instanceof Store) followFragment(given, (sentence) => void fill(note, h("p", { class: "ll-sorry", role: "alert" }, `${sentence} `, button("×", "close", () => fill(note)))));
-  shell(host, given, { what, theme, live: withoutKernel(), isPage: true });
+  shell(host, given, { what, theme, live: withoutKernel(), isPage: true, story });
   host.querySelector(".ll-host")?.prepend(note);
 }

@@ -3,6 +3,7 @@
 // Where there is room for all of them each has a place; where there is less, tabs share one beside the
 // graphs, and where there is little, below them.
 
+import { beside } from "../panes/beside";
 import { board } from "../panes/board";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
@@ -59,7 +60,8 @@ export function layoutFor(width: number): Layout {
   return width >= WIDE ? "wide" : width >= BESIDE || !width ? "beside" : "below";
 }
 
-export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
+/** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
+export function workbench(store: Store, host: HTMLElement, live: Live, isBeside = false): Pane {
   if (!store.isPlaced && !begun.has(store)) store.go({ stage: telling(store.run, store.place.stage) });
   begun.add(store);
   const stepper = new Stepper(store);
@@ -82,9 +84,13 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     Python: (at) => cells(store, at),
     "and if?": (at) => board(store, at, live),
     "re-run": (at) => rerun(store, at, live),
+    beside: (at) => beside(store, at),
   };
+  const graphsIn = isBeside ? beside : pair;
+  /** Whether there are runs to be beside each other in a tab. */
+  const hasTwo = (): boolean => !isBeside && store.bundle.runs.length > 1;
   let panes: Pane[] = [];
-  let laid = "";
+  let laid = "", hadTwo = false;
   /** A pane under its title. */
   const titled = (at: HTMLElement, name: string): void => {
     const inside = div("ll-area");
@@ -92,7 +98,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     panes.push(make[name]!(inside));
   };
   const details = (at: HTMLElement, ...shown: string[]): void => {
-    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name)));
+    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name) && (name !== "beside" || hadTwo)));
     panes.push(tabs(at, "details", list, chosen("tab", "firings"), (name) => choose("tab", name)));
   };
   /** What there is to see decides what has a place: no pane is empty. */
@@ -104,7 +110,8 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   };
   const lay = (): void => {
     const planned = plan();
-    if (planned === laid) return;
+    if (planned === laid && hadTwo === hasTwo()) return;
+    hadTwo = hasTwo();
     const [layout, ...shown] = (laid = planned).split(" ");
     const hadFocus = area.contains(document.activeElement);
     for (const pane of panes) pane.dispose();
@@ -115,7 +122,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     root?.classList.toggle("ll-tower", layout === "below");
     if (layout !== "wide") {
       const [graphs, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 50 : 60);
-      panes.push(pair(store, graphs));
+      panes.push(graphsIn(store, graphs));
       details(rest);
     } else {
       const hasSource = shown.includes("source"), hasTimes = shown.includes("times");
@@ -123,7 +130,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
       const [left, rest] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20) : [null, top];
       const [graphs, right] = split(rest, "across", "graphs and kernel", 62);
       if (left) titled(left, "Python");
-      panes.push(pair(store, graphs));
+      panes.push(graphsIn(store, graphs));
       if (!below) details(right, ...shown);
       else {
         titled(right, "source");

@@ -311,7 +311,7 @@ class Live:
         """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
         static = self.static("data-ll-static", theme)
-        state = {"place": self._place, "selection": self._selection, "overlay": self._overlay}
+        state = {"place": self._place, "selection": self._selection, **self._options}
         given = Exported(self.what, self.title, self.data, static, theme, json.dumps(state))
         write_page(path, given)
 
