@@ -35,11 +35,11 @@ def test_a_story_is_walked_through_in_a_page(page: Any, cx: ll.Graph, tmp_path: 
     page.keyboard.press("N")
     assert "<img src=x onerror=alert(1)> is text." in bar.inner_text()
     bar.get_by_role("button", name="Next").click()
-    page.wait_for_function("decodeURIComponent(location.hash) === '#at=dce/scope head'")
+    page.wait_for_url(lambda url: url.endswith("#at=dce/scope%20head"))
     page.locator(".ll-graph").first.focus()
     page.keyboard.press("[")
     bar.get_by_role("button", name="Look here").click()
-    page.wait_for_function("decodeURIComponent(location.hash) === '#at=dce/scope head'")
+    page.wait_for_url(lambda url: url.endswith("#at=dce/scope%20head"))
 
 
 def test_two_runs_are_beside_each_other_in_a_page(page: Any, cx: ll.Graph, tmp_path: Path):
