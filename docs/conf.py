@@ -4,16 +4,21 @@ Nothing in it is fetched, neither when it is made nor when it is read.
 """
 
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import reference  # noqa: E402  # which is beside this file
 
 project = "luminal_lab"
 copyright = "luminal_lab authors"
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "notebooks/*.ipynb"]
+include_patterns = ["*.md", "docs/*.md", "docs/reference/*.md", "notebooks/*.ipynb"]
 extensions = ["myst_nb"]
 highlight_language = "text"
 
@@ -22,6 +27,10 @@ nb_execution_mode = "off"
 nb_render_markdown_format = "myst"
 # Pictures are in both; text/html has them as images, with their words.
 nb_mime_priority_overrides = [("html", "text/html", 0)]
+
+python_maximum_signature_line_length = 88
+suppress_warnings = ["ref.python"]  # a type of two names is the same, whichever is linked
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "luminal_lab"
@@ -33,6 +42,7 @@ templates_path = ["templates"]
 PARTS = {
     "The course": ("notebooks/*.ipynb",),
     "Using it": ("docs/*.md",),
+    "Reference": ("docs/reference/index.md",),
     "Working on it": ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
 }
 
@@ -49,6 +59,12 @@ def listed(_: Sphinx, name: str, source: list[str]) -> None:
         source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
 
 
+def referenced(_: Sphinx, __: Config) -> None:
+    """Write the pages of the reference."""
+    reference.main()
+
+
 def setup(app: Sphinx) -> None:
     """Join Sphinx."""
+    app.connect("config-inited", referenced)
     app.connect("source-read", listed)

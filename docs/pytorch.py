@@ -158,6 +158,8 @@ DIFFERENCES = """
 - `permute`, `expand`, `reshape` take a tuple or ints.
 - `layer_norm(axis, eps)`, `mean_norm(axis)`, `std_norm(axis, eps)`, which is x / √(mean x² + eps).
 - `topk(k, axis)` gives (values, indices); `gather(axis, index)`; `roll(shift, axis)`; `tril(k)`.
+- Attention is `q.scaled_dot_product_attention(k, v, attn_mask=…, is_causal=…)` and `nn.MultiheadAttention`. A mask of bools is
+  True where a key may be *seen*, also for padding: PyTorch's `key_padding_mask` is the opposite, `mask=~key_padding_mask`.
 - `conv2d(w, bias, stride, padding, dilation, groups)`; `ll.einsum(text, *tensors)`, `ll.concat(list, axis)`, `ll.stack`.
 - `axis` and `dim`, `keepdim` and `keepdims` are both accepted.
 - Functions of `torch.nn.functional` are methods of their first argument: `x.conv2d(w)`, `weight.embedding(tokens)`.

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.quantised import Quantised
     from luminal_lab.passes.rule import Rule, RuleSet, rule
     from luminal_lab.passes.snapshot import Firing, Snapshot
-    from luminal_lab.search.graph import Search
+    from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
@@ -207,7 +207,7 @@ LATE = {
     "Recorded": "timing.recording",
     "Rule": "passes.rule",
     "RuleSet": "passes.rule",
-    "Search": "search.graph",
+    "Search": "search.compiling",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
     "beside": "viz.live.beside",
@@ -276,6 +276,7 @@ for _name in """
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
+DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.shown")
 DISPLAYS["accesses"] = _shown_by("accesses")

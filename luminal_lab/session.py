@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
 PUBLIC = tuple(
     """
-    arange board carry compilation compile constant delete_inputs derivation dim display downstream
-    drop execute explore eye full function gradients ir keep kernels launches linspace memory_plan
-    name ones parameter parameters rand randint randn reset retrieve save scope search seed set_dim
-    snapshots step swap tensor time to_dot to_pandas trace transfer workbench zeros
+    advise arange board carry compilation compile constant delete_inputs derivation dim display
+    downstream drop execute explore eye full function gradients ir keep kernels launches linspace
+    memory_plan name ones parameter parameters rand randint randn reset retrieve save scope search
+    seed set_dim snapshots step swap tensor time to_dot to_pandas trace transfer workbench zeros
     """.split()  # noqa: SIM905  # a list of names reads better so
 )
 """A graph's names for users; the rest is for its tensors."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from typing_extensions import override
 
 from luminal_lab.core.binding import solve_shape
-from luminal_lab.core.interpret import Environment, stoppable
+from luminal_lab.core.interpret import Environment, Probe, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
 from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect
@@ -25,6 +26,9 @@ from luminal_lab.tensor.store import Store
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from luminal_lab.advice.finding import Advice
+    from luminal_lab.algebra.rules.rule import Rule
+    from luminal_lab.core.dtypes import Array
     from luminal_lab.devices.runtime.compiler import DeviceCompiler
     from luminal_lab.display import Recorded
     from luminal_lab.kernels.kernel import Kernel, Kernels
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.snapshot import Snapshot
     from luminal_lab.search.board import Board
     from luminal_lab.search.derived import JoinedDerivation
+    from luminal_lab.search.draws import Plan
     from luminal_lab.search.graph import ProgramSearch
     from luminal_lab.search.loops import Budget
     from luminal_lab.timing.timings import Timings
@@ -49,6 +54,10 @@ class Searched(Protocol):
     def searched(self) -> Recorded | None:
         """The search."""
         ...
+
+
+def _look(value: Array) -> None:
+    """Do nothing with a value that a run hands to Python."""
 
 
 @partial(told_methods, on="cx.", of_arguments=False)
@@ -127,18 +136,22 @@ class CompiledStore(Store):
         seed: int = 0,
         executor: Executor | None = None,
         dims: Mapping[str, int | Sequence[int]] | None = None,
+        rules: Iterable[Rule] | None = None,
+        plan: Plan | None = None,
     ) -> ProgramSearch:
-        """Search for the fastest schedules of the graph's kernels, and return the search.
+        """Search for the fastest programs and schedules of the graph, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
         which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
-        dim one or several; those of data that is set need not be named. Ctrl-C ends it, and keeps
-        what was found.
+        dim one or several; those of data that is set need not be named. `rules` take the place of
+        `ll.search.RULES`, `plan` that of the device's plans; then what is found is not kept. Ctrl-C
+        ends a search, and what was found stays in it.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
-        from luminal_lab.search.graph import apart, search_program  # noqa: PLC0415  # likewise
+        from luminal_lab.search.assembled import apart  # noqa: PLC0415  # likewise
+        from luminal_lab.search.graph import search_program  # noqa: PLC0415  # likewise
         from luminal_lab.search.target import DEVICES  # noqa: PLC0415  # likewise
         from luminal_lab.search.winners import Winners  # noqa: PLC0415  # likewise
 
@@ -157,6 +170,8 @@ class CompiledStore(Store):
                 seed=seed,
                 executor=executor,
                 dims=known | size_lists("search", dims),
+                rules=rules,
+                plan=plan,
                 winners=Winners(),
             )
         except KeyboardInterrupt:
@@ -364,15 +379,68 @@ class CompiledStore(Store):
                     hint="give data of that size, or the rates of a machine as model=",
                 )
             with stoppable(lambda: None), held(), self.turn("time"):
-                environment = Environment(
-                    self._input_value,
-                    self._bind(written, frozenset(written.ancestors(written.output_ids))),
-                    self.step,
-                    self._functions,
-                    versions={id: p.version for p, id in self._parameters.items()},
-                )
+                environment = self._environment(written, {})
                 subject = written if program is None else self.compilation
                 return measure.measured(subject, environment, rounds=rounds, warm_up=warm_up)
+
+    def advise(self, *, budget: float = 30) -> Advice:
+        """Look for what is slow, try what would help, and return at most five findings.
+
+        Each has its place, the line to change, and the gain: measured by compiling a changed copy
+        and timing both in turns, or modelled. Trials begin for `budget` seconds; Ctrl-C ends them
+        and keeps what was found. Needs data; the session stays as it is.
+
+        >>> import luminal_lab as ll
+        >>> cx = ll.Graph()
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> [finding.kind for finding in cx.advise()]
+        []
+        """
+        from luminal_lab.advice.advise import advise  # noqa: PLC0415  # loaded when used
+        from luminal_lab.advice.suspect import Case, recipe_of  # noqa: PLC0415  # likewise
+        from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
+
+        if not hasattr(budget, "__float__") or not 0 <= budget < float("inf"):
+            raise ArgumentError(
+                f"advise: budget is {budget!r}",
+                where=str(here() or "") or None,
+                hint="give the seconds in which trials may begin, as in budget=30",
+            )
+        before, start = self._compilation, perf_counter()
+        after = self.program()
+        is_anew = before is not None and after is not before
+        recompiled = perf_counter() - start if is_anew else None
+        timings = self.time(rounds=15)
+        with self.whole():
+            written = self._asked("advise")
+            since = written.table.size if before is None else before.written.table.size
+            recipe = recipe_of(self._compiling)
+            probed = tuple(self._probes)
+            case = Case(
+                written,
+                self._compilation or manager.compile_ir(written),
+                # Those of the user's print, and are called only by runs.
+                self._environment(written, dict.fromkeys(probed, (_look,))),
+                self.given(),
+                recipe,
+                timings,
+                probed,
+                tuple(dict.fromkeys([*self._outputs, *self._kept])),
+                recompiled,
+                tuple(node.id for node in written if node.id >= since),
+            )
+        return advise(case, budget)
+
+    def _environment(self, written: IR, probes: Mapping[int, Sequence[Probe]]) -> Environment:
+        """Return what a run beside the session depends on."""
+        return Environment(
+            self._input_value,
+            self._bind(written, frozenset(written.ancestors(written.output_ids))),
+            self.step,
+            self._functions,
+            probes,
+            versions={id: p.version for p, id in self._parameters.items()},
+        )
 
     def _newest(self) -> Compilation | None:
         """Return the last compile, unless the graph has changed since."""

@@ -106,10 +106,10 @@ def faults(sources: Mapping[str, str]) -> list[str]:
     return found
 
 
-def room_of(module: str, sources: Mapping[str, str]) -> str:
+def room_of(module: str) -> str:
     """Return the room of a module; a file that stands in no room is one itself."""
     place = place_of(module)
-    has_rooms = any(one.startswith(f"{place}.") for one in LAYERS)
+    has_rooms = any(other.startswith(f"{place}.") for other in LAYERS)
     return module if has_rooms else place
 
 
@@ -117,16 +117,9 @@ def room_faults(imports: Mapping[str, list[Import]], sources: Mapping[str, str])
     """Yield a circle of rooms that import each other, be it for types alone."""
     rooms: dict[str, set[str]] = {}
     for module, imported in imports.items():
-        if module == "luminal_lab" or module == "luminal_lab.devices":
-            continue  # they load what they hand on when it is first used
-        room = room_of(module, sources)
-        others = {room_of(one.module, sources) for one in imported if one.module in sources}
-        if (
-            others & {"luminal_lab.kernels.kernel", "luminal_lab.kernels.emulated"}
-            and room in others
-        ):
-            others.discard(room)
-        rooms.setdefault(room, set()).update(others - {room, "__init__"})
+        room = room_of(module)
+        others = {room_of(one.module) for one in imported if one.module in sources}
+        rooms.setdefault(room, set()).update(others - {room})
     try:
         graphlib.TopologicalSorter(rooms).prepare()
     except graphlib.CycleError as error:
@@ -427,3 +420,61 @@ def test_lawful_sources_have_no_faults():
 )
 def test_a_planted_fault_is_named(module: str, source: str, fault: str):
     assert fault in faults(sources({module: source}))
+
+
+FOR_TYPES = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    "
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        pytest.param(
+            {
+                "luminal_lab.devices.cpu.run": "def f():\n    import luminal_lab.devices.cpu.plan",
+                "luminal_lab.devices.cpu.plan": "from luminal_lab.devices.cpu.run import CPURun",
+            },
+            "an import cycle: luminal_lab.devices.cpu.plan -> luminal_lab.devices.cpu.run -> "
+            "luminal_lab.devices.cpu.plan",
+            id="in-a-function",
+        ),
+        pytest.param(
+            {
+                "luminal_lab.kernels.nest.nest": FOR_TYPES + "import luminal_lab.kernels.plans.cpu",
+                "luminal_lab.kernels.plans.cpu": "from luminal_lab.kernels.nest.nest import Nest",
+            },
+            "a circle of rooms: kernels.nest -> kernels.plans -> kernels.nest",
+            id="rooms-for-types",
+        ),
+        pytest.param(
+            {
+                "luminal_lab.kernels.kernel": FOR_TYPES + "import luminal_lab.kernels.launch",
+                "luminal_lab.kernels.launch": "from luminal_lab.kernels.kernel import Kernel",
+            },
+            "a circle of rooms: luminal_lab.kernels.kernel -> luminal_lab.kernels.launch -> "
+            "luminal_lab.kernels.kernel",
+            id="files-in-no-room",
+        ),
+        pytest.param(
+            {
+                "luminal_lab.devices": FOR_TYPES + "from luminal_lab.devices.cpu.run import CPURun",
+                "luminal_lab.devices.cpu.run": "import luminal_lab.devices",
+            },
+            "a circle of rooms: luminal_lab.devices -> devices.cpu -> luminal_lab.devices",
+            id="room-and-its-house",
+        ),
+    ],
+)
+def test_a_planted_circle_is_named(planted: Mapping[str, str], fault: str):
+    found = faults(sources(planted))
+    start, *others = fault.partition(": ")[2].split(" -> ")[:-1]
+    circle = [start, *others]
+    said = {" -> ".join([*circle[k:], *circle[:k], circle[k]]) for k in range(len(circle))}
+    assert any(line.endswith(tuple(said)) and line.startswith(fault[:4]) for line in found), found
+
+
+def test_types_of_one_room_may_know_each_other():
+    planted = {
+        "luminal_lab.devices.cpu.run": FOR_TYPES + "import luminal_lab.devices.cpu.plan",
+        "luminal_lab.devices.cpu.plan": "from luminal_lab.devices.cpu.run import CPURun",
+    }
+    assert faults(sources(planted)) == []

@@ -42,6 +42,10 @@ export interface Made {
   readonly folded?: readonly number[];
   /** The paths of the boxes that are open at first. */
   readonly open?: readonly string[];
+  /** The stage that says most; the last where none is named. */
+  readonly first?: number;
+  /** The only stage whose view is there, where the others come later. */
+  readonly only?: number;
 }
 
 export const KINDS = "input parameter constant source view op reduce call kernel launch host".split(" ");
@@ -115,7 +119,7 @@ class Maker {
   }
 
   header(): object {
-    const views: object[] = [];
+    const views: (object | null)[] = [];
     let lines: number[] = [];
     let before: readonly Node[] = [];
     const stages = this.run.stages.map((pass, stage) => {
@@ -137,8 +141,10 @@ class Maker {
       return found;
     });
     this.nodes();
+    const { only } = this.run;
+    if (only !== undefined) views.forEach((_, at) => at === stages[only]!.view || (views[at] = null));
     return {
-      title: this.run.title ?? "made", pipeline: this.run.stages.slice(1).map(({ title }) => title).join(", "),
+      title: this.run.title ?? "made", pipeline: this.run.stages.slice(1).map(({ title }) => title).join(", "), first: this.run.first ?? stages.length - 1,
       origins: this.run.origins ?? [], kinds: KINDS, stages, views, facts: this.run.facts ?? {},
     };
   }
@@ -158,6 +164,7 @@ class Maker {
     this.put("node.type", "u32", text(type));
     this.put("node.dtype", "u32", text((node) => type(node).split("[")[0]!));
     this.put("node.shape", "u32", text((node) => type(node).slice(type(node).indexOf("["))));
+    this.put("node.label", "u32", text((node) => (node.op === "input" ? (node.name ?? node.op) : node.op)));
     this.put("node.name", "u32", text(name));
     this.put("node.scope", "u32", text((node) => node.scope ?? ""));
     this.put("node.origin", "i32", this.rows.map((node) => node.origin ?? -1));
@@ -275,7 +282,6 @@ class Maker {
     put("thing.box", "i32", things.map((one) => (typeof one === "string" ? boxes.indexOf(one) : -1)));
     put("thing.frame", "u32", inside.flatMap((one, frame) => one.map(() => frame)));
     put("thing.opens", "i32", things.map((one) => (typeof one === "string" ? frameOf.get(one)! : -1)));
-    put("thing.label", "u32", things.map((one) => this.intern(typeof one === "string" ? one : one.op === "input" ? (one.name ?? one.op) : one.op)));
     put("thing.marks", "u8", things.map((one) => (typeof one !== "string" && pass.outputs?.includes(one.id) ? 1 : 0)));
     put("thing.status", "u8", things.map((one) => (typeof one === "string" || was === is ? 0 : status(one.id))));
     [["source", "i32"], ["target", "i32"], ["carried", "u32"], ["status", "u8"]].forEach(([name, kind], at) =>

@@ -37,6 +37,7 @@ from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.here import this_machine, usable_cores
+from luminal_lab.machines.load import Load
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.judge import differences
@@ -133,6 +134,7 @@ def record(
         WARM_UP,
         ll.__version__,
         rates,
+        max(recorder.busy, default=None),
     )
     return Outcome(recording, recorder.failed)
 
@@ -232,6 +234,8 @@ class _Recorder:
         self.names: list[str] = []
         self.samples: list[list[float]] = []
         self.by: list[str] = []
+        self.busy: list[float] = []
+        """How many cores others kept busy during each program."""
 
     def add(self, task: RecordingTask) -> str:
         """Check and time a program, and return a line about it."""
@@ -256,12 +260,15 @@ class _Recorder:
     ) -> tuple[list[TimedLaunch], tuple[float, ...]]:
         program = cast("DeviceProgram[Any]", compilation.runner)
         if self.machine.dialect != "c":
-            timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+            with Load() as load:
+                timed_launches = program.time_launches(environment, self.rounds, warm_up=WARM_UP)
+            self.busy += [] if load.others is None else [load.others]
             return [
                 TimedLaunch(launch.kernel, samples, launch.chosen())
                 for launch, samples in timed_launches
             ], ()
         times = measured(compilation, environment, rounds=self.rounds, warm_up=WARM_UP)
+        self.busy += [] if times.busy is None else [times.busy]
         kernels = {launch.node: launch.kernel for launch in program.launches}
         rows = [(compilation.ir[row.node].id, row.samples) for row in times if row.kind == "launch"]
         return [

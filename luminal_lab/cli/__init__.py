@@ -1,10 +1,10 @@
 """The command line, `luminal-lab`: a file for each command, loaded on demand.
 
 0    all went well
-1    it was done, and the result is not good: results differ, a script failed, a tool is missing
-2    it cannot be done as asked: a wrong word, a file that is not there, a text with an error
+1    it ran, but the result is bad: results differ, a script failed, a tool is missing
+2    it could not do what was asked: a wrong word, a missing file, a text with an error
 130  Ctrl-C stopped it
-141  nobody reads any more what it prints, as behind `| head`
+141  the reader of its output closed the pipe, as `| head` does
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from luminal_lab.errors import Explained, LabError, LabWarning, nearest, visible
 GROUPS = {
     "learn": {
         "lab": "open the notebooks of the course",
-        "course": "for teachers: notebooks for students, a class's results",
-        "doctor": "say what works on this machine, and what mends the rest",
+        "course": "for teachers: prepare notebooks, grade a class",
+        "doctor": "say what works on this machine, and how to fix the rest",
+        "cache": "list or remove what is kept on disk to save time",
     },
     "look": {
         "trace": "run a script, and record every compile in it",
         "open": "look at a recording in the browser",
-        "export": "write a recording as a page that needs nothing",
-        "trust": "sign the kernels that a file brings along",
+        "export": "write a recording as one self-contained page",
+        "trust": "sign the kernels in a file",
     },
     "graphs as text": {
         "run": "run passes on a graph: text in, text out",
         "passes": "list the passes, and what each does",
     },
     "speed": {
-        "bench": "measure it beside other libraries",
+        "bench": "measure luminal_lab beside other libraries",
         "record": "save the times of kernels on a device",
     },
 }
 COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
 USAGE = f"usage: {PROGRAM} [-h] [--version] command ..."
 EXAMPLES = """\
-luminal-lab doctor                           does all work here?
+luminal-lab doctor                           does everything work here?
 luminal-lab lab                              begin with the first notebook
 luminal-lab trace train.py -o run.lab        record what a script compiles
 luminal-lab open run.lab                     and look at it in the browser

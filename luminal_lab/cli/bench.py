@@ -30,11 +30,11 @@ from luminal_lab.writing import write_bytes
 
 ABOUT = """\
 Measure luminal_lab beside NumPy, PyTorch, torch.compile, JAX, ONNX Runtime and tinygrad: the same
-work on the same data with as many threads, results compared, in turns. Each row has the median of
-three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster), and the share
-of what the machine's rates would allow. Libraries: pip install 'luminal-lab[bench]'."""
+work on the same data with the same number of threads, in turns, comparing results. Each row has
+the median of three rounds, the ratio to the fastest library (above 1 where luminal_lab is faster),
+and the share of what the machine's rates allow. Libraries: pip install 'luminal-lab[bench]'."""
 EXAMPLES = """\
-luminal-lab bench --quick                     small sizes: does it all work?
+luminal-lab bench --quick                     small sizes: does everything work?
 luminal-lab bench --only matmul-1024,gelu     these two
 luminal-lab bench --json today.json           keep the rows
 luminal-lab bench --against today.json        what became slower since then?
@@ -52,7 +52,7 @@ def options(reader: OptionReader) -> None:
         default=[],
         help="only this workload, or several with commas between; may be given again",
     )
-    reader.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    reader.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     reader.add_argument("--json", metavar="FILE", type=Path, help="save the rows there")
     reader.add_argument(
         "--against", metavar="FILE", type=Path, help="say what became slower since that --json"

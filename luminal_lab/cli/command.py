@@ -6,17 +6,19 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from typing_extensions import override
 
+from luminal_lab.cli.saying import say
 from luminal_lab.errors import ArgumentError, nearest
 
 PROGRAM = "luminal-lab"
 STATUS = """\
-exit status: 0 if all went well; 1 if it was done and the result is not good; 2 if it cannot be
-done as asked; 130 if Ctrl-C stopped it"""
+exit status: 0 if all went well; 1 if it ran, but with a bad result; 2 if it could not do what you
+asked; 130 if Ctrl-C stopped it"""
 NUMBER = re.compile(r"argument (\S+): invalid (int|float) value: '(.*)'", re.DOTALL)
+MISSING = re.compile(r"the following arguments are required: (.*)", re.DOTALL)
 CHOICE = re.compile(r"(?:argument (\S+): )?invalid choice: '(.*?)' \(choose from (.*)\)", re.DOTALL)
 
 
@@ -54,12 +56,16 @@ class Command:
         if self.rest:
             reader.usage = f"{reader.format_usage().removeprefix('usage: ').rstrip()} [-- ...]"
         given, unknown = reader.parse_known_args(ours)
+        if getattr(given, "what", "") is None and not unknown:
+            reader.epilog = self.epilog()
+            say(reader.format_help(), end="")
+            raise SystemExit(0)
         if unknown:
             behind = ""
             if self.rest:
                 known = [word for word in ours if word not in unknown]
                 typed = " ".join([PROGRAM, self.name, *known, "--", *unknown])
-                behind = f"what is {self.rest}'s stands behind --: {typed}"
+                behind = f"put {self.rest}'s own words after --: {typed}"
             reader.refuse(unknown[0], behind)
         given.rest = after
         return given
@@ -83,6 +89,10 @@ class OptionReader(argparse.ArgumentParser):
             allow_abbrev=False,
         )
 
+    def subcommands(self) -> argparse._SubParsersAction[Self]:  # pyright: ignore[reportPrivateUsage]  # argparse has no other name for it
+        """Declare that subcommands follow, as `what`; without one, the help lists them."""
+        return self.add_subparsers(dest="what", metavar="WHAT", title="what")
+
     @property
     def subject(self) -> str:
         """The first word of errors."""
@@ -96,6 +106,13 @@ class OptionReader(argparse.ArgumentParser):
                 f"{self.subject}: {wrong[1]} cannot be {wrong[3]!r}",
                 hint=f"give a {'whole number' if wrong[2] == 'int' else 'number'}",
             )
+        missing = MISSING.fullmatch(message)
+        if missing is not None:
+            is_one = "," not in missing[1]
+            raise ArgumentError(
+                f"{self.subject}: {missing[1]} {'is' if is_one else 'are'} missing",
+                hint=f"{self.prog} --help says what it takes",
+            )
         wrong = CHOICE.fullmatch(message)
         if wrong is None:
             raise ArgumentError(f"{self.subject}: {message}", hint=f"{self.prog} --help")
@@ -103,14 +120,17 @@ class OptionReader(argparse.ArgumentParser):
         word = wrong[1] if wrong[1] and wrong[1].startswith("-") else "it"
         raise ArgumentError(
             f"{self.subject}: {word} cannot be {wrong[2]!r}",
-            hint=nearest(wrong[2], known) or f"there are {', '.join(known)}",
+            hint=nearest(wrong[2], known) or f"choose from {', '.join(known)}",
         )
 
     def refuse(self, word: str, behind: str = "") -> NoReturn:
         """Raise an error about an unknown word."""
         name = word.partition("=")[0]
         known = [option for action in self._actions for option in action.option_strings]
-        near = nearest(name, known, 0.75 if behind else 0.5) if name.startswith("-") else None
+        if name.startswith("-"):
+            near = nearest(name, known, 0.75 if behind else 0.5)
+        else:  # an option without its dashes
+            near = nearest(f"--{name}", known, 0.75)
         raise ArgumentError(
             f"{self.subject}: it does not take {word!r}",
             hint=near or behind or f"{self.prog} --help says what it takes",

@@ -12,8 +12,8 @@ from luminal_lab.course import commands
 from luminal_lab.writing import write_bytes
 
 ABOUT = """\
-The course, for teachers: notebooks as students get them and with an answer to each exercise, and
-the results of a class. Cells are marked as nbgrader has them."""
+For teachers: write the notebooks without answers, as students get them, or with an answer to each
+exercise; and grade a class. Cells carry nbgrader's metadata."""
 EXAMPLES = """\
 luminal-lab course list                              chapters and exercises
 luminal-lab course solved notebooks teacher          with an answer to each exercise
@@ -22,12 +22,12 @@ luminal-lab course grade submitted                   a class: students and exerc
 luminal-lab course grade submitted --csv class.csv   and as a file for a spreadsheet"""
 STATUS = """\
 exit status: 0 if all went well, whoever is right; 1 if a notebook could not be read; 2 if it
-cannot be done as asked; 130 if Ctrl-C stopped it"""
+could not do what you asked; 130 if Ctrl-C stopped it"""
 
 
 def options(reader: OptionReader) -> None:
     """Declare the options."""
-    subcommands = reader.add_subparsers(dest="what", required=True, metavar="WHAT", title="what")
+    subcommands = reader.subcommands()
     form = subcommands.add_parser("student", help="notebooks without answers", about=ABOUT_STUDENT)
     folders(form)
     form = subcommands.add_parser("solved", help="notebooks with answers", about=ABOUT_SOLVED)
@@ -52,15 +52,16 @@ def options(reader: OptionReader) -> None:
 
 
 ABOUT_STUDENT = """\
-Write the notebooks of a folder into another one, without what stands between ### BEGIN SOLUTION
-and ### END SOLUTION, hidden tests and the outputs of changed cells. No file is written over."""
+Write the notebooks of a folder into another one, without solutions (what stands between
+### BEGIN SOLUTION and ### END SOLUTION), hidden tests, and the outputs of changed cells. Existing
+files are never overwritten."""
 ABOUT_SOLVED = """\
-Write the notebooks of a folder into another one, with an answer to each exercise. No file is
-written over."""
+Write the notebooks of a folder into another one, with an answer to each exercise. Existing files
+are never overwritten."""
 ABOUT_GRADE = """\
-Run the exercises of submitted notebooks, FOLDER/STUDENT/….ipynb or FOLDER/STUDENT.ipynb, each in a
-process of its own with limits, and show who has what. This runs the code that students wrote: the
-limits stop accidents and the curious, not malice. What a notebook says of itself does not count."""
+Run the exercises of submitted notebooks, FOLDER/STUDENT/….ipynb or FOLDER/STUDENT.ipynb, each in
+its own process with limits, and show the results. This runs the code that students wrote: the
+limits stop accidents and curiosity, not malice. Stored outputs do not count."""
 
 
 def folders(reader: argparse.ArgumentParser) -> None:

@@ -15,11 +15,13 @@ from luminal_lab.cli.saying import say
 from luminal_lab.errors import UnknownNameError, nearest
 from luminal_lab.passes.base import OPTIONS, Pass, option_types
 from luminal_lab.passes.pipeline import Pipeline, all_passes
+from luminal_lab.passes.recognition.reading import RecognisedRegion, Recogniser
+from luminal_lab.passes.recognition.recognise import RECOGNISERS
 
 ABOUT = """\
-List the passes that come with luminal_lab: what luminal-lab run --passes and cx.compile take, as
-text. With the name of one, all there is to say of it: what it does, a graph before and after it,
-its options."""
+List the passes of luminal_lab, as luminal-lab run --passes and cx.compile take them. With the name
+of a pass, describe it: what it does, a graph before and after it, its options. The name of a region
+that the pass recognise finds, such as softmax, works too."""
 EXAMPLES = """\
 luminal-lab passes                  all of them, a line each
 luminal-lab passes push-views       one, with a graph before and after it
@@ -43,11 +45,14 @@ def options(reader: OptionReader) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """List the passes, or describe one."""
-    known = load_all()
+    known, regions = load_all(), {recogniser.name: recogniser for recogniser in RECOGNISERS}
     if given.name is not None and given.name not in known:
+        if given.name in regions and not given.json:
+            say(described_region(regions[given.name]))
+            return 0
         raise UnknownNameError(
             f"passes: there is no pass {given.name!r}",
-            hint=nearest(given.name, known) or "luminal-lab passes lists them",
+            hint=nearest(given.name, [*known, *regions]) or "luminal-lab passes lists them",
         )
     chosen = known if given.name is None else {given.name: known[given.name]}
     if given.json:
@@ -84,6 +89,14 @@ def described(name: str, kind: Kind) -> str:
     else:
         parts.append("It has no options.")
     return "\n\n".join(parts)
+
+
+def described_region(recogniser: Recogniser[RecognisedRegion]) -> str:
+    """Return the description of a region that `recognise` turns into a call."""
+    module = inspect.getdoc(sys.modules[recogniser.find.__module__]) or ""
+    name = recogniser.name
+    head = f"{name}: a region that the pass recognise turns into a call.\nTo find it alone: "
+    return f"{head}recognise{{only = [{name}]}}\n\n{module}"
 
 
 def as_json(name: str, kind: Kind) -> dict[str, object]:

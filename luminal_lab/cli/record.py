@@ -33,7 +33,7 @@ def options(reader: OptionReader) -> None:
         default=[],
         help="only this, or several with commas between; may be given again",
     )
-    reader.add_argument("--quick", action="store_true", help="small sizes: does it all work?")
+    reader.add_argument("--quick", action="store_true", help="small sizes: does everything work?")
     reader.add_argument(
         "--threads", metavar="N", type=int, default=0, help="of the CPU; default: all"
     )

@@ -16,16 +16,16 @@ from luminal_lab.io.opened import open as opened
 from luminal_lab.io.recording import MAGIC, carried
 
 ABOUT = """\
-Sign the kernels that a recording or a graph brings along: from then on they run here without a
-question, as those do that you have written yourself. Kernels are code: read them first, as --show
-prints them. Other kernels, in whichever file, stay as they are."""
+Sign the kernels in a recording or a graph: from then on they run here without a question, like
+those that you wrote yourself. Kernels are code, so read them first: --show prints them. Signing
+affects no other kernel, in whichever file."""
 EXAMPLES = """\
 luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
 luminal-lab trust run.lab              sign them
 luminal-lab trust run.lab --remove     take that back
 luminal-lab trust --list               what is signed"""
 STATUS = """\
-exit status: 0 if all went well; 2 if it cannot be done as asked; 130 if Ctrl-C stopped it"""
+exit status: 0 if all went well; 2 if it could not do what you asked; 130 if Ctrl-C stopped it"""
 
 
 def options(reader: OptionReader) -> None:

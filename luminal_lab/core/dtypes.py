@@ -17,7 +17,13 @@ Kind: TypeAlias = Literal["bool", "int", "float"]
 
 
 class DType(StrEnum):
-    """A dtype; equal to its NumPy name, so `t.dtype == "float32"` holds."""
+    """A dtype; equal to its NumPy name, so `t.dtype == "float32"` holds.
+
+    >>> import luminal_lab as ll
+    >>> x = ll.Graph().tensor((2,), dtype="float16")
+    >>> x.dtype == "float16", x.dtype is ll.DType.float16
+    (True, True)
+    """
 
     short: str
     numpy: np.dtype[np.generic]

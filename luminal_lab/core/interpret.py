@@ -45,6 +45,10 @@ class NodeStep(NamedTuple):
     node: Node
     seconds: float
     bytes: int
+    start: float | None = None
+    """When it began, by `perf_counter`; None where nobody knows."""
+    call: tuple[float, float] | None = None
+    """From when to when Python waited for the device that did it, with others."""
 
 
 class Environment(NamedTuple):
@@ -144,7 +148,7 @@ class _Interpreter:
                     self._check(node, value)
                 if self.trace is not None:
                     size = 0 if value is None else value.nbytes
-                    self.trace.append(NodeStep(node, perf_counter() - start, size))
+                    self.trace.append(NodeStep(node, perf_counter() - start, size, start))
                 for probe in self.environment.probes.get(node.id, ()):
                     probe(_frozen(self.values[node.id]))
                 for id in node.sources:

@@ -55,6 +55,11 @@ class Node(NamedTuple):
     """One record: an op, the ids of its sources, the type of its result.
 
     A `Call` with several outputs has the types of the second and later ones in `extra`.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2,), name="x") * 3
+    >>> y.node.op, y.node.sources, y.node.type
+    (Mul(), (0, 1), f32[2])
     """
 
     id: int

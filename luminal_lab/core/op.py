@@ -51,7 +51,12 @@ FIELD_TYPES = (int, float, bool, str, DType, Dim, Shape, tuple[int, ...], Scalar
 
 @final
 class TensorType:
-    """The dtype and the shape of a value, known before the value exists."""
+    """The dtype and the shape of a value, known before the value exists.
+
+    >>> import luminal_lab as ll
+    >>> ll.Graph().tensor((2, 3)).type
+    f32[2, 3]
+    """
 
     __slots__ = ("_hash", "dtype", "shape")
     dtype: Final[DType]
@@ -118,7 +123,12 @@ def size_of(shape: Sequence[Dim]) -> Dim:
 
 
 class Op:
-    """The base of all ops; a subclass is a frozen dataclass with typed fields."""
+    """The base of all ops; a subclass is a frozen dataclass with typed fields.
+
+    >>> import luminal_lab as ll
+    >>> (ll.Graph().tensor((2,)) * 3).node.op
+    Mul()
+    """
 
     __slots__ = ("_hash",)
     _hash: int
@@ -333,7 +343,13 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
 
 
 class Elementwise(Op):
-    """An op that computes each element from the elements at the same position."""
+    """An op that computes each element from the elements at the same position.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3)) + 1
+    >>> y.node.op, isinstance(y.node.op, ll.Elementwise)
+    (Add(), True)
+    """
 
     __slots__ = ()
     c_form: ClassVar[str]
@@ -342,7 +358,13 @@ class Elementwise(Op):
 
 @dataclass(frozen=True, slots=True)
 class Unary(Elementwise):
-    """An elementwise op on one float."""
+    """An elementwise op on one float.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3)).sin()
+    >>> y.node.op, isinstance(y.node.op, ll.Unary)
+    (Sin(), True)
+    """
 
     def infer(self, x: TensorType) -> TensorType:
         """Return the type of the source, which must be a float."""
@@ -356,7 +378,13 @@ class Unary(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Elementwise):
-    """An elementwise op on two values of one type."""
+    """An elementwise op on two values of one type.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3)) + 1
+    >>> y.node.op, isinstance(y.node.op, ll.Binary)
+    (Add(), True)
+    """
 
     def infer(self, x: TensorType, y: TensorType) -> TensorType:
         """Return the type that both sources have."""
@@ -367,7 +395,13 @@ class Binary(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Op):
-    """An op that reduces one axis, which stays with size 1."""
+    """An op that reduces one axis, which stays with size 1.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3)).sum(-1, keepdim=True)
+    >>> y.node.op, isinstance(y.node.op, ll.Reduce)
+    (SumReduce(axis=1), True)
+    """
 
     axis: int
 
@@ -378,14 +412,26 @@ class Reduce(Op):
 
 
 class Source(Op):
-    """An op without sources."""
+    """An op without sources.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3))
+    >>> isinstance(y.node.op, ll.Source), y.node.sources
+    (True, ())
+    """
 
     __slots__ = ()
     ulps: ClassVar[int] = 0
 
 
 class View(Op):
-    """An op that only maps each element to its source position; it moves no data."""
+    """An op that only maps each element to its source position; it moves no data.
+
+    >>> import luminal_lab as ll
+    >>> y = ll.Graph().tensor((2, 3)).T
+    >>> y.node.op, isinstance(y.node.op, ll.View)
+    (Permute(axes=(1, 0)), True)
+    """
 
     __slots__ = ()
     ulps: ClassVar[int] = 0

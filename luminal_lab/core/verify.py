@@ -26,6 +26,11 @@ def verify(ir: IR, known: IR | None = None) -> None:
        takes it, which takes no other.
     6. A symbolic dim has the same bounds wherever it is mentioned.
     7. Bodies of calls satisfy all of this.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((2,), name="x").sin().retrieve()
+    >>> ll.verify(cx.ir)
     """
     check_ir("verify", ir)
     graphs = [ir]

@@ -18,12 +18,12 @@ def no_function(answer: object) -> Verdict | None:
     """Return the verdict on an answer that is not a function; None if it is one.
 
     >>> no_function(42).said
-    ('not yet: the answer is a number, and a function is wanted',)
+    ('not yet: expected a function, got a number',)
     """
     if callable(answer) and not isinstance(answer, type | Tensor | KernelCall):
         return None
     hint = "answer = f, the function's name without brackets"
-    return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+    return Verdict.no(f"expected a function, got {kind(answer)}", hint)
 
 
 def compiled(cx: Graph) -> Graph:
@@ -37,7 +37,7 @@ def rescheduled(cx: Graph, answer: object) -> Kernel | Verdict:
     """Return the only kernel of a graph with a new schedule, or the verdict on a wrong one."""
     if not isinstance(answer, str):
         hint = 'answer = """ … """, with a step on each line'
-        return Verdict.no(f"the answer is {kind(answer)}, and a text is wanted", hint)
+        return Verdict.no(f"expected a text, got {kind(answer)}", hint)
     try:
         kernel = compiled(cx).kernels[0]
     except DeviceError as error:

@@ -77,22 +77,45 @@ def _own() -> Desk:
 
 
 def check(id: str, answer: object = ...) -> Said:
-    """Say what is right about an answer, what is not yet, and give a hint."""
+    """Say what is right about an answer, what is not yet, and give a hint.
+
+    >>> from luminal_lab.course.desk import Desk
+    >>> print(Desk(None).check("00.2", lambda x, w, b: x @ w + b).lines[0])
+    not yet: it is right for a batch of 3
+    """
     return desk().check(id, answer)
 
 
 def hint(id: str) -> Said:
-    """Show the next hint for an exercise; each call says more."""
+    """Show the next hint for an exercise; each call says more.
+
+    >>> from luminal_lab.course.desk import Desk
+    >>> print(Desk(None).hint("00.2").head)
+    00.2, hint 1 of 3: Operators and methods are those of PyTorch.
+    """
     return desk().hint(id)
 
 
 def solution(id: str) -> Said:
-    """Show one answer to an exercise; the progress records that it was looked at."""
+    """Show one answer to an exercise; the progress records that it was looked at.
+
+    >>> from luminal_lab.course.desk import Desk
+    >>> print(Desk(None).solution("00.2").code.rstrip())
+    def layer(x, w, b):
+        return (x @ w + b).relu()
+    <BLANKLINE>
+    answer = layer
+    """
     return desk().solution(id)
 
 
 def progress() -> CourseProgress:
-    """Show how many exercises of each chapter are right."""
+    """Show how many exercises of each chapter are right.
+
+    >>> from luminal_lab.course.desk import Desk
+    >>> Desk(None).progress().right
+    0
+    """
     return desk().progress()
 
 

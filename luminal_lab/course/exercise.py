@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from luminal_lab.errors import Explained
 
-RIGHT, OPEN = "right: ", "not yet: "
+RIGHT, OPEN, FAULT = "right: ", "not yet: ", "  "
 LONGEST = 200
 """The most characters of an error shown."""
 Finding: TypeAlias = bool | str
@@ -21,7 +21,15 @@ Claim: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether an answer is right, and why; lines of `said` begin with right: or not yet:."""
+    """Whether an answer is right, and why.
+
+    Lines of `said` begin with `right:` or `not yet:`; a line with two spaces before it says what
+    is wrong, as `WHERE: expected …, got …` wherever something else was expected.
+
+    >>> from luminal_lab.course import Verdict
+    >>> Verdict.all(("it is a number", True), ("it is even", lambda: 3 % 2 == 0)).said
+    ('right: it is a number', 'not yet: it is even')
+    """
 
     right: bool
     said: tuple[str, ...] = ()
@@ -36,6 +44,8 @@ class Verdict:
 
         >>> Verdict.all(("it is a number", True), ("it is even", lambda: 3 % 2 == 0, "halve it"))
         Verdict(right=False, said=('right: it is a number', 'not yet: it is even'), hint='halve it')
+        >>> Verdict.all(("it is even", lambda: "the last bit: expected 0, got 1")).said
+        ('not yet: it is even', '  the last bit: expected 0, got 1')
         """
         said: list[str] = []
         hint, right = "", True
@@ -46,9 +56,9 @@ class Verdict:
                     continue
                 finding = _asked(finding)
             holds = not finding if isinstance(finding, str) else bool(finding)
-            fault = f", but {finding}" if isinstance(finding, str) and finding else ""
-            said.append(f"{RIGHT}{text}" if holds else f"{OPEN}{text}{fault}")
+            said.append(f"{RIGHT}{text}" if holds else f"{OPEN}{text}")
             if not holds:
+                said += [f"{FAULT}{finding}"] if isinstance(finding, str) else []
                 hint = hint or (hints[0] if hints else "")
             right = right and holds
         return cls(right, tuple(said), hint)
@@ -57,15 +67,21 @@ class Verdict:
     def no(cls, text: str, hint: str = "") -> Verdict:
         """Return the verdict on a wrong answer with a single reason.
 
-        >>> Verdict.no("the answer is a number, and a tensor is asked for").said
-        ('not yet: the answer is a number, and a tensor is asked for',)
+        >>> Verdict.no("expected a tensor, got a number").said
+        ('not yet: expected a tensor, got a number',)
         """
         return cls(False, (f"{OPEN}{text}",), hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """A task, its hints from gentle to nearly the answer, a solution, and a check."""
+    """A task, its hints from gentle to nearly the answer, a solution, and a check.
+
+    >>> from luminal_lab.course import Exercise, Verdict
+    >>> double = Exercise("99.1", "Give 42.", (), "answer = 42", lambda x: Verdict(x == 42))
+    >>> double.check(42).right
+    True
+    """
 
     id: str
     task: str
@@ -105,4 +121,4 @@ def _asked(ask: Callable[[], Finding]) -> Finding:
     try:
         return ask()
     except Exception as error:  # the answer's, of whatever kind
-        return f"this could not be seen, for {error_text(error)}"
+        return f"the check could not run: {error_text(error)}"

@@ -53,16 +53,16 @@ def equal(got: object, want: object, *, tolerance: float = 1e-4, name: str = "th
     The tolerance is relative to the larger of a number and one.
 
     >>> equal([1.0, 2.5], [1.0, 2.0])
-    'element [1] of the answer is 2.5, and 2 is wanted'
+    'element [1] of the answer: expected 2, got 2.5'
     >>> equal(np.zeros((2, 3)), np.zeros((3, 2)))
-    'the answer has the shape (2, 3), and (3, 2) is wanted'
+    'the answer: expected the shape (3, 2), got (2, 3)'
     """
     array = numbers(got, name)
     if isinstance(array, str):
         return array
     wanted = np.asarray(want)
     if array.shape != wanted.shape:
-        return f"{name} has the shape {array.shape}, and {wanted.shape} is wanted"
+        return f"{name}: expected the shape {wanted.shape}, got {array.shape}"
     a, b = array.astype(np.complex128), wanted.astype(np.complex128)
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * np.maximum(1.0, np.abs(b))
@@ -71,7 +71,7 @@ def equal(got: object, want: object, *, tolerance: float = 1e-4, name: str = "th
         return ""
     at = tuple(int(k) for k in np.argwhere(~same)[0])
     where = f"element [{', '.join(map(str, at))}] of {name}" if at else name
-    return f"{where} is {_number(array[at])}, and {_number(wanted[at])} is wanted"
+    return f"{where}: expected {_number(wanted[at])}, got {_number(array[at])}"
 
 
 def agrees(
@@ -89,7 +89,7 @@ def agrees(
     >>> agrees(lambda x: x + x, lambda x: 2 * x, [[(3,)], [(2, 2)]])
     ''
     >>> agrees(lambda x: x[:1], lambda x: 2 * x, [[(3,)]])
-    'with an argument of (3,): what it returns has the shape (1,), and (3,) is wanted'
+    'with an argument of (3,), what it returns: expected the shape (3,), got (1,)'
     """
     return _compared(
         function,
@@ -125,9 +125,9 @@ def agrees_lazily(
         tensors = [cx.tensor(array.shape, dtype=dtype).set(array) for array in data]
         result = call(*tensors)
         if not isinstance(result, Tensor):
-            return f"it returns {kind(result)}, and a tensor is wanted"
+            return f"what it returns: expected a tensor, got {kind(result)}"
         if result.graph is not cx:
-            return "the tensor that it returns is of another graph than its arguments"
+            return "expected a tensor of the same graph as its arguments, got one of another graph"
         return equal(result, reference(*data), tolerance=tolerance, name="what it returns")
 
     return _compared(function, shapes, dtype, compared)
@@ -149,7 +149,7 @@ def numbers(like: object, name: str = "the answer") -> Array | str:
     except Exception as error:  # an answer may raise anything
         return f"{name} cannot be computed: {error_text(error)}"
     if array.dtype.kind not in "biufcV" or (array.dtype.kind == "V" and array.dtype.names):
-        return f"{name} is {kind(like)}, and numbers are wanted"
+        return f"{name}: expected numbers, got {kind(like)}"
     if array.size > LARGEST:
         return f"{name} has {array.size:,} elements, and at most {LARGEST:,} are looked at"
     return array
@@ -210,7 +210,7 @@ def _compared(
     compared: Callable[[Callable[..., object], Sequence[Array]], str],
 ) -> str:
     if not callable(function):
-        return f"it is {kind(function)}, and a function is wanted"
+        return f"expected a function, got {kind(function)}"
     for seed, call_shapes in enumerate(shapes):
         data = [drawn(shape, seed + at, dtype) for at, shape in enumerate(call_shapes)]
         given = " and ".join(map(str, call_shapes))
@@ -218,11 +218,11 @@ def _compared(
         try:
             fault = compared(function, data)
         except RecursionError:
-            return f"{where}: it calls itself without an end"
+            return f"{where}, it calls itself without an end"
         except Exception as error:  # the answer's, of whatever kind
-            return f"{where}: {error_text(error)}"
+            return f"{where}, it raises {error_text(error)}"
         if fault:
-            return f"{where}: {fault}"
+            return f"{where}, {fault}"
     return ""
 
 

@@ -13,7 +13,7 @@ from html import escape
 
 from typing_extensions import override
 
-from luminal_lab.course.exercise import OPEN, RIGHT
+from luminal_lab.course.exercise import FAULT, OPEN, RIGHT
 
 COLOURS = {"right": "#238a43", "not yet": "#c9571f", "open": "#8c959f"}
 BOX = "padding:2px 0 2px 12px;margin:4px 0;line-height:1.5;max-width:880px;overflow-wrap:anywhere"
@@ -146,7 +146,8 @@ def _line(text: str) -> str:
         if text.startswith(start):
             word = f'<b style="color:{COLOURS[kind]}">{kind}</b>'
             return f"<div>{word}: {_words(text[len(start) :])}</div>"
-    return f"<div>{_words(text)}</div>"
+    inset = ' style="padding-left:2em"' if text.startswith(FAULT) else ""
+    return f"<div{inset}>{_words(text.strip())}</div>"
 
 
 def _row(row: ChapterRow) -> str:

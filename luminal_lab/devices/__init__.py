@@ -8,6 +8,7 @@ from luminal_lab.tensor.arguments import told_public
 
 if TYPE_CHECKING:
     from luminal_lab.devices.cpu.user_check import check_kernel
+    from luminal_lab.devices.facts.cached import cached
     from luminal_lab.devices.facts.probe import peak_rates
     from luminal_lab.devices.facts.specifications import known_devices, specification
     from luminal_lab.machines.figures import Specification
@@ -25,6 +26,7 @@ __all__ = [
     "Recording",
     "Specification",
     "Timings",
+    "cached",
     "check_kernel",
     "conformance",
     "known_devices",
@@ -40,6 +42,7 @@ LATE = {
     "Recording": "timing.recording",
     "Specification": "machines.figures",
     "Timings": "timing.timings",
+    "cached": "devices.facts.cached",
     "check_kernel": "devices.cpu.user_check",
     "conformance": "testing.conformance",
     "modelled": "timing.roofline",

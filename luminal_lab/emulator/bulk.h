@@ -24,7 +24,6 @@ struct Copy {
 
 struct Product {
     lab_group given[32];
-    unsigned own[32][4];
     unsigned group;
     const void *pc;
 };
@@ -201,16 +200,16 @@ static void touch_tiles(const Product *product, unsigned warp, int kind) {
     if (!is_watched) return;
     const lab_group *given = &product->given[0];
     unsigned turn = 0;
-    for (int piece = 0; piece < 32 && !(given->ways & LAB_OWN); piece++) {
+    for (int piece = 0; piece < 32; piece++) {
         const lab_address at = tile_at(given->a, (int)(warp % 4) * 16 + piece % 16, piece / 16 * 16, 0);
         touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
     }
-    const int is_rows = given->ways & LAB_ROWS, rows = is_rows ? depth_of(given->kind) : given->columns;
-    const int pieces = is_rows ? given->columns / 8 : 2, each = is_rows ? 8 : 1;
+    const int rows = given->is_rows ? depth_of(given->kind) : given->columns;
+    const int pieces = given->is_rows ? given->columns / 8 : 2, each = given->is_rows ? 8 : 1;
     for (int first = 0; first < pieces; first += each)
         for (int row = 0; row < rows; row++)
             for (int piece = first; piece < first + each && piece < pieces; piece++) {
-                const lab_address at = tile_at(given->b, row, 16 * piece, is_rows);
+                const lab_address at = tile_at(given->b, row, 16 * piece, given->is_rows);
                 touch_as(32 * warp + turn++ % 32, shared_memory + at, 16, kind, product->pc);
             }
 }
@@ -219,19 +218,13 @@ static void compute(const Product *product, unsigned warp) {
     static float a[16][16], b[16][256];
     const lab_group *given = &product->given[0];
     const int kind = given->kind, depth = depth_of(kind), size = kind == LAB_OF_MMA_TF32 ? 4 : 2;
-    for (int row = 0; row < 16 && !(given->ways & LAB_OWN); row++)
+    for (int row = 0; row < 16; row++)
         for (int k = 0; k < depth; k++)
             a[row][k] = element_at(kind, tile_at(given->a, (int)(warp % 4) * 16 + row, k * size, 0));
-    for (unsigned lane = 0; lane < 32 && given->ways & LAB_OWN; lane++)
-        for (unsigned e = 0; e < 4; e++)
-            for (unsigned h = 0; h < 4u / (unsigned)size; h++) {
-                const unsigned halves = 4u / (unsigned)size;
-                a[lane / 4 + e % 2 * 8][lane % 4 * halves + h + e / 2 * 4 * halves] = value_of(kind, product->own[lane][e], h);
-            }
     for (int k = 0; k < depth; k++)
         for (int column = 0; column < given->columns; column++)
-            b[k][column] = element_at(kind, given->ways & LAB_ROWS ? tile_at(given->b, k, column * size, 1)
-                                                                   : tile_at(given->b, column, k * size, 0));
+            b[k][column] = element_at(kind, given->is_rows ? tile_at(given->b, k, column * size, 1)
+                                                         : tile_at(given->b, column, k * size, 0));
     for (int row = 0; row < 16; row++) {
         float sum[256] = {0};
         for (int k = 0; k < depth; k++)
@@ -272,10 +265,8 @@ static void finish_group(int kind, unsigned members, unsigned first, const unsig
         for (unsigned lane = 0; lane < 32; lane++) {
             lab_group *mine = &product->given[lane];
             memcpy(mine, answer + lane * LAB_PAYLOAD, sizeof *mine);
-            const int is_own = mine->ways & LAB_OWN;
-            if (is_own) memcpy(product->own[lane], (const void *)mine->a, sizeof product->own[lane]);
-            const int same = mine->b == product->given[0].b && (is_own || mine->a == product->given[0].a);
-            const int known = mine->b >> 62 == 1 && (is_own || mine->a >> 62 == 1);
+            const int same = mine->a == product->given[0].a && mine->b == product->given[0].b;
+            const int known = mine->a >> 62 == 1 && mine->b >> 62 == 1;
             if (!same || !known) escape(BAD_TILE);
         }
         product->group = groups_of[warp], product->pc = table.from;

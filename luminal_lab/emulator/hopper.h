@@ -11,10 +11,10 @@ namespace lab_units {
 #define LAB_SAY_FROM
 #endif
 
-// What the functions for each shape come to; `ways` are LAB_ROWS and LAB_OWN.
+// What the functions for each shape come to.
 static inline LAB_QUIET void lab_wgmma(
-    float *c, lab_address a, lab_address b, int more, int kind, int columns, int ways, int line) {
-    lab_group mine = {c, a, b, (unsigned short)columns, (unsigned char)kind, (unsigned char)ways, more};
+    float *c, lab_address a, lab_address b, int more, int kind, int columns, int is_rows, int line) {
+    lab_group mine = {c, a, b, (unsigned short)columns, (unsigned char)kind, (unsigned char)is_rows, more};
     LAB_SAY_FROM;
     lab_now->exchange(LAB_OF_GROUP, ~0u, &mine, sizeof mine, line);
 }

@@ -28,7 +28,6 @@ enum {
 };
 enum { LAB_INIT, LAB_EXPECT, LAB_WAIT };
 // What is done to a barrier that counts bytes.
-enum { LAB_ROWS = 1, LAB_OWN = 2 };
 enum { LAB_PAYLOAD = 32 };
 // The bytes that a lane of a warp hands to the others; behind those of all, which lanes gave any.
 enum { LAB_ANSWER = 33 * LAB_PAYLOAD };
@@ -37,7 +36,7 @@ struct lab_group {  // what a thread gives to a product of four warps
     float *c;
     lab_address a, b;
     unsigned short columns;
-    unsigned char kind, ways;
+    unsigned char kind, is_rows;
     int more;
 };
 

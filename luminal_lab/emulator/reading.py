@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from luminal_lab.devices.build.toolchain import window
 from luminal_lab.errors import DeviceError, nearest
-from luminal_lab.kernels.prelude.rows import REGISTERS, WGMMA
+from luminal_lab.kernels.prelude.rows import WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 Edit: TypeAlias = tuple[int, int, str]
@@ -49,8 +49,6 @@ SHARED, DYNAMIC = 1000, 1256
 PLAIN_HALF: Final = re.compile(f"(?:{PLAIN_FLOAT.pattern})[hH]")
 WRITES: Final = re.compile(r"=(?!=)|[-+*/%&|^]=|\+\+|--")
 MOST_SHARED = 254
-HOPPERS: Final = re.compile(r"lab_bulk_(store|commit|wait)")
-"""Functions of the prelude that have no stand-in."""
 MMA: Final = re.compile(r"lab_mma_(f16|bf16|tf32)")
 TILE: Final = re.compile(r"lab_tile_(a|b)_b?f16")
 UNITS: Final = {"f16": "LAB_OF_MMA_F16", "bf16": "LAB_OF_MMA_BF16", "tf32": "LAB_OF_MMA_TF32"}
@@ -175,9 +173,6 @@ def _functions_in_ptx(
                 cut.append((head[last].start, head[last].start, shaped[0]))
                 cut.append((token.start, end.end, shaped[1]))
                 ptx = None
-            if ptx is not None and HOPPERS.match(name):
-                fault = f"{name} is for cards of Hopper's, and the emulator does not run it"
-                raise refused(source, ptx, fault, "threads can store what a tile has, too")
             if ptx is not None and (name not in known or any(t.text == "namespace" for t in head)):
                 fault = f"{name or 'it'} is written in PTX, which the emulator does not run"
                 hint = "write it in CUDA C++, or call a function of the prelude"
@@ -198,17 +193,14 @@ def _functions_in_ptx(
 
 def _shaped(name: str) -> tuple[str, str] | None:
     """Return the extra parameters and the body that stand in for a function of one shape."""
-    if REGISTERS.fullmatch(name):
-        return "", "{}"
     if tile := TILE.fullmatch(name):
         given = "a, at, stride" if tile[1] == "a" else "b, at, rows, columns"
         return "", f"{{ lab_units::lab_tile_{tile[1]}_16({given}); }}"
     if product := MMA.fullmatch(name):
         call = f"lab_multiply({UNITS[product[1]]}, c, a, b, lab_line)"
     elif product := WGMMA.fullmatch(name):
-        ways = ["LAB_ROWS"] * bool(product[4]) + ["LAB_OWN"] * bool(product[3])
-        shape = f"{UNITS[product[1]]}, {product[2]}, {' | '.join(ways) or 0}"
-        call = f"lab_wgmma(c, (lab_address)a, b, more, {shape}, lab_line)"
+        shape = f"{UNITS[product[1]]}, {product[2]}, {int(bool(product[3]))}"
+        call = f"lab_wgmma(c, a, b, more, {shape}, lab_line)"
     else:
         return None
     return ", LAB_LINE", f"{{ lab_units::{call}; }}"

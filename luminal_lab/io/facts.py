@@ -152,6 +152,8 @@ class TimeFacts:
     note: str = ""
     clock: str = ""
     rows: tuple[TimeRow, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """Why times or shares may be wrong: load, or a roof that was passed."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""

@@ -97,6 +97,19 @@ class Opened(DrawnGraph, Examined):
     """An open recording: one compile or several.
 
     It stands for the first one; `run[1]` or `run["title"]` is another.
+
+    >>> import luminal_lab as ll
+    >>> from tempfile import TemporaryDirectory
+    >>> cx = ll.Graph("twice")
+    >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+    >>> with TemporaryDirectory() as folder:
+    ...     cx.save(f"{folder}/run.lab")
+    ...     opened = ll.open(f"{folder}/run.lab")
+    >>> print(opened.ir)
+    graph twice(%x: f32[2]) -> (%2) {
+      %1 = constant{value = 2.0} : f32[2]
+      %2 = mul %x, %1 : f32[2]
+    }
     """
 
     def __init__(self, name: str, contents: Contents) -> None:
@@ -182,11 +195,6 @@ class Opened(DrawnGraph, Examined):
     @property
     def story(self) -> Any:  # noqa: ANN401  # a `Story` of viz, which lies above
         """The guided story that was saved in it; its workbench begins with that, too."""
-        if not self.contents.story:
-            raise GraphError(
-                f"recording {self.name}: there is no story in it",
-                hint='ll.story(cx, [("dce", "…")]).save("run.lab") writes one',
-            )
         return DISPLAYS["Opened.story"](self)
 
     @cached_property

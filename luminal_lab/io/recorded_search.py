@@ -37,12 +37,13 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.reading import shown
+from luminal_lab.search.assembled import ProgramCandidate
 from luminal_lab.search.candidates import Candidate, Candidates, as_modelled, seconds_text
 from luminal_lab.search.derived import JoinedDerivation, derivation_of
 from luminal_lab.search.draws import Plan, ScheduleDraft
 from luminal_lab.search.driver import DraftTrial, Outcome, State
 from luminal_lab.search.forms import BETWEEN
-from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
+from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, each_size
 from luminal_lab.search.regions import SearchRegion
 from luminal_lab.search.target import Target, target_of

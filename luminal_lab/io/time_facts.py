@@ -44,7 +44,7 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
         notes.append(f"{gone} rows that are no launch are left out")
     device = timings.device
     note = "; ".join(notes)
-    return TimeFacts(device, timings.how, note, timings.clock, tuple(rows))
+    return TimeFacts(device, timings.how, note, timings.clock, tuple(rows), timings.doubts)
 
 
 def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeFacts, ...]:
@@ -53,10 +53,12 @@ def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeF
     Another device may fuse differently: each of its launches counts towards the launch here that
     shares the most written nodes with it.
     """
-    return tuple(_column(launched, column) for column in compared.columns)
+    return tuple(
+        _column(launched, column, tuple(compared.doubts(column))) for column in compared.columns
+    )
 
 
-def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
+def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) -> TimeFacts:
     covers = [launched.covering.written(launch.node) for launch in launched.launches]
     rows: dict[int, TimeRow] = {}
     gone = 0
@@ -85,7 +87,7 @@ def _column(launched: LaunchedCompile, column: Column) -> TimeFacts:
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
-    return TimeFacts(column.label, column.how, "; ".join(notes), "", ordered)
+    return TimeFacts(column.label, column.how, "; ".join(notes), "", ordered, doubts)
 
 
 def _together(first: TimeRow, other: TimeRow) -> TimeRow:

@@ -18,12 +18,13 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Displayed
+from luminal_lab.display import DISPLAYS, Displayed, Shown, Theme
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
     ScheduleError,
     UnknownNameError,
+    cut,
     expect,
     position,
 )
@@ -34,7 +35,7 @@ from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.resources import CompiledCUDA, Resources
 from luminal_lab.tables import Table, frame
@@ -105,6 +106,8 @@ class Kernel(Displayed):
     """What its source takes of the prelude, by name."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The numbers that its schedule might take others of, and what it took."""
+    refused: tuple[RefusedPlan, ...] = field(default=(), compare=False)
+    """What the plans that were tried before its own, and its own, could not do."""
     make: Callable[..., Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel by another schedule, or by the default one with other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
@@ -219,6 +222,42 @@ class Kernel(Displayed):
                 hint="ll.CUDACompiler() and ll.MetalCompiler() make some, on any machine",
             )
         return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
+
+    def why_not(self, what: str = "schedule") -> str:
+        """Tell what plans of schedules could not do: all, or of one plan or step, as in "simd"."""
+        expect(what, str, f"kernel {self.name}: why_not of {{}}", 'give a plan or a step: "simd"')
+        if self.schedule is None:
+            raise self._without("has no plan")
+        told = [
+            f"{plan}: {why}"
+            for plan, why in self.refused
+            if what == "schedule" or what in re.findall(r"[\w-]+", f"{plan} {why}")
+        ]
+        count = f"{len(self.schedule)} step{'s' * (len(self.schedule) != 1)}"
+        if told:
+            lines = "\n".join(f"  {line}." for line in told)
+            return f"{self.name} has a schedule of {count}. What plans could not do:\n{lines}"
+        if what == "schedule":
+            return f"{self.name} has a schedule of {count}, and no plan was refused anything."
+        is_there = any(str(step).split()[0] == what for step in self.schedule)
+        return f"{self.name}: {'its schedule has' if is_there else 'no plan has tried'} {what}."
+
+    def beside(self, other: Kernel, *, theme: Theme = "auto") -> Shown:
+        """Show two sources side by side; lines that only one of them has are marked.
+
+        >>> import luminal_lab as ll
+        >>> def made(compiler):
+        ...     cx = ll.Graph()
+        ...     cx.tensor((64, 256), name="x").softmax(-1).retrieve()
+        ...     cx.compile(ll.GenericCompiler(), compiler)
+        ...     return cx.kernels[0]
+        >>> cuda, metal = made(ll.CUDACompiler(arch="sm_90")), made(ll.MetalCompiler())
+        >>> cuda.beside(metal)
+        <Page: kernel softmax: 16 of 26 and 28 lines are the same>
+        """
+        said = f"beside: {cut(repr(other))} is not a kernel, and {self.name} needs one beside it"
+        expect(other, Kernel, said, "give a kernel, as in cuda.beside(metal)")
+        return DISPLAYS["Kernel.beside"](self, other, theme=theme)
 
     def _without(self, what: str) -> ScheduleError:
         return ScheduleError(

@@ -8,20 +8,29 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Self
+
+from luminal_lab.machines.here import usable_cores
 
 LOADED = 0.25
 """From so many busy cores on, a measurement counts as made under load."""
+CROWDED = 0.9
+"""From this share of busy cores on, times of different moments cannot be compared."""
 SHORTEST = 0.1
 """Seconds below which the system's clock, of 10 ms a tick, is too coarse to tell."""
+BUSY = (
+    "too busy to say: other programs kept every core busy, and what ran at different moments met "
+    "different load"
+)
 
 
 class Load:
     """Counts, within `with`, how many cores other programs keep busy.
 
     The work of this process is not counted, nor that of the processes with the ids in `own`.
-    `others` is None where the system does not say, or the time was too short.
+    `others` is None where the system does not say. What is over sooner than the system's clock can
+    tell is waited for: who was busy during a few milliseconds is busy during the next hundred.
     """
 
     def __init__(self, own: Iterable[int] = ()) -> None:
@@ -33,10 +42,13 @@ class Load:
         return self
 
     def __exit__(self, *error: object) -> None:
-        (start, before), after = self._start, self._busy()
-        seconds = perf_counter() - start
-        if before is not None and after is not None and seconds >= SHORTEST:
-            self.others = max(0.0, (after - before) / seconds)
+        start, before = self._start
+        if before is None or any(error):
+            return
+        sleep(max(0.0, start + SHORTEST - perf_counter()))
+        after = self._busy()
+        if after is not None:
+            self.others = max(0.0, (after - before) / (perf_counter() - start))
 
     def _busy(self) -> float | None:
         """Return the seconds for which others have used the cores that this process may use."""
@@ -83,3 +95,12 @@ def load_text(others: float | None) -> str:
     if others is None or others < LOADED:
         return ""
     return f"measured while other programs kept {others:.1f} cores busy"
+
+
+def is_crowded(others: float | None) -> bool:
+    """Return whether others kept nearly every core busy that this process may use.
+
+    >>> is_crowded(0.1), is_crowded(1e6), is_crowded(None)
+    (False, True, False)
+    """
+    return others is not None and others >= max(LOADED, CROWDED * usable_cores())

@@ -17,7 +17,17 @@ from luminal_lab.tensor.parameter import Parameter
 
 
 class ReLU(Module):
-    """max(x, 0)."""
+    """max(x, 0).
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.ReLU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.0, 0.0, 2.0]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -25,7 +35,17 @@ class ReLU(Module):
 
 
 class ReLU6(Module):
-    """x between 0 and 6."""
+    """x between 0 and 6.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 3.0, 8.0])
+    >>> y = nn.ReLU6()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.0, 3.0, 6.0]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -33,7 +53,17 @@ class ReLU6(Module):
 
 
 class SiLU(Module):
-    """x times its sigmoid."""
+    """x times its sigmoid.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.SiLU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.23800000548362732, 0.0, 1.7619999647140503]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -41,7 +71,17 @@ class SiLU(Module):
 
 
 class Mish(Module):
-    """x times tanh of its softplus."""
+    """x times tanh of its softplus.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Mish()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.2529999911785126, 0.0, 1.944000005722046]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -49,7 +89,17 @@ class Mish(Module):
 
 
 class SELU(Module):
-    """`ELU` with the two constants that preserve mean and variance."""
+    """`ELU` with the two constants that preserve mean and variance.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.SELU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-1.5199999809265137, 0.0, 2.1010000705718994]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -57,7 +107,17 @@ class SELU(Module):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Tanh()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.9639999866485596, -0.0, 0.9639999866485596]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -65,7 +125,17 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Sigmoid()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.11900000274181366, 0.5, 0.8809999823570251]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -73,7 +143,17 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """The logarithm of the sigmoid."""
+    """The logarithm of the sigmoid.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.LogSigmoid()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-2.127000093460083, -0.6930000185966492, -0.12700000405311584]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -81,7 +161,17 @@ class LogSigmoid(Module):
 
 
 class Hardsigmoid(Module):
-    """A piecewise linear sigmoid."""
+    """A piecewise linear sigmoid.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Hardsigmoid()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.16699999570846558, 0.5, 0.8330000042915344]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +179,17 @@ class Hardsigmoid(Module):
 
 
 class Hardswish(Module):
-    """x times its hard sigmoid."""
+    """x times its hard sigmoid.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Hardswish()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.3330000042915344, 0.0, 1.6670000553131104]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -97,7 +197,17 @@ class Hardswish(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Softsign()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.6669999957084656, 0.0, 0.6669999957084656]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -105,7 +215,17 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x minus its tanh."""
+    """x minus its tanh.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Tanhshrink()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-1.0360000133514404, 0.0, 1.0360000133514404]
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -113,7 +233,17 @@ class Tanhshrink(Module):
 
 
 class LeakyReLU(Module):
-    """x where it is positive, and elsewhere x times a slope."""
+    """x where it is positive, and elsewhere x times a slope.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.LeakyReLU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.019999999552965164, 0.0, 2.0]
+    """
 
     def __init__(self, negative_slope: float = 0.01) -> None:
         self.negative_slope = negative_slope
@@ -128,7 +258,17 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """x where it is positive, and elsewhere alpha · (exp(x) - 1)."""
+    """x where it is positive, and elsewhere alpha · (exp(x) - 1).
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.ELU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.8650000095367432, 0.0, 2.0]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -143,7 +283,17 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """`ELU` with x / alpha in the exponent, so that its slope is continuous."""
+    """`ELU` with x / alpha in the exponent, so that its slope is continuous.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.CELU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.8650000095367432, 0.0, 2.0]
+    """
 
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
@@ -158,7 +308,17 @@ class CELU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta · x)) / beta, and x itself beyond a threshold."""
+    """log(1 + exp(beta · x)) / beta, and x itself beyond a threshold.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Softplus()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.12700000405311584, 0.6930000185966492, 2.127000093460083]
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta = beta
@@ -174,7 +334,17 @@ class Softplus(Module):
 
 
 class Hardtanh(Module):
-    """x between two bounds."""
+    """x between two bounds.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Hardtanh()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-1.0, 0.0, 1.0]
+    """
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
         self.min_val = min_val
@@ -190,7 +360,17 @@ class Hardtanh(Module):
 
 
 class Hardshrink(Module):
-    """x, and 0 where it is within ±lambd."""
+    """x, and 0 where it is within ±lambd.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Hardshrink()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-2.0, 0.0, 2.0]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -205,7 +385,17 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """x moved by lambd towards 0, and 0 where it is within ±lambd."""
+    """x moved by lambd towards 0, and 0 where it is within ±lambd.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Softshrink()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-1.5, 0.0, 1.5]
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         self.lambd = lambd
@@ -220,7 +410,17 @@ class Softshrink(Module):
 
 
 class Threshold(Module):
-    """x, and a value where it is not above a threshold."""
+    """x, and a value where it is not above a threshold.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.5, 2.0])
+    >>> y = nn.Threshold(1.0, 0.0)(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.0, 0.0, 2.0]
+    """
 
     def __init__(self, threshold: float, value: float) -> None:
         self.threshold = threshold
@@ -236,7 +436,13 @@ class Threshold(Module):
 
 
 class GLU(Module):
-    """One half of an axis times the sigmoid of the other."""
+    """One half of an axis times the sigmoid of the other.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.GLU()(ll.Graph().tensor((2, 6))).shape
+    (2, 3)
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -251,7 +457,17 @@ class GLU(Module):
 
 
 class Softmax(Module):
-    """exp(x) over its sum along an axis."""
+    """exp(x) over its sum along an axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Softmax()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.01600000075995922, 0.11699999868869781, 0.8669999837875366]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -266,7 +482,17 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """The logarithm of the softmax along an axis."""
+    """The logarithm of the softmax along an axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.LogSoftmax()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-4.14300012588501, -2.1429998874664307, -0.14300000667572021]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -281,7 +507,17 @@ class LogSoftmax(Module):
 
 
 class Softmin(Module):
-    """The softmax of -x along an axis."""
+    """The softmax of -x along an axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.Softmin()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [0.8669999837875366, 0.11699999868869781, 0.01600000075995922]
+    """
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -296,7 +532,17 @@ class Softmin(Module):
 
 
 class GELU(Module):
-    """x times the normal distribution's share below it; approximately so with "tanh"."""
+    """x times the normal distribution's share below it; approximately so with "tanh".
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.GELU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.04600000008940697, 0.0, 1.9539999961853027]
+    """
 
     def __init__(self, approximate: Literal["none", "tanh"] = "none") -> None:
         if approximate not in ("none", "tanh"):
@@ -314,7 +560,17 @@ class GELU(Module):
 
 
 class PReLU(Module):
-    """`LeakyReLU` with learned slopes, one for all or one for each channel."""
+    """`LeakyReLU` with learned slopes, one for all or one for each channel.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-2.0, 0.0, 2.0])
+    >>> y = nn.PReLU()(x).retrieve()
+    >>> cx.execute()
+    >>> y.numpy().round(3).tolist()
+    [-0.5, 0.0, 2.0]
+    """
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, *, dtype: DTypeLike = "float32"

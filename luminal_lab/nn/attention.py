@@ -54,8 +54,9 @@ class Attention(Module):
     ) -> Tensor:
         """Return the values [..., seq, heads · size], mixed by the scores of queries and keys.
 
-        A mask is True where a key is seen, or is added to the scores [..., heads, seq, keys].
-        Queries that see no key give 0. With a cache, the keys are those of all positions so far.
+        `is_causal` hides the keys after each query. A mask (for padding, say) is True where a key
+        may be seen, or is added to the scores [..., heads, seq, keys]. Queries that may see no key
+        give 0. With a cache, the keys are those of all positions so far.
         """
         given = (query, keys, values)
         q, k, v = (x.unflatten(-1, (-1, self.size)).transpose(-3, -2) for x in given)
@@ -108,8 +109,9 @@ def checked(mask: Tensor) -> Tensor:
 class MultiheadAttention(Attention):
     """Attention of `embed_dim` features in `num_heads` heads, with the weights of PyTorch's.
 
-    The axes are [batch, seq, features]. Unlike PyTorch's, it returns no weights, and a mask of
-    bools is True where a key is seen, as in `scaled_dot_product_attention`.
+    The axes are [batch, seq, features]. For a causal model give `is_causal=True`; for padding, a
+    mask [batch, 1, 1, keys] that is True where a key may be seen: the opposite of PyTorch's
+    `key_padding_mask`. Unlike PyTorch's, it returns no weights.
 
     >>> from luminal_lab.session import Graph
     >>> x = Graph().tensor(("batch", "seq", 64))

@@ -19,7 +19,16 @@ Gradients = Mapping[str, Tensor]
 
 @told
 def grad_norm(gradients: Gradients, norm_type: float = 2.0) -> Tensor:
-    """Return the norm of all elements of all gradients, as float32 at least."""
+    """Return the norm of all elements of all gradients, as float32 at least.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> model = nn.Linear(2, 1)
+    >>> loss = model(ll.Graph().tensor((4, 2), name="x")).sum()
+    >>> gradients = ll.grad(loss, model.parameters())
+    >>> nn.grad_norm(gradients).shape
+    ()
+    """
     tensors = _tensors("grad_norm", gradients)
     power = _limit("grad_norm", "norm_type", norm_type)
     with tensors[0].graph.scope("grad_norm"), tensors[0].graph.whole():
@@ -56,7 +65,16 @@ def clip_grad_norm(
 
 @told
 def clip_grad_value(gradients: Gradients, clip_value: float) -> dict[str, Tensor]:
-    """Return gradients with every element clamped to ±clip_value."""
+    """Return gradients with every element clamped to ±clip_value.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> model = nn.Linear(2, 1)
+    >>> loss = model(ll.Graph().tensor((4, 2), name="x")).sum()
+    >>> gradients = ll.grad(loss, model.parameters())
+    >>> sorted(nn.clip_grad_value(gradients, 0.5))
+    ['bias', 'weight']
+    """
     what = "clip_grad_value"
     tensors, most = _tensors(what, gradients), _limit(what, "clip_value", clip_value)
     with tensors[0].graph.scope(what), tensors[0].graph.whole():

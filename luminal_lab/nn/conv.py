@@ -115,7 +115,13 @@ class Conv(Module):
 
 
 class Conv1d(Conv):
-    """A convolution of [batch, channels, length]."""
+    """A convolution of [batch, channels, length].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Conv1d(3, 5, 3, padding=1)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 5, 8)
+    """
 
     count = 1
 
@@ -133,7 +139,13 @@ class Conv2d(Conv):
 
 
 class Conv3d(Conv):
-    """A convolution of [batch, channels, depth, height, width]."""
+    """A convolution of [batch, channels, depth, height, width].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Conv3d(3, 5, 3, padding=1)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 5, 8, 8, 8)
+    """
 
     count = 3
 
@@ -206,7 +218,13 @@ class ConvTranspose(Module):
 
 
 class ConvTranspose1d(ConvTranspose):
-    """The transpose of `Conv1d`."""
+    """The transpose of `Conv1d`.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.ConvTranspose1d(3, 5, 2, stride=2)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 5, 16)
+    """
 
     count = 1
 
@@ -224,6 +242,12 @@ class ConvTranspose2d(ConvTranspose):
 
 
 class ConvTranspose3d(ConvTranspose):
-    """The transpose of `Conv3d`."""
+    """The transpose of `Conv3d`.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.ConvTranspose3d(3, 5, 2, stride=2)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 5, 16, 16, 16)
+    """
 
     count = 3

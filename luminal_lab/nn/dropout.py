@@ -10,7 +10,15 @@ from luminal_lab.tensor import Tensor
 
 
 class Dropout(Module):
-    """Zero each element with probability p in training, the others over 1 - p."""
+    """Zero each element with probability p in training, the others over 1 - p.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> layer = nn.Dropout(0.5)
+    >>> x = ll.Graph().tensor((2, 3))
+    >>> layer(x).op_counts()["random"] > 0, layer.eval()(x).op_counts()
+    (True, {})
+    """
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = probability(kind_of(self), p)
@@ -25,7 +33,13 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """Zero each sample's channels with probability p in training, the others over 1 - p."""
+    """Zero each sample's channels with probability p in training, the others over 1 - p.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Dropout1d(0.5)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 8)
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -33,8 +47,20 @@ class Dropout1d(Dropout):
 
 
 class Dropout2d(Dropout1d):
-    """`Dropout1d` for images."""
+    """`Dropout1d` for images.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Dropout2d(0.5)(ll.Graph().tensor((1, 3, 8, 8))).shape
+    (1, 3, 8, 8)
+    """
 
 
 class Dropout3d(Dropout1d):
-    """`Dropout1d` for volumes."""
+    """`Dropout1d` for volumes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Dropout3d(0.5)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 8, 8, 8)
+    """

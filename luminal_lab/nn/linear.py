@@ -64,7 +64,14 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """x · weight[k] · y for every k, plus a bias."""
+    """x · weight[k] · y for every k, plus a bias.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> nn.Bilinear(3, 4, 5)(cx.tensor((2, 3)), cx.tensor((2, 4))).shape
+    (2, 5)
+    """
 
     def __init__(
         self,

@@ -73,6 +73,19 @@ class Module:
     """The base of layers and models; a subclass defines `forward`.
 
     Its parameters and modules are found in its attributes, and in lists, tuples and dicts there.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> class Double(nn.Module):
+    ...     def __init__(self):
+    ...         self.inner = nn.Linear(3, 3)
+    ...     def forward(self, x):
+    ...         return self.inner(x) * 2
+    >>> model = Double()
+    >>> sorted(model.parameters())
+    ['inner.bias', 'inner.weight']
+    >>> model(ll.Graph().tensor((2, 3))).shape
+    (2, 3)
     """
 
     def __init_subclass__(cls, **kwargs: object) -> None:

@@ -21,7 +21,13 @@ from luminal_lab.tensor.sources import Sources
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last axes of each sample, times a weight and plus a bias."""
+    """Mean 0 and variance 1 over the last axes of each sample, times a weight and plus a bias.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.LayerNorm(8)(ll.Graph().tensor((2, 8))).shape
+    (2, 8)
+    """
 
     def __init__(
         self,
@@ -51,7 +57,13 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Values over their root mean square along the last axes, times a weight."""
+    """Values over their root mean square along the last axes, times a weight.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.RMSNorm(8)(ll.Graph().tensor((2, 8))).shape
+    (2, 8)
+    """
 
     def __init__(
         self,
@@ -79,7 +91,13 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over each group of channels of each sample."""
+    """Mean 0 and variance 1 over each group of channels of each sample.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.GroupNorm(2, 6)(ll.Graph().tensor((1, 6, 4))).shape
+    (1, 6, 4)
+    """
 
     def __init__(
         self,
@@ -201,19 +219,37 @@ def _carried(graph: Sources, buffer: Parameter, change: Callable[[Tensor], Tenso
 
 
 class BatchNorm1d(BatchNorm):
-    """`BatchNorm` of [batch, channels] or [batch, channels, length]."""
+    """`BatchNorm` of [batch, channels] or [batch, channels, length].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.BatchNorm1d(3)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 8)
+    """
 
     ranks = (2, 3)
 
 
 class BatchNorm2d(BatchNorm):
-    """`BatchNorm` of [batch, channels, height, width]."""
+    """`BatchNorm` of [batch, channels, height, width].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.BatchNorm2d(3)(ll.Graph().tensor((1, 3, 8, 8))).shape
+    (1, 3, 8, 8)
+    """
 
     ranks = (4,)
 
 
 class BatchNorm3d(BatchNorm):
-    """`BatchNorm` of [batch, channels, depth, height, width]."""
+    """`BatchNorm` of [batch, channels, depth, height, width].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.BatchNorm3d(3)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 8, 8, 8)
+    """
 
     ranks = (5,)
 
@@ -249,18 +285,36 @@ class InstanceNorm(Module):
 
 
 class InstanceNorm1d(InstanceNorm):
-    """`InstanceNorm` of [batch, channels, length]."""
+    """`InstanceNorm` of [batch, channels, length].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.InstanceNorm1d(3)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 8)
+    """
 
     ranks = (3,)
 
 
 class InstanceNorm2d(InstanceNorm):
-    """`InstanceNorm` of [batch, channels, height, width]."""
+    """`InstanceNorm` of [batch, channels, height, width].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.InstanceNorm2d(3)(ll.Graph().tensor((1, 3, 8, 8))).shape
+    (1, 3, 8, 8)
+    """
 
     ranks = (4,)
 
 
 class InstanceNorm3d(InstanceNorm):
-    """`InstanceNorm` of [batch, channels, depth, height, width]."""
+    """`InstanceNorm` of [batch, channels, depth, height, width].
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.InstanceNorm3d(3)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 8, 8, 8)
+    """
 
     ranks = (5,)

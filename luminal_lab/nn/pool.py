@@ -64,7 +64,13 @@ class MaxPool(Pool):
 
 
 class MaxPool1d(MaxPool):
-    """`MaxPool` over one spatial axis."""
+    """`MaxPool` over one spatial axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.MaxPool1d(2)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 4)
+    """
 
     count = 1
 
@@ -81,7 +87,13 @@ class MaxPool2d(MaxPool):
 
 
 class MaxPool3d(MaxPool):
-    """`MaxPool` over three spatial axes."""
+    """`MaxPool` over three spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.MaxPool3d(2)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     count = 3
 
@@ -118,19 +130,37 @@ class AvgPool(Pool):
 
 
 class AvgPool1d(AvgPool):
-    """`AvgPool` over one spatial axis."""
+    """`AvgPool` over one spatial axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AvgPool1d(2)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 4)
+    """
 
     count = 1
 
 
 class AvgPool2d(AvgPool):
-    """`AvgPool` over two spatial axes."""
+    """`AvgPool` over two spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AvgPool2d(2)(ll.Graph().tensor((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
 
     count = 2
 
 
 class AvgPool3d(AvgPool):
-    """`AvgPool` over three spatial axes."""
+    """`AvgPool` over three spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AvgPool3d(2)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 4, 4, 4)
+    """
 
     count = 3
 
@@ -160,7 +190,13 @@ class AdaptiveAvgPool(AdaptivePool):
 
 
 class AdaptiveAvgPool1d(AdaptiveAvgPool):
-    """`AdaptiveAvgPool` over one spatial axis."""
+    """`AdaptiveAvgPool` over one spatial axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AdaptiveAvgPool1d(2)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 2)
+    """
 
     count = 1
 
@@ -177,7 +213,13 @@ class AdaptiveAvgPool2d(AdaptiveAvgPool):
 
 
 class AdaptiveAvgPool3d(AdaptiveAvgPool):
-    """`AdaptiveAvgPool` over three spatial axes."""
+    """`AdaptiveAvgPool` over three spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AdaptiveAvgPool3d(2)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     count = 3
 
@@ -191,18 +233,36 @@ class AdaptiveMaxPool(AdaptivePool):
 
 
 class AdaptiveMaxPool1d(AdaptiveMaxPool):
-    """`AdaptiveMaxPool` over one spatial axis."""
+    """`AdaptiveMaxPool` over one spatial axis.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AdaptiveMaxPool1d(2)(ll.Graph().tensor((1, 3, 8))).shape
+    (1, 3, 2)
+    """
 
     count = 1
 
 
 class AdaptiveMaxPool2d(AdaptiveMaxPool):
-    """`AdaptiveMaxPool` over two spatial axes."""
+    """`AdaptiveMaxPool` over two spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AdaptiveMaxPool2d(2)(ll.Graph().tensor((1, 3, 8, 8))).shape
+    (1, 3, 2, 2)
+    """
 
     count = 2
 
 
 class AdaptiveMaxPool3d(AdaptiveMaxPool):
-    """`AdaptiveMaxPool` over three spatial axes."""
+    """`AdaptiveMaxPool` over three spatial axes.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.AdaptiveMaxPool3d(2)(ll.Graph().tensor((1, 3, 8, 8, 8))).shape
+    (1, 3, 2, 2, 2)
+    """
 
     count = 3

@@ -147,7 +147,13 @@ class Cell(Recurrence):
 
 
 class RNNCell(RNNStep, Cell):
-    """One step of an `RNN`: from x [..., in] and h [..., hidden] to the next h."""
+    """One step of an `RNN`: from x [..., in] and h [..., hidden] to the next h.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.RNNCell(3, 5)(ll.Graph().tensor((2, 3))).shape
+    (2, 5)
+    """
 
     def __init__(
         self,
@@ -167,7 +173,13 @@ class RNNCell(RNNStep, Cell):
 
 
 class GRUCell(GRUStep, Cell):
-    """One step of a `GRU`: from x [..., in] and h [..., hidden] to the next h."""
+    """One step of a `GRU`: from x [..., in] and h [..., hidden] to the next h.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.GRUCell(3, 5)(ll.Graph().tensor((2, 3))).shape
+    (2, 5)
+    """
 
     @override
     def forward(self, x: Tensor, state: Tensor | None = None) -> Tensor:
@@ -275,7 +287,14 @@ class Unrolled(Recurrence):
 
 
 class RNN(RNNStep, Unrolled):
-    """A plain recurrent layer: (outputs, last h) of x [steps, batch, in] and perhaps a first h."""
+    """A plain recurrent layer: (outputs, last h) of x [steps, batch, in] and perhaps a first h.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> outputs, h = nn.RNN(3, 5)(ll.Graph().tensor((7, 2, 3)))
+    >>> outputs.shape, h.shape
+    ((7, 2, 5), (1, 2, 5))
+    """
 
     def __init__(
         self,
@@ -309,7 +328,14 @@ class RNN(RNNStep, Unrolled):
 
 
 class GRU(GRUStep, Unrolled):
-    """Gated recurrent units: (outputs, last h) of x [steps, batch, in] and perhaps a first h."""
+    """Gated recurrent units: (outputs, last h) of x [steps, batch, in] and perhaps a first h.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> outputs, h = nn.GRU(3, 5)(ll.Graph().tensor((7, 2, 3)))
+    >>> outputs.shape, h.shape
+    ((7, 2, 5), (1, 2, 5))
+    """
 
     @override
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,11 @@ class Llama3Scaling:
 
     A pair that turns at most `low` times within that context is slowed down by `factor`, one that
     turns `high` times or more stays unchanged, and pairs in between get a mixture.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Llama3Scaling(factor=8.0).context
+    8192
     """
 
     factor: float

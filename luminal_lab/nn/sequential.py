@@ -81,7 +81,13 @@ class Sequential(Module):
 
 
 class Identity(Module):
-    """The input, unchanged."""
+    """The input, unchanged.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Identity()(ll.Graph().tensor((2, 3))).shape
+    (2, 3)
+    """
 
     @override
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +95,13 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """A range of axes merged into one; by default all but the batch."""
+    """A range of axes merged into one; by default all but the batch.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Flatten()(ll.Graph().tensor((2, 3, 4))).shape
+    (2, 12)
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -104,7 +116,13 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One axis split into several."""
+    """One axis split into several.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> nn.Unflatten(1, (3, 4))(ll.Graph().tensor((2, 12))).shape
+    (2, 3, 4)
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)

@@ -124,7 +124,15 @@ class TransformerEncoderLayer(TransformerLayer):
 
 
 class TransformerDecoderLayer(TransformerLayer):
-    """Self-attention, attention to the encoder's result, and a feed-forward part."""
+    """Self-attention, attention to the encoder's result, and a feed-forward part.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
+    >>> layer(cx.tensor((1, 5, 8)), cx.tensor((1, 7, 8))).shape
+    (1, 5, 8)
+    """
 
     crosses: ClassVar[bool] = True
 
@@ -178,7 +186,15 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Decoder layers one after the other, and perhaps a last norm."""
+    """Decoder layers one after the other, and perhaps a last norm.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> layers = [nn.TransformerDecoderLayer(8, 2, dim_feedforward=16) for _ in range(2)]
+    >>> nn.TransformerDecoder(layers)(cx.tensor((1, 5, 8)), cx.tensor((1, 7, 8))).shape
+    (1, 5, 8)
+    """
 
     def __init__(
         self, layers: Sequence[TransformerDecoderLayer], norm: Module | None = None

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias, cast, get_type_hints
 from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.errors import DefinitionError
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
@@ -58,6 +58,14 @@ class Pass:
     def rules(self) -> tuple[object, ...]:
         """Return the rules that this pass tries, so that `why_not` can find them."""
         return ()
+
+    def searches(self) -> tuple[str, ...]:
+        """Return the names of what it looks for by code, of which `why_not` can tell."""
+        return ()
+
+    def why_not(self, ir: IR, search: str, node: Node) -> str:
+        """Tell how far a search gets at a node of a graph that the pass has not changed yet."""
+        raise fault(type(self), f"has no search {search!r}", "searches() has their names")
 
     @override
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ from luminal_lab.interrupts import opened
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
-from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.snapshot import Snapshot, followed
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
@@ -53,6 +53,10 @@ class Named(Protocol):
         """The name of the kernel."""
         ...
 
+    def why_not(self, what: str = "schedule") -> str:
+        """Tell what plans of schedules could not do."""
+        ...
+
 
 Following: TypeAlias = NodeLike | Launched | Named
 """A reference to a node: itself, its name or number, a launch, or a kernel."""
@@ -61,7 +65,16 @@ Following: TypeAlias = NodeLike | Launched | Named
 @told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
-    """The nodes that represent a node, or a user's line, in every snapshot."""
+    """The nodes that represent a node, or a user's line, in every snapshot.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> compiled = cx.compile()
+    >>> trace = compiled.trace(y)
+    >>> [node.op.name for node in trace.rows[0][1]]
+    ['mul']
+    """
 
     rows: tuple[tuple[Snapshot, tuple[Node, ...]], ...]
 
@@ -114,6 +127,15 @@ class Compilation(Charted, Examined):
     """The result of a compile.
 
     `snapshots[0]` is the graph as written; one more follows for each pass that ran.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> compiled = cx.compile()
+    >>> compiled["recognise"].ir.outputs
+    (%14,)
+    >>> [snapshot.name for snapshot in compiled.snapshots][:3]
+    ['written', 'dce', 'views']
     """
 
     def __init__(
@@ -213,19 +235,8 @@ class Compilation(Charted, Examined):
         record in any snapshot, a launch that computes it, or a kernel, whose first launch counts.
         """
         ids, start = self._meant(what)
-        rows: dict[int, set[int]] = {start: ids}
-        for index in range(start, 0, -1):
-            snapshot = self.snapshots[index]
-            rows[index - 1] = {node.id for id in rows[index] for node in snapshot.back(id)}
-        for index in range(start + 1, len(self.snapshots)):
-            snapshot = self.snapshots[index]
-            rows[index] = {node.id for id in rows[index - 1] for node in snapshot.forward(id)}
-        return Trace(
-            tuple(
-                (snapshot, tuple(snapshot.ir[id] for id in sorted(rows[snapshot.index])))
-                for snapshot in self.snapshots
-            )
-        )
+        rows = zip(self.snapshots, followed(self.snapshots, start, ids), strict=True)
+        return Trace(tuple((shot, tuple(shot.ir[id] for id in sorted(row))) for shot, row in rows))
 
     def _meant(self, what: Following | Origin) -> tuple[set[int], int]:
         """Return the ids of the requested nodes, and the first snapshot that has them."""
@@ -242,12 +253,14 @@ class Compilation(Charted, Examined):
         """Return the requested node: a launch's own, or that of a kernel's first launch."""
         if isinstance(what, (int, str)):
             return what
-        launches: Sequence[Launched] = getattr(self.program, "launches", ())
-        used = [launch.node for launch in launches if launch.kernel == what]
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
-        if isinstance(own, int) or used:
-            return own if isinstance(own, int) else used[0]
+        if isinstance(own, int):
+            return own
+        launches: Sequence[Launched] = getattr(self.program, "launches", ())
+        used = [launch.node for launch in launches if launch.kernel == what]
+        if used:
+            return used[0]
         raise GraphError(
             f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
@@ -309,9 +322,33 @@ class Compilation(Charted, Examined):
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
     def why_not(self, rule: Rule | str, node: Following) -> Story:
-        """Tell why a rule did not fire at a node: its pattern, its condition, or the licence."""
+        """Tell why a rule, or a search that is written as code, found nothing at a node.
+
+        Of a rule it is the pattern, the condition or the licence; of a search such as "softmax" it
+        is how far it got, and at which node it stopped. The name of a pass stands for all that
+        the pass looks for.
+        """
+        if rule == "schedule":
+            return self._told_schedules(node)
         current = self.find(self.node_of("why_not", node))
         return told_why_not(self.snapshots, self.pipeline, rule, current)
+
+    def _told_schedules(self, what: Following) -> Story:
+        """Tell what plans could not do of the kernels that compute a node."""
+        ids = {node.id for node in self.trace(what).last}
+        picked = {id for node in self.ir for id in node.sources if node.id in ids}
+        launches: Sequence[Launched] = getattr(self.program, "launches", ())
+        told = [
+            launch.kernel.why_not()
+            for launch in launches
+            if launch.node in ids or (launch.node in picked and self.ir[launch.node].extra)
+        ]
+        if not told:
+            raise GraphError(
+                f"why_not: no kernel of this compile computes {what}",
+                hint="a device makes kernels: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
+            )
+        return Story("\n".join(dict.fromkeys(told)))
 
     # -- shown -------------------------------------------------------------------------------------
 

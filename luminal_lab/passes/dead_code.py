@@ -18,7 +18,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.ops import Input
 from luminal_lab.passes.base import Pass
 
@@ -36,3 +36,17 @@ class DeadCode(Pass):
             needed = edit.readers.get(node.id) or node.id in outputs
             if not needed and not isinstance(node.op, Input):
                 edit.erase(node, rule="unused")
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return ("unused",)
+
+    @override
+    def why_not(self, ir: IR, search: str, node: Node) -> str:
+        live, readers = ir.ancestors(ir.output_ids), ir.users(node)
+        if node.id not in live:
+            return f"{search} leaves {node}: it is an input, which the signature promises."
+        if ir.is_output(node):
+            return f"{search} leaves {node}: it is an output."
+        reader = next(reader for reader in readers if reader.id in live)
+        return f"{search} leaves {node}: an output needs it, by way of {reader}."

@@ -15,7 +15,16 @@ from luminal_lab.tensor.arguments import told_object
 @told_object("diff")
 @dataclass(frozen=True, repr=False)
 class Diff(DrawnGraph):
-    """The nodes of two versions of a graph; `str` is a unified diff of their texts."""
+    """The nodes of two versions of a graph; `str` is a unified diff of their texts.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> compiled = cx.compile()
+    >>> change = ll.diff(compiled.written, compiled.ir)
+    >>> len(change.added), len(change.removed)
+    (1, 12)
+    """
 
     added: tuple[Node, ...]
     removed: tuple[Node, ...]

@@ -43,10 +43,13 @@ from luminal_lab.core.ops import (
     Where,
 )
 from luminal_lab.errors import DefinitionError, UnknownNameError
+from luminal_lab.passes.asking import Misfit
 
 Bindings: TypeAlias = dict[str, Any]
 HALF_DIGITS = 2**-7
 """The largest relative distance of two numbers that are the same value in some dtype."""
+LONGEST_PATTERN = 60
+"""The most characters of a pattern in a sentence."""
 
 
 class Pattern:
@@ -221,17 +224,36 @@ class OpPattern(Pattern):
 
 
 def variables(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`."""
+    """Return a variable for each name: `x, y = variables("x y")`, or `variables("x", "y")`.
+
+    >>> import luminal_lab as ll
+    >>> x, y = ll.variables("x y")
+    >>> x * y + x
+    <Pattern (x * y) + x>
+    """
     return _single_or_all(Variable, names)
 
 
 def constants(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable that stands for a constant for each name."""
+    """Return a variable that stands for a constant for each name.
+
+    >>> import luminal_lab as ll
+    >>> x, c = ll.variables("x"), ll.constants("c")
+    >>> ll.Rule("twice", (x + c) + c, x + 2 * c)
+    <Rule twice: (x + c) + c → x + (2 * c)>
+    """
     return _single_or_all(ConstantVariable, names)
 
 
 def fields(*names: str) -> Any:  # noqa: ANN401  # one variable, or a tuple of them
-    """Return a variable that stands for the value of a field for each name."""
+    """Return a variable that stands for the value of a field for each name.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.core.ops import Permute
+    >>> x, i = ll.variables("x"), ll.fields("i")
+    >>> ll.op(Permute, x, axes=i)
+    <Pattern permute(x, axes=i)>
+    """
     return _single_or_all(Field, names)
 
 
@@ -269,6 +291,11 @@ def op(
     """Return the pattern of an op, by its class and patterns of its fields.
 
     An op value stands for its class with exactly its fields. With `more` there may be more sources.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab.core.ops import Exp2
+    >>> ll.op(Exp2, ll.variables("x") * 2)
+    <Pattern exp2(x * 2)>
     """
     cls = what if isinstance(what, type) else type(what)
     known = fields_of(cls)
@@ -411,41 +438,62 @@ def _match_fields(pattern: OpPattern, node: Node, bound: Bindings) -> Bindings |
     return bound
 
 
-def why_not(pattern: Pattern, node: Node, graph: NodeLookup) -> str | None:
+def why_not(pattern: Pattern, node: Node, graph: NodeLookup) -> Misfit | None:
     """Return the part of a pattern that a node fails, or None if it matches."""
     if next(find(pattern, node, graph), None) is not None:
         return None
     return _misfit(pattern, node, {}, graph)
 
 
-def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> str:
+def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> Misfit:
     if isinstance(pattern, Variable):
-        return f"{pattern} is {bound[pattern.name]} already, and not {node} as well"
+        known = bound[pattern.name]
+        return Misfit(node, f"{pattern} is {known} already, and not {node} as well")
     if not isinstance(pattern, OpPattern):
         what = "a constant" if isinstance(pattern, ConstantVariable) else f"the constant {pattern}"
         value = f" of {node.op.value}" if isinstance(node.op, Constant) else ""
-        return f"{node} is {node.op.name}{value}, where the pattern has {what}"
+        return Misfit(node, f"{node} is {node.op.name}{value}, where the pattern has {what}")
     if type(node.op) is not pattern.cls:
-        return f"{node} is {node.op.name}, where the pattern has {pattern.cls.name}: {pattern}"
+        wanted = f"{pattern.cls.name}: {_brief(pattern)}"
+        return Misfit(node, f"{node} is {node.op.name}, where the pattern has {wanted}")
     if not _has_sources(pattern, node):
         count = f"{len(node.sources)} sources, where the pattern has {len(pattern.sources)}"
-        return f"{node} has {count}"
+        return Misfit(node, f"{node} has {count}")
     with_fields = _match_fields(pattern, node, bound)
     if with_fields is None:
         asked = ", ".join(f"{field} = {value}" for field, value in pattern.fields)
-        return f"{node} is {node.op}, where the pattern has {asked}"
-    reached, told = with_fields, ""
-    for part, id in zip(pattern.sources, node.sources, strict=False):
-        source = graph[id]
-        way = next(iter(_ways(part, source, reached, graph)), None)
-        if way is None:
-            told = _misfit(part, source, reached, graph)
-            break
-        reached = way
+        return Misfit(node, f"{node} is {node.op}, where the pattern has {asked}")
+    sources = [graph[id] for id in node.sources]
+    misfit = _below(pattern, node, sources, with_fields, graph)
+    if not pattern.cls.commutative:
+        return misfit
+    other = _below(pattern, node, sources[::-1], with_fields, graph)
+    further = other if len(other.steps) > len(misfit.steps) else misfit
     both = " (in the other order it does not fit either)"
-    if pattern.cls.commutative and not told.endswith(both):
-        told += both * bool(told)
-    return told or f"the parts below {node} fit one by one, but not together"
+    why = further.why if further.why.endswith(both) else further.why + both
+    return further._replace(why=why)
+
+
+def _below(
+    pattern: OpPattern, node: Node, sources: list[Node], bound: Bindings, graph: NodeLookup
+) -> Misfit:
+    """Return which part of a pattern does not fit a node's sources in one order."""
+    steps = [f"{node} is {node.op.name}"]
+    for part, source in zip(pattern.sources, sources, strict=False):
+        way = next(iter(_ways(part, source, bound, graph)), None)
+        if way is None:
+            misfit = _misfit(part, source, bound, graph)
+            return misfit._replace(steps=(*steps, *misfit.steps))
+        if isinstance(part, OpPattern):
+            steps.append(f"{source} is {source.op.name}")
+        bound = way
+    return Misfit(node, f"the parts below {node} fit one by one, but not together", tuple(steps))
+
+
+def _brief(pattern: Pattern) -> str:
+    """Return a pattern as text, the end of a long one left out."""
+    text = str(pattern)
+    return text if len(text) <= LONGEST_PATTERN else f"{text[:LONGEST_PATTERN]}…"
 
 
 # -- building --------------------------------------------------------------------------------------

@@ -21,7 +21,15 @@ from luminal_lab.tensor.arguments import told_object
 
 
 class Firing(NamedTuple):
-    """One step of a pass: a rule, and the nodes that it removed and added."""
+    """One step of a pass: a rule, and the nodes that it removed and added.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> firing = cx.compile()["recognise"].firings[0]
+    >>> firing.rule, len(firing.before), len(firing.after)
+    ('exp', 3, 1)
+    """
 
     rule: str
     because: str
@@ -67,7 +75,15 @@ class Record(NamedTuple):
 @told_object("snapshot")
 @final
 class Snapshot(DrawnGraph, Explored):
-    """A graph, the one before it, and the firings between."""
+    """A graph, the one before it, and the firings between.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor(("batch", 4), name="x").softmax(-1).retrieve()
+    >>> snapshot = cx.compile()["recognise"]
+    >>> print(snapshot)
+    recognise: 13 → 2 nodes; exp ×1, softmax ×1; well-formed
+    """
 
     def __init__(self, before: IR, ir: IR, record: Record, index: int = 0) -> None:
         self.before = before
@@ -304,6 +320,18 @@ class Steps(Sequence[IR]):
         for firing in self.firings:
             ir = replay(ir, firing.changes)
             yield ir
+
+
+def followed(snapshots: Sequence[Snapshot], start: int, ids: set[int]) -> list[set[int]]:
+    """Return the nodes of each snapshot that stand for some nodes of one of them."""
+    rows: dict[int, set[int]] = {start: ids}
+    for index in range(start, 0, -1):
+        back = snapshots[index].back
+        rows[index - 1] = {node.id for id in rows[index] for node in back(id)}
+    for index in range(start + 1, len(snapshots)):
+        forward = snapshots[index].forward
+        rows[index] = {node.id for id in rows[index - 1] for node in forward(id)}
+    return [rows[index] for index in range(len(snapshots))]
 
 
 class Derivations(tuple[Snapshot, ...]):

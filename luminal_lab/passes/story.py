@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Self
 
 from typing_extensions import override
@@ -10,10 +10,11 @@ from typing_extensions import override
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DefinitionError, nearest, visible
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.pattern import Match, find, why_not
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.rule import FACTS, Rule
-from luminal_lab.passes.snapshot import Firing, Snapshot
+from luminal_lab.passes.snapshot import Firing, Snapshot, followed
 
 
 class Story(str):
@@ -104,35 +105,90 @@ def rules_of(pipeline: Pipeline) -> dict[str, Rule]:
 def told_why_not(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
 ) -> Story:
-    """Tell which part of a rule's pattern, condition or licence kept it from firing."""
+    """Tell which part of a rule kept it from firing, or how far a search written as code got."""
     known = rules_of(pipeline)
-    if isinstance(rule, str):
-        reasons = [
-            refusal.because
-            for snapshot in snapshots
-            for refusal in snapshot.refusals
-            if (refusal.rule, refusal.node) == (rule, node.id) and refusal.because
-        ]
-        if reasons:
-            return Story(f"{rule}\nNot at {node}: {reasons[-1]}.")
-        if rule not in known:
-            steps = {firing.rule: s.title for s in snapshots for firing in s.firings}
-            if rule in steps:
-                raise DefinitionError(
-                    f"why_not: {rule!r} is a step of {steps[rule]}, which is written as code, and "
-                    "has no pattern to compare with",
-                    hint=f'compilation["{steps[rule]}"].firings are where it fired, and why',
+    if not isinstance(rule, str):
+        return _told_rule(snapshots, rule, node, known=rule.name in known)
+    searched = _searched(snapshots, pipeline, rule, node)
+    if searched:
+        return Story("\n".join(searched))
+    reasons = [
+        refusal.because
+        for snapshot in snapshots
+        for refusal in snapshot.refusals
+        if (refusal.rule, refusal.node) == (rule, node.id) and refusal.because
+    ]
+    if reasons:
+        return Story(f"{rule}\nNot at {node}: {reasons[-1]}.")
+    if rule in known:
+        return _told_rule(snapshots, known[rule], node, known=True)
+    steps = {firing.rule: s.title for s in snapshots for firing in s.firings}
+    if rule in steps:
+        raise DefinitionError(
+            f"why_not: {rule!r} is a step of {steps[rule]}, which is written as code and does not "
+            "tell why it leaves a node alone",
+            hint=f'compilation["{steps[rule]}"].firings are where it fired, and why',
+        )
+    names = {name for p in pipeline.flat() for name in (p.name, *p.searches()) if p.searches()}
+    raise DefinitionError(
+        f"why_not: no pass of this compile has a rule or a search {rule!r}",
+        hint=nearest(rule, {*known, *names}) or "give the Rule itself",
+    )
+
+
+def _searched(
+    snapshots: Sequence[Snapshot], pipeline: Pipeline, name: str, node: Node
+) -> list[str]:
+    """Return how far the searches of a name, or of a pass, got where the node was there last."""
+    passes = {str(each): each for each in pipeline.flat() if each.searches()}
+    told: dict[str, str] = {}
+    start = next(s.index for s in snapshots if node.id in s.ir)
+    rows = followed(snapshots, start, {node.id}) if passes else []
+    for snapshot in snapshots[1:]:
+        by = passes.get(snapshot.title)
+        for search in () if by is None else by.searches():
+            if by is None or not _is_asked(name, search, by):
+                continue
+            then = _as_it_was(snapshot, rows[snapshot.index - 1], node)
+            fired = None if then is None else _fired(snapshot, search, then)
+            if fired is not None:
+                told[search] = f"{search} did fire: {fired}."
+            elif then is None:
+                absent = (
+                    f"{search}: {node} was not there when {by.name} ran, pass {snapshot.index}."
                 )
-            raise DefinitionError(
-                f"why_not: no pass of this compile has a rule {rule!r}",
-                hint=nearest(rule, known) or "give the Rule itself",
-            )
-        rule = known[rule]
+                told.setdefault(search, absent)
+            elif " did fire: " not in told.get(search, ""):
+                told[search] = by.why_not(snapshot.before, search, then)
+    return [*told.values()]
+
+
+def _is_asked(name: str, search: str, by: Pass) -> bool:
+    """Return whether a name means a search, its pass, or several passes: "fuse", "fuse-rows"."""
+    return name in (search, by.name, str(by)) or by.name.startswith(f"{name}-")
+
+
+def _as_it_was(snapshot: Snapshot, row: Set[int], node: Node) -> Node | None:
+    """Return what a node was before a pass: of all nodes that became a call, the last."""
+    before = snapshot.before
+    if node.id in before:
+        return before[node.id]
+    return next((old for old in reversed(before.nodes) if old.id in row), None)
+
+
+def _fired(snapshot: Snapshot, rule: str, node: Node) -> str | None:
+    for number, firing in enumerate(snapshot.firings, 1):
+        if firing.rule == rule and any(old.id == node.id for old in firing.before):
+            return f"{_heading(snapshot, number)}{_reason(firing)}"
+    return None
+
+
+def _told_rule(snapshots: Sequence[Snapshot], rule: Rule, node: Node, *, known: bool) -> Story:
     subject = f"{rule}\n"
     for snapshot in snapshots[1:]:
-        for number, firing in enumerate(snapshot.firings, 1):
-            if firing.rule == rule.name and any(old.id == node.id for old in firing.before):
-                return Story(f"{subject}It did fire: {_heading(snapshot, number)}.")
+        fired = _fired(snapshot, rule.name, node)
+        if fired is not None:
+            return Story(f"{subject}It did fire: {fired}.")
     facts = [
         refusal.facts
         for snapshot in snapshots
@@ -145,13 +201,13 @@ def told_why_not(
             f"{subject}It matches {node}, but assumes {said}, which the licence does not grant."
         )
     home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
-    return Story(subject + _told_misfit(rule, home[node.id], home, known=rule.name in known))
+    return Story(subject + _told_misfit(rule, home[node.id], home, known=known))
 
 
 def _told_misfit(rule: Rule, node: Node, home: IR, *, known: bool) -> str:
     misfit = why_not(rule.pattern, node, home)
     if misfit is not None:
-        return f"The pattern does not match: {misfit}."
+        return f"The pattern does not match: {misfit.why}."
     if next(rule.matches(node, home), None) is None:
         match = Match(node, next(find(rule.pattern, node, home)), home)
         seen = ", ".join(f"{name} = {match.seen(name)}" for name in match.bindings)

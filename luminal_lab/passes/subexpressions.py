@@ -23,6 +23,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import HostCall, Input
+from luminal_lab.passes.asking import kind_of
 from luminal_lab.passes.base import Pass
 
 Key: TypeAlias = tuple[Op, tuple[int, ...]]
@@ -47,6 +48,29 @@ class CommonSubexpressions(Pass):
                 with edit.firing("duplicate"):
                     edit.replace(node, kept)
                     edit.erase(node)
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return ("duplicate",)
+
+    @override
+    def why_not(self, ir: IR, search: str, node: Node) -> str:
+        if _OnlyOnce()(node.op):
+            return f"{search} leaves {node}: {node.op.name} is never merged."
+        others = [one for one in ir if type(one.op) is type(node.op) and one.id != node.id]
+        if not others:
+            return f"{search} finds no node that is {kind_of(node)}, but {node}."
+        # The nearest has the most sources in common, and then the same fields.
+        near = max(
+            others, key=lambda one: (len({*one.sources} & {*node.sources}), one.op == node.op)
+        )
+        if _key(near) == _key(node):
+            return f"{search} keeps {node}, and merges others into it, such as {near}."
+        differ = f"{near.op} is not {node.op}"
+        if near.op == node.op:
+            own, read = ([str(ir[id]) for id in one.sources] for one in (node, near))
+            differ = f"it reads {' and '.join(read)}, and {node} reads {' and '.join(own)}"
+        return f"{search} finds nothing equal to {node}. {near} comes nearest, but {differ}."
 
 
 def _key(node: Node) -> Key:

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from luminal_lab.algebra.one_pass import GENTLE
 from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rules
 from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import LabError, PassError
@@ -101,12 +102,14 @@ class KernelDerivation(Steps[Firing | LoopStep]):
 
     written: Definition
     kernel: Kernel
+    among: Rules = RULES
+    """The rules that may have fired."""
 
     @cached_property
     def rules(self) -> Derivation | None:
         """The firings that lead to what it computes; None if that is written, or by no rule."""
         assert self.kernel.definition is not None, "it was made of a definition"
-        return by_rules(self.written, self.kernel.definition)
+        return by_rules(self.written, self.kernel.definition, self.among)
 
     @cached_property
     @override
@@ -122,7 +125,14 @@ class KernelDerivation(Steps[Firing | LoopStep]):
         rules = 0 if self.rules is None else len(self.rules)
         counts = ((rules, "firing"), (len(self) - rules, "step"))
         told = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts if count]
+        told = told if self.is_complete else ["by rules that are not here", *told]
         return f"{self.kernel.name}: {', then '.join(told) or 'as it was written'}"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether rules lead from what was written to what the kernel computes."""
+        assert self.kernel.definition is not None, "it was made of a definition"
+        return self.rules is not None or _text(self.written) == _text(self.kernel.definition)
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,7 +156,9 @@ class JoinedDerivation(Steps[Firing | LoopStep]):
         return "\n".join(lines) or "there is no kernel"
 
 
-def derivation_of(candidate: Candidate, written: Definition) -> JoinedDerivation:
+def derivation_of(
+    candidate: Candidate, written: Definition, rules: Rules = RULES
+) -> JoinedDerivation:
     """Return how the kernels of a candidate came of a region as it was written."""
     form = candidate.form
     sources = {
@@ -157,7 +169,7 @@ def derivation_of(candidate: Candidate, written: Definition) -> JoinedDerivation
     whole = written if len(form.stages) == 1 else None
     return JoinedDerivation(
         tuple(
-            _named(sources.get(nameless(definition), whole or definition), kernel)
+            _named(sources.get(nameless(definition), whole or definition), kernel, rules)
             for definition, kernel in zip(form.definitions, candidate.kernels, strict=True)
         )
     )
@@ -174,16 +186,16 @@ def derivation_of_launches(ir: IR, launches: Sequence[Launch]) -> JoinedDerivati
     return JoinedDerivation(tuple(parts.values()))
 
 
-def _named(written: Definition, kernel: Kernel) -> KernelDerivation:
-    return KernelDerivation(replace(written, name=kernel.name), kernel)
+def _named(written: Definition, kernel: Kernel, rules: Rules = RULES) -> KernelDerivation:
+    return KernelDerivation(replace(written, name=kernel.name), kernel, rules)
 
 
-def by_rules(written: Definition, computed: Definition) -> Derivation | None:
+def by_rules(written: Definition, computed: Definition, rules: Rules = RULES) -> Derivation | None:
     """Return the firings that lead from a definition to another one; None if there are none."""
     folds = sum(isinstance(part, Fold) for line in written.lines for part in walk(line.term))
     if folds > MOST_FOLDS or _text(written) == _text(computed):
         return None
-    return _by_rules(str(written), _text(computed))
+    return _by_rules(str(written), _text(computed), rules)
 
 
 def _text(definition: Definition) -> str:
@@ -192,9 +204,9 @@ def _text(definition: Definition) -> str:
 
 
 @lru_cache(64)
-def _by_rules(written: str, computed: str) -> Derivation | None:
+def _by_rules(written: str, computed: str, rules: Rules) -> Derivation | None:
     try:
-        spaces = (space_of(written, rules) for rules in (RULES, GENTLE))
+        spaces = (space_of(written, some) for some in (rules, GENTLE))
         programs = (program for space in spaces for program in judged_programs(space))
         alike = (one.derivation for one in programs if _text(one.definition) == computed)
         return next(alike, None)

@@ -13,9 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
-from luminal_lab.errors import LabError, ParseError, ScheduleError, is_circumstance
+from luminal_lab.errors import (
+    ArgumentError,
+    LabError,
+    ParseError,
+    ScheduleError,
+    is_circumstance,
+)
 from luminal_lab.kernels.gpu import GPU
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.plans.cpu import cpu_schedule
@@ -30,6 +36,7 @@ Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
 """Schedules a nest for a machine or a GPU, with some open numbers given."""
 NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 """A number in a step's text."""
+PLANS = "give a function of a nest, a machine and open numbers, which returns a Scheduling"
 TRIES = 12
 """How often another schedule is looked for before there seems to be none."""
 
@@ -151,10 +158,18 @@ class Loops:
     def _planned(self, asked: Mapping[str, int]) -> Scheduling | None:
         """Return what a plan does with some numbers; None if it refuses them."""
         try:
-            scheduling = self.plan(self.nest, self.machine, asked or NO_CHOICES)
-        except ScheduleError as error:
+            scheduling = cast("object", self.plan(self.nest, self.machine, asked or NO_CHOICES))
+        except Exception as error:
+            if is_circumstance(error):
+                raise
+            if not (asked or isinstance(error, ScheduleError)):
+                why = f"search: the plan for {self.nest.name} raised {said(error)}"
+                raise ArgumentError(why, hint=PLANS) from error
             self._refuse(said(error))
             return None
+        if not isinstance(scheduling, Scheduling):
+            why = f"search: the plan for {self.nest.name} returned {scheduling!r}"
+            raise ArgumentError(why, hint=PLANS)
         if not asked.items() <= scheduling.choices.values.items():
             self._refuse(scheduling.why.partition("\n")[0] or "the plan takes another way")
             return None

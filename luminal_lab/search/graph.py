@@ -11,50 +11,45 @@ over, the others get.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from time import monotonic
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import NamedTuple
 
 from typing_extensions import override
 
-from luminal_lab.core.edit import Edit
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rule, Rules
 from luminal_lab.core.ir import IR
 from luminal_lab.core.printer import unique
-from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.devices.cpu.program import CPUSource
-from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
 from luminal_lab.display import Displayed, Explored, Recorded, shown_meanwhile
-from luminal_lab.errors import DeviceError, DimError, GraphError, expect, nearest
+from luminal_lab.errors import (
+    ArgumentError,
+    DimError,
+    GraphError,
+    ScheduleError,
+    nearest,
+)
 from luminal_lab.interrupts import held, opened
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import nameless
-from luminal_lab.kernels.definition.specialise import specialised
-from luminal_lab.kernels.definition.text import parse_definition
-from luminal_lab.kernels.fuse.chains import Chain, FuseChains
-from luminal_lab.kernels.nest.lowering import lower
-from luminal_lab.kernels.steps.schedule import Schedule
+from luminal_lab.kernels.fuse.chains import Chain
 from luminal_lab.machines.rates import PeakRates
-from luminal_lab.passes.base import Pass
-from luminal_lab.passes.compile import compile_ir
-from luminal_lab.passes.dead_code import DeadCode
-from luminal_lab.passes.pipeline import Pipeline, Runner
 from luminal_lab.progress import progress
+from luminal_lab.search.assembled import ProgramCandidate, chained
 from luminal_lab.search.candidates import (
     NONE_FASTER,
     SHOWN,
     Candidate,
     Candidates,
-    seconds_text,
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation
-from luminal_lab.search.draws import replay
+from luminal_lab.search.draws import PLANS, Plan
 from luminal_lab.search.executors import Clock
-from luminal_lab.search.forms import Form
 from luminal_lab.search.limits import rates_of, work_of
 from luminal_lab.search.loops import (
     Budget,
@@ -68,114 +63,14 @@ from luminal_lab.search.loops import (
 )
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import SearchRegion, SearchRegions, reads_back
-from luminal_lab.search.space import Space
-from luminal_lab.search.target import DEVICES, Target, program_of, replaced, target_of
+from luminal_lab.search.space import Space, admitted
+from luminal_lab.search.target import Target, program_of, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
 
 LATE, INTERRUPTED = "the budget was spent before its turn", "Ctrl-C"
 BEGINNING = 0.5
 """The share of a budget in which rules may find what there is to measure; the rest is for that."""
-
-
-@dataclass(frozen=True, repr=False)
-class ProgramCandidate(Displayed):
-    """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
-
-    given: DeviceCompiler
-    """The compiler that was searched for."""
-    regions: Mapping[str, Candidate]
-    counts: Mapping[str, int]
-    """How often each region is in the graph."""
-    ir: IR
-    """The graph, whose kernels are all apart."""
-    searched: Recorded | None = field(default=None, compare=False)
-    """The search that it is of."""
-
-    def __iter__(self) -> Iterator[DeviceCompiler]:
-        """Yield the device: so a pipeline takes the candidate as a list of passes."""
-        yield self.device
-
-    @property
-    def programs(self) -> Mapping[str, Definition | None]:
-        """What kernels compute in place of what is written, by its text; None keeps them apart."""
-        programs = dict(self.given.programs)
-        for candidate in self.regions.values():
-            programs |= programs_of(candidate.form)
-        return programs
-
-    @cached_property
-    def made(self) -> CPUSource | GPUProgram:
-        """Its kernels and launches."""
-        device = replaced(self.given, dict(self.given.schedules), self.programs)
-        target = target_of(self.given)
-        recall = target.recalling(schedules_of(self.regions.values()))
-        return program_of(device, chained(self.ir, self.programs), recall)
-
-    @cached_property
-    def device(self) -> DeviceCompiler:
-        """The compiler, with the programs and the schedules."""
-        return replaced(self.given, self.schedules, self.programs)
-
-    @property
-    def definitions(self) -> Mapping[str, Definition]:
-        """What its kernels compute, by their names."""
-        kernels = self.made.kernels
-        return {kernel.name: kernel.definition for kernel in kernels if kernel.definition}
-
-    @property
-    def schedules(self) -> Mapping[str, Schedule]:
-        """How its kernels run, by their names."""
-        kernels = self.made.kernels
-        return {
-            kernel.name: kernel.schedule
-            for kernel in kernels
-            if kernel.schedule is not None and kernel.make is not None
-        }
-
-    @property
-    def seconds(self) -> float | None:
-        """The time of all launches of what was searched; None if a region has none."""
-        return self._sum({name: region.seconds for name, region in self.regions.items()})
-
-    @property
-    def modelled(self) -> float | None:
-        """The seconds that a model gives all launches, where nothing was measured."""
-        return self._sum({name: region.modelled for name, region in self.regions.items()})
-
-    def _sum(self, times: Mapping[str, float | None]) -> float | None:
-        known = [seconds * self.counts[name] for name, seconds in times.items() if seconds]
-        return sum(known) if len(known) == len(times) else None
-
-    @property
-    def told(self) -> str:
-        """Its time in words."""
-        if self.modelled is not None:
-            return f"~{seconds_text(self.modelled)} by a model, nothing was measured"
-        return "not measured" if self.seconds is None else seconds_text(self.seconds)
-
-    @property
-    def error(self) -> str | None:
-        """What is wrong with it; None if it computes what it should."""
-        return next((region.error for region in self.regions.values() if region.error), None)
-
-    @property
-    def source(self) -> str:
-        """Its source: kernels, and in C launches and threads."""
-        return self.made.source
-
-    @override
-    def __str__(self) -> str:
-        regions = self.regions.values()
-        alone = [f"# {name}\n" * (len(one.form.stages) == 1) for name, one in self.regions.items()]
-        lines = [title + one.headed for title, one in zip(alone, regions, strict=True)]
-        return "\n\n".join([repr(self)[1:].partition(";")[0], *lines])
-
-    @override
-    def __repr__(self) -> str:
-        kernels = sum(len(region.form.stages) for region in self.regions.values())
-        count = f"{kernels} kernel{'s' * (kernels != 1)}"
-        return f"<Program of {count}: {self.told}; print(…) shows their schedules>"
 
 
 class Waiting(NamedTuple):
@@ -282,6 +177,7 @@ class ProgramSearch(Displayed, Explored, Recorded):
 
     def _begin(self, end: float) -> str:
         """Begin with regions, the largest first and one at least; return why others must wait."""
+        refusal: ScheduleError | None = None
         with progress("search", len(self.waiting), "region") as bar, held():
             order = sorted(
                 self.waiting, key=lambda name: -self.counts[name] * self.waiting[name].work
@@ -292,13 +188,19 @@ class ProgramSearch(Displayed, Explored, Recorded):
                 bar.now(name)
                 try:
                     self.kernels[name] = opened(self.waiting[name].begin)
+                except ScheduleError as error:
+                    refusal = error
+                    self.skipped[name] = error.message.removeprefix("search: ")
                 except KeyboardInterrupt:
                     if not self.kernels:
                         raise
                     return INTERRUPTED
+                else:
+                    self.skipped.pop(name, None)
                 del self.waiting[name]
-                self.skipped.pop(name, None)
                 bar.step()
+        if refusal is not None and not self.kernels:
+            raise refusal
         return ""
 
     @shown_meanwhile
@@ -349,14 +251,22 @@ def search_program(
     seed: int = 0,
     executor: Executor | None = None,
     dims: Sizes | None = None,
+    rules: Iterable[Rule] | None = None,
+    plan: Plan | None = None,
     winners: Winners | None = None,
     worker: Worker | None = None,
     clock: Clock = monotonic,
 ) -> ProgramSearch:
-    """Search for the forms and schedules of all regions of a graph whose kernels are apart."""
+    """Search for the forms and schedules of all regions of a graph whose kernels are apart.
+
+    By rules or a plan of one's own nothing is taken from winners, and nothing is kept there.
+    """
     begin, budget = clock(), budget_of(budget, executor, seed)
     seconds = budget.seconds
     target = target_of(device)
+    tried = own_rules(rules, plan, target)
+    if rules is not None or plan is not None:
+        winners = None
     machine = target.signature()
     sizes = _sizes(ir, dims or {})
     kernels = program_of(device, chained(ir, dict(device.programs))).kernels
@@ -368,7 +278,7 @@ def search_program(
     skipped = dict.fromkeys(unplanned, "no schedule makes it")
     counts = Counter[str]()
     waiting: dict[str, Waiting] = {}
-    regions = regions_of(ir, device, kept)
+    regions = regions_of(ir, device, kept, tried)
 
     @cache
     def rates() -> PeakRates | None:
@@ -379,7 +289,7 @@ def search_program(
         winner = winners.find(question) if winners else None
         region = SearchRegion(definition, winner.forms) if winner else regions.region(chain)
         known = None if winner else rates()
-        search = begun(region, device, seed=seed, dims=own, worker=worker, rates=known)
+        search = begun(region, device, seed=seed, dims=own, plan=plan, worker=worker, rates=known)
         search.clock = clock
         if winner:
             search.take(winner)
@@ -410,19 +320,28 @@ def search_program(
     return search.go_on(budget, executor, winners)
 
 
-def measures_nothing(job: str) -> NoReturn:
-    """Refuse a job: all of it should have been found before."""
-    raise DeviceError(
-        "what was found before is there no more", hint="search again: cx.search(…), or compile"
-    )
+def own_rules(rules: Iterable[Rule] | None, plan: object, target: Target) -> Rules:
+    """Return the rules of a search, if they and its plan are in order."""
+    if plan is not None and not callable(plan):
+        raise ArgumentError(f"search: the plan is {plan!r}", hint=PLANS)
+    if rules is None:
+        return RULES
+    if not target.forms:
+        raise ArgumentError(
+            "search: on a GPU all programs are those of a compile, and no rules are tried",
+            hint="leave rules out, or search for ll.CPUCompiler()",
+        )
+    return admitted(rules)
 
 
-def regions_of(ir: IR, device: DeviceCompiler, kept: Collection[str] = ()) -> SearchRegions:
+def regions_of(
+    ir: IR, device: DeviceCompiler, kept: Collection[str] = (), rules: Rules = RULES
+) -> SearchRegions:
     """Return the regions of a graph whose kernels are apart, as a device's worker takes them."""
     target = target_of(device)
     if not target.forms:
         ir = chained(ir, dict(device.programs))
-    return SearchRegions(ir, kept, target.defined, singly=not target.forms)
+    return SearchRegions(ir, kept, target.defined, singly=not target.forms, rules=rules)
 
 
 def _sizes(ir: IR, dims: Sizes) -> Sizes:
@@ -444,194 +363,3 @@ def refused_lines(programs: Sequence[Program]) -> list[str]:
     worst = max(programs, key=lambda program: program.verdict.error)
     count = f"{len(programs)} program{'s' * (len(programs) != 1)}"
     return [f"{count} by rules refused; the worst: {worst.verdict.refusal}"]
-
-
-# -- programs and schedules ------------------------------------------------------------------------
-
-
-def programs_of(form: Form) -> dict[str, Definition | None]:
-    """Return what a device is given so that it makes the kernels of a form."""
-    return {
-        written: None if text is None else parse_definition(text) for written, text in form.programs
-    }
-
-
-def schedules_of(candidates: Iterable[Candidate]) -> dict[str, Schedule]:
-    """Return the schedules of kernels by what they compute."""
-    return {
-        nameless(definition): candidate.schedules[name]
-        for candidate in candidates
-        for name, definition in candidate.definitions.items()
-    }
-
-
-def chained(ir: IR, programs: Mapping[str, Definition | None]) -> IR:
-    """Return a graph of kernels with those as one that programs say, or that are one pass."""
-    chosen = FuseChains(tuple((text, program is not None) for text, program in programs.items()))
-    return compile_ir(ir, chosen, DeadCode()).ir
-
-
-def apart(device: DeviceCompiler) -> Pipeline:
-    """Return the passes of a device that make kernels, but none of several."""
-    passes = [given for given in device.passes if not isinstance(given, FuseChains)]
-    return Pipeline(passes, rounds=device.rounds)
-
-
-def _at(
-    sizes: Mapping[str, int], schedules: Mapping[str, Schedule], target: Target
-) -> dict[str, Schedule]:
-    """Return schedules of kernels for sizes of their dims, where all steps apply there, too."""
-    exact: dict[str, Schedule] = {}
-    for text, schedule in schedules.items():
-        definition = parse_definition(text)
-        own = {name: size for name, size in sizes.items() if name in definition.dims}
-        if own:
-            definition = target.defined(specialised(definition, own))
-            replayed = replay(schedule, lower(definition))
-            if not replayed.refused:
-                exact[nameless(definition)] = replayed.scheduling.schedule
-    return exact
-
-
-# -- as a part of a pipeline -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class SearchChains(Pass):
-    """Search a graph of kernels, or recall what was found, and make the fastest kernels."""
-
-    name: ClassVar[str] = "search"
-    search: Search
-
-    @override
-    def __str__(self) -> str:
-        return self.name
-
-    __repr__ = __str__
-
-    @override
-    def run(self, ir: IR, edit: Edit) -> None:
-        programs = self.search.found(ir).programs
-        FuseChains(tuple((text, one is not None) for text, one in programs.items())).run(ir, edit)
-
-
-@dataclass
-class Findings:
-    """What searches have found, by what is written and by what is computed."""
-
-    programs: dict[str, Definition | None] = field(default_factory=dict[str, "Definition | None"])
-    schedules: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
-    search: Callable[[], ProgramSearch] | None = None
-    """Returns the last search; what was found before is made one where it is asked for."""
-
-    def take(self, candidates: Iterable[Candidate]) -> None:
-        """Take in the best of a search."""
-        candidates = [*candidates]
-        self.schedules |= schedules_of(candidates)
-        for candidate in candidates:
-            self.programs |= programs_of(candidate.form)
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Search(Pipeline):
-    """A device whose kernels get the fastest programs and schedules that a search finds.
-
-    What was found on this machine before is not searched for again.
-
-    >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
-    >>> Search(CPUCompiler(threads=2), budget=30)
-    <Search cpu{threads = 2}>
-    """
-
-    device: DeviceCompiler = field(default_factory=CPUCompiler)
-    budget: Budget = field(default_factory=lambda: Budget(60))
-    seed: int = 0
-    executor: Executor | None = None
-    dims: tuple[tuple[str, int | Sequence[int]], ...] = ()
-    findings: Findings = field(default_factory=Findings, compare=False)
-
-    @property
-    def schedules(self) -> Mapping[str, Schedule]:
-        """The schedules that were found, by what kernels compute."""
-        return self.findings.schedules
-
-    def __init__(
-        self,
-        device: DeviceCompiler | None = None,
-        *,
-        budget: float | Budget = 60,
-        seed: int = 0,
-        executor: Executor | None = None,
-        dims: Sizes | None = None,
-    ) -> None:
-        device = CPUCompiler() if device is None else device
-        expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
-        passes = [*apart(device).passes, SearchChains(self), DeadCode()]
-        super().__init__(passes, rounds=device.rounds, licence=device.licence)
-        object.__setattr__(self, "device", device)
-        object.__setattr__(self, "budget", Budget.of(budget))
-        object.__setattr__(self, "seed", seed)
-        object.__setattr__(self, "executor", executor)
-        sizes = {n: d if isinstance(d, int) else tuple(d) for n, d in (dims or {}).items()}
-        object.__setattr__(self, "dims", tuple(sizes.items()))
-        object.__setattr__(self, "findings", Findings())
-
-    def found(self, ir: IR) -> Findings:
-        """Return what is known of a graph of kernels: from before, or by a search."""
-        winners, dims = Winners(), dict(self.dims)
-        made_of = (definition for _, definition in regions_of(ir, self.device))
-        regions = {nameless(definition): definition for definition in made_of}.values()
-        machine = target_of(self.device).signature() if regions else ""
-
-        def made(executor: Executor | None = None, worker: Worker | None = None) -> ProgramSearch:
-            return search_program(
-                ir,
-                self.device,
-                budget=self.budget,
-                seed=self.seed,
-                executor=executor,
-                dims={name: dims[name] for name in dims if name in ir.symbols},
-                winners=winners,
-                worker=worker,
-            )
-
-        if all(self._recalled(one, machine, winners) or not reads_back(one) for one in regions):
-            self.findings.search = partial(made, worker=measures_nothing)
-            return self.findings
-        search = made(self.executor)
-        self.findings.search = lambda: search
-        self.findings.take(search.best.regions.values())
-        return self.findings
-
-    @property
-    def searched(self) -> ProgramSearch | None:
-        """The last search, or what was found before as one; None before the first compile."""
-        return None if self.findings.search is None else self.findings.search()
-
-    def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
-        """Take in what was found before; return whether that was anything."""
-        own = {name: size for name, size in self.dims if name in definition.dims}
-        winner = winners.find(question_of(definition, own, machine))
-        if winner is None:
-            return False
-        definitions = winner.form.definitions
-        pairs = zip(definitions, winner.schedules, strict=True)
-        self.findings.schedules |= {nameless(one): schedule for one, schedule in pairs}
-        self.findings.programs |= programs_of(winner.form)
-        return True
-
-    @override
-    def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
-        programs = dict(self.device.programs) | self.findings.programs
-        device = replaced(self.device, dict(self.device.schedules), programs)
-        target, known = target_of(self.device), self.findings.schedules
-        recall = target.recalling({**_at(specialise or {}, known, target), **known})
-        return device.runner(ir, specialise, recall)
-
-    @override
-    def __str__(self) -> str:
-        return str(self.device)
-
-    @override
-    def __repr__(self) -> str:
-        return f"<Search {self.device}>"

@@ -22,6 +22,8 @@ from typing import TypeAlias, cast
 
 from typing_extensions import override
 
+from luminal_lab.algebra.rules import RULES
+from luminal_lab.algebra.rules.rule import Rules
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.origin import warn
 from luminal_lab.devices.cpu.compiler import CPUCompiler
@@ -71,7 +73,15 @@ Sizes: TypeAlias = Mapping[str, int | Sequence[int]]
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a search may spend: seconds, candidates, or whichever ends first."""
+    """How much a search may spend: seconds, candidates, or whichever ends first.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((64, 64), name="x").softmax(-1).retrieve()
+    >>> budget = ll.Budget(seconds=30, candidates=200)
+    >>> budget.seconds, budget.candidates
+    (30, 200)
+    """
 
     seconds: float = inf
     candidates: float = inf
@@ -119,6 +129,8 @@ class KernelSearch(Displayed, Explored, Recorded):
     """Whether it came to its end, with the best measured again."""
     others: tuple[Mapping[str, int], ...] = ()
     """The other sizes that it is measured at, if there are several."""
+    rules: Rules = field(default=RULES, repr=False, compare=False)
+    """The rules that were tried."""
     clock: Clock = field(default=monotonic, repr=False, compare=False)
     """What its budgets are measured by."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
@@ -165,12 +177,12 @@ class KernelSearch(Displayed, Explored, Recorded):
     @property
     def derivation(self) -> JoinedDerivation:
         """How the kernels of the best came of what was written: rules, then steps."""
-        return derivation_of(self.best, self.definition)
+        return derivation_of(self.best, self.definition, self.rules)
 
     @cached_property
     def space(self) -> Space:
-        """The programs for it, by all rules, as a graph of classes that can be walked."""
-        return space_of(self.definition)
+        """The programs for it, by the rules, as a graph of classes that can be walked."""
+        return space_of(self.definition, self.rules)
 
     def take(self, winner: Winner) -> bool:
         """Begin with what was found before; return whether it can be read."""
@@ -226,7 +238,10 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     def replay(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
         """Take in what another search was told, if this one asks for the same."""
-        told, self.driver.limits = 0, limits_asked(answers)
+        told, limits = 0, limits_asked(answers)
+        # What is known beforehand is of each form, or of none where there is one.
+        assert not answers or len(limits) == len(self.driver.limits), "its forms are others"
+        self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
             assert batch.after <= at, "nobody asks for what is answered before"
             while told < batch.after:
@@ -387,7 +402,7 @@ def begun(
     driver = Driver(Draws(loops_of(region.forms, target, plan)), seed, limits)
     known = driver, region.forms, region.programs, region.refused, target
     search = KernelSearch(region.definition, device, sizes, *known, worker or target.worker)
-    search.others = tuple(others)
+    search.others, search.rules = tuple(others), region.rules
     return search
 
 
@@ -414,7 +429,7 @@ def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
     """Return the same search made again from its answers, without measuring anything."""
     region = SearchRegion(search.definition, search.forms, search.programs, search.refused)
     again = begun(region, search.device, seed=search.driver.seed, dims=search.dims, plan=plan)
-    again.others = search.others
+    again.others, again.rules = search.others, search.rules
     again.replay(search.answers)
     again.ended = search.ended
     return again

@@ -22,7 +22,18 @@ TRIED = 24
 
 @dataclass(frozen=True, repr=False)
 class Program(Displayed):
-    """One way to compute what was written."""
+    """One way to compute what was written.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> program = next(iter(ll.search.judged_programs(space)))
+    >>> print(program.definition)
+    kernel main(x: f32[4, 8]) -> (O: f32[4, 8])
+      s[i < 4] = recip(sum j < 8: exp2((x[i, j] - (max k < 8: x[i, k])) * 1.442695))
+      O[i < 4, j < 8] = exp2((x[i, j] - (max k < 8: x[i, k])) * 1.442695) * s[i]
+    """
 
     space: Space
     pick: Pick
@@ -65,6 +76,14 @@ def judged_programs(space: Space) -> Iterator[Program]:
     """Yield programs, the cheapest first, each without what made those before it wrong.
 
     The last one is right, if any is.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> programs = ll.search.judged_programs(space)
+    >>> next(programs)
+    <Program of 980 additions>
     """
     wrong: dict[Way, None] = {}
     for _ in range(TRIED):

@@ -3,8 +3,8 @@
     matmul → softmax → matmul       apart; the first two as one kernel, the last two, all three;
                                     and each kernel as it is written, or by rules
 
-A region is a kernel, or a few of which each has one result that only the next ones read. The first
-of its forms is what a compile without a search makes of it.
+A region is a kernel, or a few whose results only the next ones read. The first of its forms is what
+a compile without a search makes of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from math import inf
 
 from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.algebra.rules import RULES
-from luminal_lab.algebra.rules.rule import Rule
+from luminal_lab.algebra.rules.rule import Rule, Rules
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import Reduce
 from luminal_lab.core.ops import SumReduce
@@ -33,6 +33,7 @@ from luminal_lab.kernels.fuse.chains import (
     chains,
     is_cascade,
     merged,
+    results_of,
     sources_of,
     wiring,
 )
@@ -60,6 +61,8 @@ class SearchRegion:
     """What rules have made of its kernels, by the texts of their definitions."""
     refused: tuple[Program, ...] = ()
     """What rules have made of them that is less exact than what is written."""
+    rules: Rules = RULES
+    """The rules that were tried."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class SearchRegions:
         computed: Callable[[Definition], Definition] = one_pass,
         *,
         singly: bool = False,
+        rules: Rules = RULES,
     ) -> None:
         self.ir = ir
         self.kept = kept
@@ -108,6 +112,7 @@ class SearchRegions:
         """Returns a definition as a kernel computes it."""
         self.singly = singly
         """Whether each kernel is a region, with one form."""
+        self.rules = rules
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
         self._programs: dict[str, Found] = {}
@@ -141,7 +146,7 @@ class SearchRegions:
 
     def _is_wanted(self, chain: Chain, is_wanted: Callable[[Chain], bool]) -> bool:
         """Return whether a chain, and each that computes the same, is to be a region."""
-        key = is_wanted, wiring(chain)
+        key = is_wanted, wiring(self.ir, chain)
         if key not in self._wanted:
             is_whole = self.singly or not self._is_kept(chain)
             self._wanted[key] = is_wanted(chain) and is_whole
@@ -149,7 +154,7 @@ class SearchRegions:
 
     def _whole(self, chain: Chain) -> Definition:
         """Return what a chain computes."""
-        key = wiring(chain)
+        key = wiring(self.ir, chain)
         if key not in self._wholes:
             self._wholes[key] = self.defined(merged(self.ir, chain))
         return self._wholes[key]
@@ -167,7 +172,7 @@ class SearchRegions:
 
     def _is_row_by_row(self, chain: Chain) -> bool:
         """Return whether all that a row of the result needs is a row of each kernel."""
-        made = {call.id for call in chain[:-1]}
+        made = {id for call in chain[:-1] for id in results_of(self.ir, call)}
         for call in chain:
             definition = self.defined(body_of(call))
             inner = {
@@ -189,7 +194,7 @@ class SearchRegions:
             return False
         written = self._whole(chain)
         far = FAR * _least_cost(written, ())
-        return _least_cost(written, RULES) < far and self._kernel(chain).found.cost < far
+        return _least_cost(written, self.rules) < far and self._kernel(chain).found.cost < far
 
     # -- forms -------------------------------------------------------------------------------------
 
@@ -215,7 +220,7 @@ class SearchRegions:
         by_rules = [kernel.program for kernel in kernels.values() if kernel.program is not None]
         programs = {nameless(program.definition): program for program in by_rules}
         refused = [program for kernel in kernels.values() for program in kernel.found.refused]
-        return SearchRegion(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused))
+        return SearchRegion(whole, tuple(forms[:MOST_FORMS]), programs, tuple(refused), self.rules)
 
     def _tilings(self, chain: Chain) -> Iterator[tuple[Chain, ...]]:
         """Yield the ways to cut calls, in order, into chains."""
@@ -231,7 +236,7 @@ class SearchRegions:
         written = self._whole(calls)
         key = nameless(written)
         if key not in self._programs:
-            self._programs[key] = found_by_rules(written)
+            self._programs[key] = found_by_rules(written, self.rules)
         return _Kernel(calls, written, self._programs[key])
 
     def _form(
@@ -243,7 +248,7 @@ class SearchRegions:
         by_rules: bool,
     ) -> Form:
         inputs = [source.id for source in sources_of(self.ir, chain)]
-        outside = len(inputs) + len(chain[-1].types)
+        inner = outside = len(inputs) + len(chain[-1].types)
         number = {id: at for at, id in enumerate(inputs)}
         stages: list[FormStage] = []
         programs: dict[str, str | None] = {**apart}
@@ -257,8 +262,9 @@ class SearchRegions:
             read = [source.id for source in sources_of(self.ir, kernel.calls)]
             results = range(len(inputs), outside)
             if last is not chain[-1]:
-                number[last.id] = outside + len(stages)
-                results = (number[last.id],)
+                results = range(inner, inner + len(last.types))
+                inner = results.stop
+                number |= {id: results[at] for id, at in results_of(self.ir, last).items()}
             stages.append(FormStage(str(definition), (*(number[id] for id in read), *results)))
             if program or (len(kernel.calls) > 1 and apart):
                 programs[nameless(written)] = str(definition)
@@ -283,7 +289,7 @@ def _least_cost(written: Definition, rules: Iterable[Rule]) -> float:
         return inf
 
 
-def found_by_rules(written: Definition) -> Found:
+def found_by_rules(written: Definition, rules: Rules = RULES) -> Found:
     """Return what rules make of a definition; nothing where that is what is written, or too much.
 
     What they cannot read, as a random number, they make nothing of.
@@ -292,7 +298,7 @@ def found_by_rules(written: Definition) -> Found:
     if not 1 < folds <= MOST_FOLDS:
         return Found()
     try:
-        *refused, program = judged_programs(space_of(written))
+        *refused, program = judged_programs(space_of(written, rules))
         known = {nameless(written), nameless(one_pass(written))}
         is_new = nameless(program.definition) not in known
     except (LabError, ValueError):

@@ -22,7 +22,7 @@ from luminal_lab.algebra.saturate import Saturation, saturate
 from luminal_lab.core.dims import Dim, evaluate
 from luminal_lab.core.ir import IR
 from luminal_lab.display import DrawnGraph, Examined
-from luminal_lab.errors import GraphError, PassError, expect
+from luminal_lab.errors import ArgumentError, GraphError, PassError, expect
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.text import parse_definition
@@ -50,7 +50,15 @@ GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 @dataclass(frozen=True, repr=False)
 class Space(DrawnGraph, Examined):
-    """All programs that rules make of a definition."""
+    """All programs that rules make of a definition.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> space.definition.name
+    'main'
+    """
 
     definition: Definition
     egraph: EGraph
@@ -173,14 +181,21 @@ def space_of(
     """Return what rules make of what was written, assuming no more than a licence grants.
 
     A graph, as `cx.ir` is one, becomes the definition of all its outputs; text is a definition's.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+    >>> space = ll.search.space_of(cx.ir)
+    >>> space
+    <Space of main: 29 nodes in 21 classes>
     """
+    rules = admitted(rules, licence)
     definition = _definition_of(written)
     if not definition.outputs:
         raise GraphError(
             f"search: {definition.name} has no result", hint="results are marked by x.retrieve()"
         )
     egraph = EGraph()
-    rules = [_admitted(rule, licence) for rule in rules]
     outputs = read_definition(egraph, definition)
     return Space(definition, egraph, outputs, saturate(egraph, rules), tuple(rules))
 
@@ -192,6 +207,18 @@ def _definition_of(written: Definition | IR | str) -> Definition:
     if isinstance(written, Definition):
         return written
     return define(compile_ir(written, PLAIN).ir, keep=())
+
+
+def admitted(rules: Iterable[Rule], licence: Collection[str] = LICENCE) -> Rules:
+    """Return rules, each with its proof; refuse one that assumes more than a licence grants."""
+    given = None if isinstance(rules, str) else rules
+    if not isinstance(given, Iterable):
+        hint = "ll.search.RULES + [mine] has one more"
+        raise ArgumentError(f"search: the rules are {rules!r}", hint=hint)
+    rules = [*given]
+    for rule in rules:
+        expect(rule, Rule, "search: {} is no rule", "@ll.search.rule(before, after) makes one")
+    return Rules(_admitted(rule, licence) for rule in rules)
 
 
 def _admitted(rule: Rule, licence: Collection[str]) -> Rule:

@@ -169,7 +169,7 @@ def wrong_step(
                 return True  # it reads or writes where nothing is
 
         right, wrong = 0, len(scheduling.steps)
-        if is_wrong(right) or not is_wrong(wrong):
+        if not is_wrong(wrong) or is_wrong(right):
             continue
         while wrong - right > 1:
             middle = (right + wrong) // 2

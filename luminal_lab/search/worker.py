@@ -51,6 +51,8 @@ MOST_LINES = 3_000
 """The lines of C that a candidate may have: more take the compiler too long."""
 COMPILING, ALONE = 20.0, 4.0
 """The seconds that a batch, and then each of its kernels, may take to compile."""
+BLAMING = 5.0
+"""The seconds of a batch in which steps are looked for that made candidates wrong."""
 WAITING = 600.0
 """The seconds to wait for another worker that measures on this machine."""
 CANDIDATE = re.compile(r"candidate_([0-9]+)")
@@ -185,11 +187,12 @@ class _Workplace:
             self._measure(make)
         for at in range(1 + len(job.schedules)):
             self.outcomes.setdefault(at, SKIPPED)
+        blaming = Deadline(min(BLAMING, deadline.left), deadline.clock)
         for at, outcome in self.outcomes.items():
             definitions = self.forms[self.form_of[at]].definitions
             if at and outcome.is_wrong:
-                is_one = len(definitions) == 1
-                step = wrong_step(definitions[0], job.schedules[at - 1]) if is_one else ""
+                is_traced = len(definitions) == 1 and not blaming.is_over
+                step = wrong_step(definitions[0], job.schedules[at - 1]) if is_traced else ""
                 self.outcomes[at] = Outcome("failed", (), outcome.why, step)
 
     def _measure(self, make: Make) -> None:

@@ -28,7 +28,14 @@ INSTEAD = {
 
 @final
 class Tensor(Inspect):
-    """A lazy value: a handle to a node of a graph. Nothing is computed before the graph runs."""
+    """A lazy value: a handle to a node of a graph. Nothing is computed before the graph runs.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2, 3), name="x")
+    >>> (x * 2).sum(-1).shape
+    (2,)
+    """
 
     __slots__ = ()
 

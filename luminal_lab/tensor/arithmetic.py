@@ -577,7 +577,16 @@ def _float_power(x: T, y: T) -> T:
 
 @told
 def where(condition: T | npt.ArrayLike, x: Operand, y: Operand) -> T:
-    """Return x where the condition holds, else y; one of the three must be a tensor."""
+    """Return x where the condition holds, else y; one of the three must be a tensor.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((3,), name="x").set([-1.0, 0.0, 2.0])
+    >>> y = ll.where(x > 0, x, 0).retrieve()
+    >>> cx.execute()
+    >>> y.tolist()
+    [0.0, 0.0, 2.0]
+    """
     tensors = [value for value in (condition, x, y) if isinstance(value, Arithmetic)]
     if not tensors:
         raise GraphError(

@@ -346,13 +346,17 @@ class Normal(Windowed):
     ) -> Self:
         """Return softmax(query · keyᵀ · scale) · value, with this tensor as the query.
 
-        A mask is True where a key is seen, or is added to the scores; `is_causal` hides keys
-        behind the query's position; with `enable_gqa` several heads of the query share a key's.
+        Causal attention: `is_causal=True` hides the keys after each query's position. Padding, and
+        any other mask: `attn_mask` is True where a key may be seen, or holds numbers that are added
+        to the scores; it broadcasts to [..., queries, keys]. A query that may see no key gives 0.
+        Grouped heads: with `enable_gqa` several heads of the query share a head of the keys.
 
         >>> from luminal_lab.session import Graph
-        >>> x = Graph().tensor((5, 8))
-        >>> sum(x.scaled_dot_product_attention(x, x).op_counts().values())
-        31
+        >>> cx = Graph()
+        >>> x, lengths = cx.tensor((2, 5, 8), name="x"), cx.tensor((2,), "int64", name="lengths")
+        >>> is_word = cx.arange(5) < lengths.reshape(2, 1, 1)  # the padding is False
+        >>> x.scaled_dot_product_attention(x, x, attn_mask=is_word, is_causal=True).shape
+        (2, 5, 8)
         """
         query, keys, values = (
             widened(tensor._as_float()) for tensor in (self, *self._heads(key, value, enable_gqa))

@@ -41,7 +41,14 @@ class Request(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The times and bytes of a traced run, node by node."""
+    """The times and bytes of a traced run, node by node.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = (cx.tensor((2,), name="x").set([1.0, 2.0]) * 2).retrieve()
+    >>> len(cx.execute(trace=True).steps)
+    3
+    """
 
     steps: tuple[NodeStep, ...]
 

@@ -54,6 +54,11 @@ class Device(Protocol):
 
     Calls are inlined and dims are numbers, so that a node is one op with `node.op`, `node.sources`,
     `node.dtype` and `node.shape`. What is not there yet raises `NotImplementedError`.
+
+    >>> import luminal_lab as ll
+    >>> device: ll.devices.Device = ll.GenericCompiler()
+    >>> ll.devices.conformance(device, only=["elementwise"], dtypes=["float32"]).ok
+    True
     """
 
     def run(self, ir: IR, inputs: Mapping[str, Array], /) -> Sequence[Array]:

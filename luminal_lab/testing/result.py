@@ -80,7 +80,14 @@ def _shown(title: str, arrays: Mapping[str, Array]) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Conformance:
-    """The outcomes of all cases that were run on a device."""
+    """The outcomes of all cases that were run on a device.
+
+    >>> import luminal_lab as ll
+    >>> generic = ll.GenericCompiler()
+    >>> report = ll.devices.conformance(generic, only=["elementwise"], dtypes=["float32"])
+    >>> report.ok, report.failed
+    (True, ())
+    """
 
     device: str
     rows: tuple[Row, ...]

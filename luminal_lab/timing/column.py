@@ -29,8 +29,9 @@ from luminal_lab.errors import ArgumentError, DeviceError, InputError, UnknownNa
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
 from luminal_lab.machines.here import this_machine
+from luminal_lab.machines.load import Load, load_text
 from luminal_lab.machines.machine import Machine
-from luminal_lab.machines.rates import DOUBT, PeakRates
+from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.tensor.arguments import told_object
@@ -38,12 +39,16 @@ from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims, measured
 from luminal_lab.timing.roofline import modelled
 from luminal_lab.timing.subject import ComparedGraph
-from luminal_lab.timing.timings import CACHED, How
+from luminal_lab.timing.timings import How
 from luminal_lab.timing.work import known_sum
 
 BOUNDS = {"FMA": "compute"}
 """Names of bounds in a comparison that differ from those of rates."""
 HOST = "NumPy computes it, and nothing models that"
+SURPASSED = (
+    "the roof is in doubt: some of the data lay in a cache, or the device does more than its "
+    "figures say"
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,10 @@ class Column:
     """What is assumed, ignored or missing."""
     specification: Specification | None = None
     """Whose figures the shares are of."""
+    doubts: tuple[str, ...] = ()
+    """Why its times or shares may be wrong: load, or a roof that was passed."""
+    busy: float | None = None
+    """How many cores other programs kept busy meanwhile; None if unknown."""
 
     @property
     def seconds(self) -> float | None:
@@ -80,7 +89,12 @@ class Comparable(Protocol):
 @told_object("device")
 @dataclass(frozen=True)
 class CPU:
-    """This machine's processor, measured."""
+    """This machine's processor, measured.
+
+    >>> import luminal_lab as ll
+    >>> ll.CPU(threads=2)
+    CPU(threads=2, compiler=None)
+    """
 
     threads: int | None = None
     compiler: str | None = None
@@ -102,10 +116,7 @@ class CPU:
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         label = "this CPU" if self.threads is None else f"this CPU, {many}"
         rates = cast("PeakRates", timings.rates)
-        beyond = any((row.share or 0) > 1 for row in timings)
-        notes = [DOUBT] if rates.is_doubtful else []
-        notes += [f"more than 100%: {CACHED}"] if beyond and not notes else []
-        taken = tuple(parts), timings.whole, tuple(notes), this_cpu(rates)
+        taken = tuple(parts), timings.whole, (), this_cpu(rates), timings.doubts, timings.busy
         return Column(label, "measured", timings.device, timings.date, *taken)
 
 
@@ -163,7 +174,12 @@ def column_of_model(
 @told_object("device")
 @dataclass(frozen=True)
 class CUDA:
-    """An NVIDIA GPU; where there is none, the named card's specification models it."""
+    """An NVIDIA GPU; where there is none, the named card's specification models it.
+
+    >>> import luminal_lab as ll
+    >>> ll.CUDA("h200")
+    CUDA(card='h200', tf32=False)
+    """
 
     card: str | None = None
     tf32: bool = False
@@ -178,7 +194,12 @@ class CUDA:
 @told_object("device")
 @dataclass(frozen=True)
 class Metal:
-    """A GPU of Apple's; where there is none, the named chip's specification models it."""
+    """A GPU of Apple's; where there is none, the named chip's specification models it.
+
+    >>> import luminal_lab as ll
+    >>> ll.Metal("m3-max")
+    Metal(chip='m3-max')
+    """
 
     chip: str | None = None
 
@@ -216,10 +237,13 @@ def gpu_column(
     program = cast("GPUProgram", compilation.runner)
     covering = Covering(compilation)
     timed: tuple[tuple[Launch, tuple[float, ...]], ...] | None = None
+    load = Load()
     try:
         here = program.device
         if specification is None or bare_name(here) == bare_name(specification.name):
-            timed = program.time_launches(subject.measurable(label), rounds, warm_up=warm_up)
+            environment = subject.measurable(label)
+            with load:
+                timed = program.time_launches(environment, rounds, warm_up=warm_up)
         why = f"the GPU here is {here}"
     except (DeviceError, InputError) as error:
         if specification is None:
@@ -242,4 +266,8 @@ def gpu_column(
         least = specification and modelled(launch.kernel, specification, dims)
         parts.append(covering.time(use, "measured", samples, dims, least))
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Column(label, "measured", here, now, tuple(parts), (), tuple(notes), specification)
+    doubts = (load_text(load.others),) if load_text(load.others) else ()
+    if any(part.least and part.seconds and part.least > part.seconds for part in parts):
+        doubts = (*doubts, f"more than 100%: {SURPASSED}")
+    taken = tuple(parts), (), tuple(notes), specification, doubts, load.others
+    return Column(label, "measured", here, now, *taken)

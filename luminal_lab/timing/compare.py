@@ -29,6 +29,7 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.display import DISPLAYS, Charted, Theme
 from luminal_lab.errors import ArgumentError, GraphError, position, whole_number
 from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.load import BUSY, is_crowded
 from luminal_lab.machines.rates import size_text
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.progress import progress
@@ -38,7 +39,7 @@ from luminal_lab.timing.column import Column, Comparable, modelled_column
 from luminal_lab.timing.launches import LaunchTime, lines_text
 from luminal_lab.timing.measure import check_turns
 from luminal_lab.timing.subject import TimedSession, subject_of
-from luminal_lab.timing.timings import MARK, How, spread_of
+from luminal_lab.timing.timings import MARK, How, is_named, spread_of
 from luminal_lab.timing.work import Number, known_sum
 
 T = TypeVar("T")
@@ -121,10 +122,16 @@ class SideBySide(Charted):
             if part.missing:
                 gone.setdefault(part.missing, []).append(f"{part.kernel} {part.node}")
         missing = [f"{', '.join(parts)}: {why}" for why, parts in gone.items()]
-        return [*missing, *column.notes]
+        return [*self.doubts(column), *missing, *column.notes]
+
+    def doubts(self, column: Column) -> list[str]:
+        """Return why a column's times, shares and ratios to others may be wrong."""
+        timed = [one for one in self.columns if one.how == "measured"]
+        is_unsure = len(timed) > 1 and column in timed and is_crowded(column.busy)
+        return [*column.doubts, *([BUSY] if is_unsure else [])]
 
     def _row(self, segment: Segment) -> list[str]:
-        cells = [segment.name, segment.origin]
+        cells = [segment.label, segment.origin]
         for number, column in enumerate(self.columns):
             cells += said_of(column, figures(segment, number, column.how))
         return cells
@@ -151,9 +158,12 @@ class SideBySide(Charted):
     def _repr_html_(self) -> str:
         return DISPLAYS["SideBySide.html"](self)
 
-    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
-        """Return each device's roof, and how close each segment came to it."""
-        return DISPLAYS["SideBySide.roofline"](self, theme=theme)
+    def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
+        """Return each device's roof, and how close each segment came to it.
+
+        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        """
+        return DISPLAYS["SideBySide.roofline"](self, theme=theme, still=still)
 
     def to_pandas(self) -> Table:
         """Return a table of pandas: a row for each segment on each device."""
@@ -295,6 +305,15 @@ class Segment:
     """What the devices are called."""
 
     @property
+    def label(self) -> str:
+        """What it is called: the user's name of the value, or else the kernels that make it."""
+        parts = next((parts for parts in self.parts if parts), ())
+        if is_named(self.name) or not parts:
+            return self.name
+        kernels = list(dict.fromkeys(part.kernel for part in parts))
+        return ", ".join(kernels[:2]) + (f" and {len(kernels) - 2} more" if kernels[2:] else "")
+
+    @property
     def origin(self) -> str:
         """The part of a model that wrote it, and the user's lines."""
         more = f" and {len(self.lines) - 2} more" if len(self.lines) > 2 else ""
@@ -337,7 +356,7 @@ class Segment:
             for label, parts in zip(self.labels, self.parts, strict=True)
             for number, part in enumerate(parts)
         ]
-        return "\n".join([f"{self.name}  {self.origin}".strip(), *aligned(HEADER, rows)])
+        return "\n".join([f"{self.label}  {self.origin}".strip(), *aligned(HEADER, rows)])
 
     @override
     def __repr__(self) -> str:
@@ -352,7 +371,8 @@ HEADER = heads("< device < launch > ms < ± > bytes > flops > share < limit")
 
 def cells(part: LaunchTime) -> list[str]:
     """Return what a table says of a launch."""
-    name = f"{part.kernel} {part.node}" + (" (host)" if part.is_host else "")
+    name = f"{part.kernel} {part.node}" if is_named(part.node) else part.kernel
+    name += " (host)" if part.is_host else ""
     if part.seconds is None:
         return [name, "-", part.missing, "", "", "", ""]
     alone = Segment(part.node, "", (), ((part,),), ("",))

@@ -9,6 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
+from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
 from luminal_lab.kernels.kernel import Kernel
@@ -74,6 +75,12 @@ class Covering:
         """
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
+
+    def behind(self, id: int) -> list[Node]:
+        """Return the written nodes that a node of the last graph comes from, merged ones too."""
+        written = self.shots[0].ir
+        ids = self._back(len(self.shots) - 1, id, merged=True)
+        return [written[id] for id in sorted(ids)]
 
     def origins(self, id: int) -> list[Origin | None]:
         """Return the user's lines that wrote what a node of the last graph comes from."""

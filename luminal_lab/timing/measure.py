@@ -15,7 +15,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import mentioned
 from luminal_lab.core.origin import here
 from luminal_lab.devices.cpu.program import CPUProgram
-from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from luminal_lab.devices.facts.probe import better_rates, cpu_name, peak_rates
 from luminal_lab.devices.gpu.program import GPUProgram
 from luminal_lab.devices.runtime.program import DeviceProgram
 from luminal_lab.errors import ArgumentError, DimError
@@ -24,9 +24,12 @@ from luminal_lab.machines.load import Load
 from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.progress import progress
+from luminal_lab.timing.families import family_of
+from luminal_lab.timing.folded import Part, parts_of
 from luminal_lab.timing.launches import Covering, lines_text
+from luminal_lab.timing.timeline import run_of
 from luminal_lab.timing.timings import Timing, Timings
-from luminal_lab.timing.work import Work, is_work, work_of, work_of_definition
+from luminal_lab.timing.work import Work, effort_of, is_work, work_of, work_of_definition
 
 if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernel
@@ -51,9 +54,10 @@ def measured(
     ir = graph if isinstance(graph, IR) else graph.ir
     program = None if isinstance(graph, IR) else graph.runner
     asked = set(ir.output_ids)
-    mine = environment._replace(data=_views(environment.data))
+    mine = environment._replace(data=as_views(environment.data))
     seconds: dict[int, list[float]] = {}
     whole: list[float] = []
+    runs: list[tuple[float, float, list[NodeStep]]] = []
     load = Load()
     with held() as hold, progress(f"time {ir.name}", warm_up + rounds, "run") as bar, load:
         for turn in range(warm_up + rounds):
@@ -62,16 +66,20 @@ def measured(
             start = perf_counter()
             if isinstance(graph, IR):
                 opened(partial(interpret, graph, mine, wanted=asked, trace=steps))
-                end = perf_counter()
+                begin, end = start, perf_counter()
+                until = end
             else:
                 graph.values(mine, asked, {}, None)
                 end = perf_counter()
                 hold.settle()
                 # A traced run tells more, and takes longer than what happens between launches.
+                begin = perf_counter()
                 graph.values(mine, asked, {}, steps)
+                until = perf_counter()
                 hold.settle()
             if turn >= warm_up:
                 whole.append(end - start)
+                runs.append((begin, until, steps))
                 for step in steps:
                     seconds.setdefault(step.node.id, []).append(step.seconds)
             bar.step()
@@ -83,23 +91,40 @@ def measured(
         device, clock = program.device, program.clock
     # What this machine's processor can do at most says nothing of a GPU.
     rates = None if isinstance(program, GPUProgram) else opened(peak_rates)
-    maker = _RowMaker(
-        graph, environment.dims, rates, threads, program, ir.ancestors(asked) - seconds.keys()
-    )
-    rows = [maker.row(ir[id], samples) for id, samples in seconds.items() if is_work(ir[id])]
+    inside = ir.ancestors(asked) - seconds.keys()
+    taken = {id: samples for id, samples in seconds.items() if is_work(ir[id])}
+
+    def rows_by(rates: PeakRates | None) -> list[Timing]:
+        maker = _RowMaker(graph, environment.dims, rates, threads, program, inside)
+        return [maker.row(ir[id], samples) for id, samples in taken.items()]
+
+    rows = rows_by(rates)
+    if rates is not None and any(map(is_above, rows)):
+        # The processor can do more than is known of it.
+        rates = opened(partial(better_rates, rates))
+        rows = rows_by(rates)
+    numbers = {id: number for number, id in enumerate(taken)}
+    middle = sorted(runs, key=lambda run: run[1] - run[0])[len(runs) // 2]
+    timeline = run_of(*middle, numbers)
     notes = [] if program is not None else [INTERPRETED]
     notes += [CARRIED] if ir.carries else []
     date = datetime.now(UTC).isoformat(timespec="seconds")
     ran = device, threads, clock, warm_up, date, tuple(whole)
     note = "\n".join(notes)
-    return Timings(ir.name, tuple(rows), "measured", *ran, rates, note, load.others)
+    return Timings(ir.name, tuple(rows), "measured", *ran, rates, note, load.others, timeline)
+
+
+def is_above(row: Timing) -> bool:
+    """Return whether a row shows that its roof is too low: no cache explains its operations."""
+    is_compute = row.limit is not None and row.limit.bound == "FMA"
+    return is_compute and (row.share or 0) > 1
 
 
 INTERPRETED = "the interpreter: NumPy computes node by node, and nothing is fused"
 CARRIED = "whole runs copy what is carried, so that the session's values stay as they are"
 
 
-def _views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
+def as_views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
     """Return the data as views that others hold too: no program writes over what is held."""
     held: dict[int, tuple[Array, Array, Array]] = {}
 
@@ -199,7 +224,22 @@ class _RowMaker:
             work.dtype.name.removesuffix("_"),
             limit,
             "modelled" if samples is None else "measured",
+            family_of(node, kernel),
+            self.parts(node),
         )
+
+    def parts(self, node: Node) -> tuple[Part, ...]:
+        """Return the lines and scopes that a node comes from, by what was written there."""
+        behind, ir = [node], self.ir
+        if self.covering is not None:
+            behind, ir = self.covering.behind(node.id) or behind, self.covering.shots[0].ir
+        weights: dict[tuple[str, str], float] = {}
+        for part in behind:
+            effort = effort_of(ir, part, self.dims) if part.id in ir else 0
+            line = "".join(lines_text([part.meta.origin]))
+            place = part.meta.scope, line
+            weights[place] = weights.get(place, 0.0) + effort
+        return parts_of(weights)
 
     def work(self, node: Node) -> Work:
         """Return what a node asks for; equal launches of one kernel ask for the same."""

@@ -37,6 +37,7 @@ from luminal_lab.kernels.dialect import CUDA, METAL
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import Specification
+from luminal_lab.machines.load import load_text
 from luminal_lab.machines.machine import Machine
 from luminal_lab.machines.rates import PeakRates, check_rates, read_json
 from luminal_lab.passes.compilation import Compilation
@@ -44,7 +45,7 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import aligned
 from luminal_lab.tensor.arguments import told_object
-from luminal_lab.timing.column import Column, fused
+from luminal_lab.timing.column import SURPASSED, Column, fused
 from luminal_lab.timing.launches import Covering, KernelUse, LaunchTime
 from luminal_lab.timing.measure import check_dims
 from luminal_lab.timing.roofline import modelled
@@ -113,7 +114,14 @@ class RecordedProgram:
 @told_object("recording")
 @dataclass(frozen=True, repr=False)
 class Recording:
-    """Times of kernels on one device, with what they were measured on and when."""
+    """Times of kernels on one device, with what they were measured on and when.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> known = ll.devices.Recording("a card", "driver 1", "2026-01-02", "cuda", "13", (), (), {})
+    >>> known.device, len(known.kernels)
+    ('a card', 0)
+    """
 
     device: str
     driver: str
@@ -132,6 +140,8 @@ class Recording:
     """The version of luminal_lab that recorded it."""
     rates: PeakRates | None = None
     """What the machine could do at most, where that was measured too."""
+    busy: float | None = None
+    """How many cores other programs kept busy during the busiest program; None if unknown."""
 
     def find(self, key: Key) -> RecordedKernel | None:
         """Return the times of a kernel, if it was recorded as it is now."""
@@ -236,9 +246,10 @@ class Recording:
             for kernel in self.kernels
         ]
         header = [(">", "ms"), ("<", "±"), ("<", "kernel"), ("<", "sizes")]
+        load = [load_text(self.busy)] if load_text(self.busy) else []
         counts = f"{len(self.kernels)} kernels of {len(self.programs)} programs"
         title = f"{counts}, recorded on {self.where}; {self.driver}; {self.dialect} {self.version}"
-        return "\n".join([title, *aligned(header, rows)])
+        return "\n".join([title, *aligned(header, rows), *load])
 
     @override
     def __repr__(self) -> str:
@@ -304,7 +315,15 @@ def _sizes(dims: Sequence[tuple[str, int]]) -> str:
 @told_object("recorded")
 @dataclass(frozen=True, init=False, repr=False)
 class Recorded:
-    """A device that is not here: its times come from a recording, and nothing is run."""
+    """A device that is not here: its times come from a recording, and nothing is run.
+
+    >>> import luminal_lab as ll
+    >>> try:
+    ...     ll.Recorded("friend.json")
+    ... except ll.RecordingError as error:
+    ...     print(error.message)
+    recording: friend.json cannot be read: No such file or directory
+    """
 
     recording: Recording
 
@@ -334,7 +353,11 @@ class Recorded:
                 samples = () if entry is None else entry.samples
                 missing = recording.why_not(key) if entry is None else ""
             parts.append(covering.time(use, "recorded", samples, dims, least, missing))
-        name, taken = recording.device, (tuple(parts), (), tuple(notes), limits)
+        load = load_text(recording.busy)
+        name, doubts = recording.device, (load,) if load else ()
+        if any(part.least and part.seconds and part.least > part.seconds for part in parts):
+            doubts = (*doubts, f"more than 100%: {SURPASSED}")
+        taken = tuple(parts), (), tuple(notes), limits, doubts, recording.busy
         return Column(name, "recorded", name, recording.date, *taken)
 
     def _uses(self, subject: ComparedGraph) -> tuple[Compilation, list[KernelUse]]:

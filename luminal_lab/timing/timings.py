@@ -8,6 +8,7 @@ the share says how near it came. `cx.time()` measures; `cx.time(model=rates)` on
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -28,12 +29,14 @@ from luminal_lab.errors import (
     position,
     whole_number,
 )
-from luminal_lab.machines.load import load_text
+from luminal_lab.machines.load import BUSY, is_crowded, load_text
 from luminal_lab.machines.rates import DOUBT, Limit, PeakRates, check_rates, read_json, size_text
 from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
+from luminal_lab.timing.folded import By, Folded, Part, folded
+from luminal_lab.timing.timeline import Timeline, chrome_trace
 from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
@@ -41,12 +44,17 @@ SCHEMA = 1
 MOST_SHOWN = 30
 """Rows that the text shows before it says how many more there are."""
 How: TypeAlias = Literal["measured", "recorded", "modelled"]
-ABOVE = 1.2
-"""A share too large to be noise of a few samples."""
 CACHED = (
-    "some of the data lay in a nearer cache, left there by the launch or the run before, which is "
-    "faster than the rate that its size is measured at"
+    "that roof is in doubt: some of the data still lay in a nearer cache than the rate is measured "
+    "for"
 )
+TOO_LOW = (
+    "that roof is in doubt: the processor has done more than was measured of it; "
+    "peak_rates(fresh=True) measures it again"
+)
+IN_DOUBT: Final = {"FMA": TOO_LOW, "memory": CACHED, "cache": CACHED}
+"""Why a launch may pass a roof."""
+FACTORS: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
 """The marks of times, so that the three kinds never look alike."""
 
@@ -72,6 +80,10 @@ class Timing:
     limit: Limit | None = None
     """The least time on this machine; None where the rates or the work are not known."""
     how: How = "measured"
+    family: str = ""
+    """The kind of work that it does, as in "product" or "copy"."""
+    parts: tuple[Part, ...] = ()
+    """The lines and scopes that it does the work of, each with its share."""
 
     @property
     def seconds(self) -> float:
@@ -107,12 +119,12 @@ class Timing:
 
     @property
     def label(self) -> str:
-        """The launch and its node, as a table shows them."""
-        return f"{self.name} {self.node}".strip()
+        """The launch, and what the user calls its result, as a table shows them."""
+        return f"{self.name} {self.node}".strip() if is_named(self.node) else self.name
 
     @override
     def __str__(self) -> str:
-        factor, unit = (1e3, "ms") if self.seconds >= 1e-3 else (1e6, "µs")
+        factor, unit = unit_of(self.seconds)
         mark = MARK[self.how]
         parts = [f"{self.label}: {mark}{factor * self.seconds:.3f} {unit}"]
         if self.how != "modelled":
@@ -157,6 +169,8 @@ class Timings(Charted, Displayed):
     note: str = ""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile; None if unknown."""
+    timeline: Timeline | None = None
+    """When everything happened in a run of about the median time."""
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -207,6 +221,14 @@ class Timings(Charted, Displayed):
             sums[row.kernel] = sums.get(row.kernel, 0.0) + row.seconds
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
+    def by(self, what: By, *, depth: int | None = None) -> Folded:
+        """Return the time of each "scope" of the model, each "line", or each "kind" of work.
+
+        A kernel of several lines is divided by the operations that each has written, so that all
+        parts add up to the launches. With a `depth`, so many levels of scopes count.
+        """
+        return folded(self, what, depth)
+
     def beside(self, other: Timings) -> Comparison:
         """Return both side by side, kernel by kernel."""
         said = f"timings: {{}} has no times to stand beside those of {self.graph}"
@@ -222,15 +244,15 @@ class Timings(Charted, Displayed):
         count = f"1 {unit_name.removesuffix('es' if unit_name == 'launches' else 's')}"
         count = count if len(self.rows) == 1 else f"{len(self.rows)} {unit_name}"
         title = f"{self.graph}: {count}, {self.how}{self.where}"
-        shown = self.rows
+        shown = list(zip(self.rows, self.labels, strict=True))
         if len(shown) > MOST_SHOWN:
-            least = sorted((row.seconds for row in shown), reverse=True)[MOST_SHOWN - 1]
-            shown = [row for row in shown if row.seconds >= least][:MOST_SHOWN]
+            least = sorted((row.seconds for row in self.rows), reverse=True)[MOST_SHOWN - 1]
+            shown = [pair for pair in shown if pair[0].seconds >= least][:MOST_SHOWN]
         header = [(">", ""), (">", self.unit), *HEADER[1:]]
-        lines = [title, *aligned(header, [self._cells(row) for row in shown])]
+        lines = [title, *aligned(header, [self._cells(*pair) for pair in shown])]
         hidden = len(self.rows) - len(shown)
         if hidden:
-            rest = self.launches - sum(row.seconds for row in shown)
+            rest = self.launches - sum(row.seconds for row, _ in shown)
             lines.append(f"  and {hidden} faster ones, {self.shown(rest)} {self.unit} together")
         lines.append(f"  {self.shown(self.launches)} {self.unit} in {unit_name}")
         if self.whole:
@@ -264,32 +286,30 @@ class Timings(Charted, Displayed):
             gflops = self.rates.gflops(threads=self.threads)
             reach = f"{gflops:.0f} GFLOP/s in float32, {gbytes:.1f} GB/s from memory"
             yield f"limits from rates {self.rates.how}: {reach}"
-            over = {row.limit.bound for row in self.rows if row.limit and (row.share or 0) > 1}
-            slow = sorted(over - {"FMA"})
-            if slow:
-                yield f"more than 100% of {' and '.join(slow)}: {CACHED}"
-            if self.rates.is_doubtful or any(
-                (row.share or 0) > ABOVE
-                for row in self.rows
-                if row.limit is not None and row.limit.bound == "FMA"
-            ):
-                yield DOUBT
-        if load_text(self.busy):
-            yield load_text(self.busy)
+        yield from self.doubts
         if self.note:
             yield self.note
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why times or shares may be wrong: load, or a roof that was passed."""
+        over = {row.limit.bound for row in self.rows if row.limit and (row.share or 0) > 1}
+        doubts = [f"more than 100% of {name}: {IN_DOUBT[name]}" for name in sorted(over)]
+        if self.rates is not None and self.rates.is_doubtful:
+            doubts.append(DOUBT)
+        load = load_text(self.busy)
+        return (*doubts, load) if load else tuple(doubts)
+
+    @property
     def unit(self) -> str:
-        """The unit of times in the text: ms, or µs where all rows are below one."""
-        return "ms" if self.slowest is None or self.slowest.seconds >= 1e-3 else "µs"
+        """The unit of times in the text: that of the slowest row."""
+        return "ms" if self.slowest is None else unit_of(self.slowest.seconds)[1]
 
     def shown(self, seconds: float, unit: str | None = None) -> str:
         """Return a time in a unit, with the mark of how it was got."""
-        factor = 1e3 if (unit or self.unit) == "ms" else 1e6
-        return f"{MARK[self.how]}{factor * seconds:.3f}"
+        return f"{MARK[self.how]}{FACTORS[unit or self.unit] * seconds:.3f}"
 
-    def _cells(self, row: Timing) -> list[str]:
+    def _cells(self, row: Timing, label: str) -> list[str]:
         slowest = row is self.slowest and len(self.rows) > 1
         gbytes = "" if not row.gbytes else f"{row.gbytes:.1f}"
         gflops = "" if not row.gflops else f"{row.gflops:.1f}"
@@ -299,7 +319,18 @@ class Timings(Charted, Displayed):
         spread = "" if row.how == "modelled" else f"± {self.shown(row.spread)}"
         mark = ">" if slowest else ""
         times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
-        return [*times, row.label + (" (host)" if row.kind == "host" else ""), _lines(row.origins)]
+        name = label + (" (host)" if row.kind == "host" else "")
+        return [*times, name, _lines(row.origins)]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """What the rows are called; from the second of a name on they are numbered."""
+        met: Counter[str] = Counter()
+        labels: list[str] = []
+        for row in self.rows:
+            met[row.label] += 1
+            labels.append(row.label + (f" #{met[row.label]}" if met[row.label] > 1 else ""))
+        return tuple(labels)
 
     def to_pandas(self) -> Table:
         """Return a table of pandas, a row for each launch; what holds for all is in its attrs."""
@@ -317,9 +348,12 @@ class Timings(Charted, Displayed):
         """
         return DISPLAYS["Timings.plot"](self, *others, theme=theme)
 
-    def roofline(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a figure of plotly's
-        """Return a chart of what the machine could do, and how near to it each launch came."""
-        return DISPLAYS["Timings.roofline"](self, theme=theme)
+    def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
+        """Return a chart of what the machine could do, and how near to it each launch came.
+
+        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        """
+        return DISPLAYS["Timings.roofline"](self, theme=theme, still=still)
 
     # -- kept --------------------------------------------------------------------------------------
 
@@ -330,6 +364,13 @@ class Timings(Charted, Displayed):
     def save(self, path: str | Path) -> None:
         """Write the timings to a file; the old one stays until the new one is complete."""
         write_bytes("timings", path, self.to_json().encode())
+
+    def save_trace(self, path: str | Path) -> None:
+        """Write when everything happened in a run, for ui.perfetto.dev or chrome://tracing.
+
+        Python, launches, kernels and gaps each have a track.
+        """
+        write_bytes("trace", path, chrome_trace(self).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:
@@ -396,7 +437,7 @@ class Comparison:
     @override
     def __str__(self) -> str:
         sides = self.first, self.second
-        unit = self.first.unit if self.first.unit == self.second.unit else "ms"
+        unit = max(sides, key=lambda side: side.seconds).unit
         title = f"{self.first.graph} beside {self.second.graph}"
         heads = [
             f"  {name}: {side.how}{side.where}"
@@ -413,7 +454,14 @@ class Comparison:
         whole = [s.shown(s.seconds, unit) for s in sides]
         rows.append([*whole, f"{self.ratio:.2f}", "the whole"])
         header = [(">", f"first {unit}"), (">", f"second {unit}"), (">", "ratio"), ("<", "kernel")]
-        return "\n".join([title, *heads, *aligned(header, rows)])
+        return "\n".join([title, *heads, *aligned(header, rows), *self.doubts])
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why the ratios may be wrong."""
+        sides = {"first": self.first.busy, "second": self.second.busy}
+        doubts = [f"{name}: {load_text(busy)}" for name, busy in sides.items() if load_text(busy)]
+        return [*doubts, BUSY] if any(map(is_crowded, sides.values())) else doubts
 
     @override
     def __repr__(self) -> str:
@@ -429,6 +477,21 @@ COLUMNS: Final = """
 launch kind kernel node origin how seconds spread samples bytes flops gbytes gflops
 limit_seconds bound share
 """.split()  # noqa: SIM905  # a list of names reads better so
+
+
+def unit_of(seconds: float) -> tuple[float, str]:
+    """Return the unit that fits a time: how many there are in a second, and its name.
+
+    >>> unit_of(2.5), unit_of(0.0025), unit_of(2e-6)
+    ((1.0, 's'), (1000.0, 'ms'), (1000000.0, 'µs'))
+    """
+    unit = "s" if seconds >= 1 else "ms" if seconds >= 1e-3 else "µs"
+    return FACTORS[unit], unit
+
+
+def is_named(node: str) -> bool:
+    """Return whether the user has named a node."""
+    return not node.removeprefix("%").isdigit()
 
 
 def check_samples(samples: Sequence[float]) -> None:

@@ -11,7 +11,7 @@ from luminal_lab.core.dims import evaluate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Reduce, Source, TensorType, View, size_of
-from luminal_lab.errors import DefinitionError
+from luminal_lab.errors import DefinitionError, DimError
 from luminal_lab.kernels.definition.cost import bytes_moved, flops
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.definition import Definition
@@ -108,6 +108,26 @@ def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
             return sum(_size(type, dims) for type in node.types)
         case _:
             return None if is_work(node) else 0
+
+
+def effort_of(ir: IR, node: Node, dims: Mapping[str, int]) -> int:
+    """Return what a node costs in a kernel, in additions; an element that is moved counts as one.
+
+    What only locates a value costs nothing.
+    """
+    try:
+        match node.op:
+            case ops.Region(body=body):
+                return sum(effort_of(body, inner, dims) for inner in body.nodes)
+            case Reduce():
+                return _size(ir[node.sources[0]].type, dims)
+            case _ if is_work(node):
+                size = sum(_size(type, dims) for type in node.types)
+                return size * max(1, node.op.cost)
+            case _:
+                return 0
+    except DimError:  # a size that nobody has said
+        return 0
 
 
 def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:

@@ -9,9 +9,20 @@ from typing import Any
 from luminal_lab.display import Theme
 from luminal_lab.machines.rates import size_text
 from luminal_lab.timing.column import Column
-from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms
+from luminal_lab.timing.compare import Segment, SideBySide, count_text, ms, together
 from luminal_lab.timing.timings import MARK
-from luminal_lab.viz.figures import COLOURS, DASHES, axis, bar, layout, logarithmic, point, safe
+from luminal_lab.viz.figures import (
+    COLOURS,
+    DASHES,
+    axis,
+    bar,
+    layout,
+    logarithmic,
+    point,
+    safe,
+    with_doubts,
+)
+from luminal_lab.viz.rooflines import name_points
 
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
@@ -49,6 +60,7 @@ def bars(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     is_wide = bool(known) and max(known) > 50 * min(known)
     around = layout(
         f"{compared.graph}: time of each segment",
+        below=with_doubts("", _doubts(compared)),
         height=420 + 12 * len(compared.columns),
         theme=theme,
     )
@@ -62,7 +74,6 @@ def bars(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
 
 def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     """Return a roofline plot: each device's limit and each segment's rate."""
-    names = _names(compared.segments)
     lines: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     sizes = [
@@ -90,12 +101,12 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 }
             )
         shown = [
-            (segment, name, segment.flops(index), segment.bytes(index), segment.seconds(index))
-            for segment, name in zip(compared.segments, names, strict=True)
+            (segment, segment.flops(index), segment.bytes(index), segment.seconds(index))
+            for segment in compared
         ]
         placed = [
             (segment, flops / size, flops / seconds / 1e9)
-            for segment, _, flops, size, seconds in shown
+            for segment, flops, size, seconds in shown
             if flops and size and seconds
         ]
         points.append(
@@ -106,6 +117,7 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
                 "legendgroup": group,
                 "x": [x for _, x, _ in placed],
                 "y": [y for _, _, y in placed],
+                "text": [safe(segment.name) for segment, _, _ in placed],
                 "marker": point(column.how, colour),
                 "hovertext": [_hover_text(segment, index, column) for segment, _, _ in placed],
                 "hoverinfo": "text",
@@ -113,13 +125,18 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
         )
     around = layout(
         f"{compared.graph}: what is reached, and the roof",
-        below=ROOF,
+        below=with_doubts(ROOF, _doubts(compared)),
         height=420 + 24 * len(compared.columns),
         theme=theme,
     )
     around["xaxis"] = logarithmic("operations for each byte")
     around["yaxis"] = logarithmic("GFLOP/s")
-    return {"data": [*lines, *points], "layout": around}
+    return name_points({"data": [*lines, *points], "layout": around})
+
+
+def _doubts(compared: SideBySide) -> list[str]:
+    told = ((column.label, compared.doubts(column)) for column in compared.columns)
+    return together(told)
 
 
 def _label(column: Column) -> str:
@@ -133,7 +150,7 @@ def _names(segments: Sequence[Segment]) -> list[str]:
     for segment in segments:
         kernels = [part.kernel for parts in segment.parts[:1] for part in parts]
         more = f" +{len(kernels) - 1}" if len(kernels) > 1 else ""
-        own = safe(segment.name)
+        own = safe(segment.label)
         name = f"{own}<br><sub>{safe(kernels[0])}{more}</sub>" if kernels else own
         seen[name] = seen.get(name, 0) + 1
         names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
@@ -157,7 +174,7 @@ def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[fl
 def _hover_text(segment: Segment, index: int, column: Column) -> str:
     """Return a segment's text under the pointer."""
     seconds, mark = segment.seconds(index), MARK[column.how]
-    lines = [f"<b>{safe(segment.name)}</b> {safe(segment.origin)}", _label(column)]
+    lines = [f"<b>{safe(segment.label)}</b> {safe(segment.origin)}", _label(column)]
     if seconds is None:
         return "<br>".join([*lines, *map(safe, segment.missing(index))])
     spread = "" if column.how == "modelled" else f" ± {ms(segment.spread(index), mark)}"

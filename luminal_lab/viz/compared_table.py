@@ -17,7 +17,7 @@ from luminal_lab.timing.timings import MARK
 
 LINE = "1px solid rgba(128,128,128,.35)"
 FRAME = "overflow-x:auto;font-variant-numeric:tabular-nums;font-size:13px;line-height:1.45"
-TABLE = "border-collapse:collapse;border:0;margin:.5em 0;color:inherit;background:none"
+TABLE = "border-collapse:collapse;border:0;margin:.5em 0;color:inherit;background:none;"
 CELL = "padding:3px 6px;text-align:right;vertical-align:top;white-space:nowrap;border:0;"
 NAME = "padding:3px 12px 3px 0;text-align:left;vertical-align:top;border:0;"
 SPREAD = "opacity:.65;font-size:85%"
@@ -39,7 +39,7 @@ def html(compared: SideBySide) -> str:
     """Return the table; each row opens into the launches of every device."""
     columns = compared.columns
     head = _head(compared.graph, columns)
-    parts = [f'<div style="{FRAME}"><table style="{TABLE}">', head, "<tbody>"]
+    parts = [f'<div style="{FRAME}"><table style="{TABLE}font-size:inherit">', head, "<tbody>"]
     parts += [_row(segment, columns) for segment in compared]
     notes = together((column.label, compared.notes(column)) for column in columns)
     parts += ["</tbody>", _foot(columns), "</table>", *map(_note, notes), "</div>"]
@@ -81,7 +81,7 @@ def _row(segment: Segment, columns: Sequence[Column]) -> str:
     inner = "".join(_launches(segment, columns))
     name = (
         f'<td style="{NAME}"><details><summary style="cursor:pointer"><b>'
-        f'{escape(segment.name)}</b> <small style="opacity:.7">{lines}</small></summary>'
+        f'{escape(segment.label)}</b> <small style="opacity:.7">{lines}</small></summary>'
         f'<small>{launches} launches</small><table style="{TABLE}font-size:85%">{inner}</table>'
         "</details></td>"
     )
@@ -149,7 +149,7 @@ def _shown(part: LaunchTime) -> str:
 
 
 def _foot(columns: Sequence[Column]) -> str:
-    cells = [f'<th style="{NAME}">all launches</th>']
+    cells = [f'<th style="{NAME}white-space:nowrap">all launches</th>']
     for column in columns:
         known = [part for part in column.parts if part.samples]
         gone = len(column.parts) - len(known)

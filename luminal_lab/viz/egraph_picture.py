@@ -11,8 +11,8 @@ from luminal_lab.search.space import Space
 from luminal_lab.tables import Table, frame
 from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
-from luminal_lab.viz.folding import BUDGET
 from luminal_lab.viz.graphs import GraphPicture, graph_picture
+from luminal_lab.viz.stretches import BUDGET
 
 COLUMNS = ("class", "name", "node", "axes", "rule", "best")
 

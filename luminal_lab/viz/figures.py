@@ -7,6 +7,8 @@ its point a ring.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from luminal_lab.display import Theme
@@ -44,12 +46,21 @@ LOOKS = {
 """A chart cannot know whether its page is dark: by default it has no background, and grey text."""
 
 
+def with_doubts(below: str, doubts: Iterable[str]) -> str:
+    """Return the line under a title, with why the numbers may be wrong, each reason once."""
+    warned = [f"⚠ {doubt}" for doubt in dict.fromkeys(doubts)]
+    return "\n".join(
+        [*([below] if below else []), *(line for text in warned for line in wrap(text, 96))]
+    )
+
+
 def layout(title: str, *, below: str = "", height: float = 420, theme: Theme = "auto") -> Payload:
     """Return the layout that all charts share; `below` is a smaller line under the title."""
     if theme not in LOOKS:
         raise ArgumentError(f"plot: the theme is {theme!r}", hint='give "light", "dark" or "auto"')
     look = LOOKS[theme]
-    text = f"{safe(title)}<br><sub>{safe(below)}</sub>" if below else safe(title)
+    lines = below.split("\n") if below else []
+    text = "<br>".join([safe(title), *(f"<sub>{safe(line)}</sub>" for line in lines)])
     return {
         "title": {"text": text, "x": 0, "xref": "paper", "font": {"size": 15}},
         "template": "none",
@@ -68,7 +79,7 @@ def layout(title: str, *, below: str = "", height: float = 420, theme: Theme = "
             "x": 0,
             "traceorder": "normal",
         },
-        "margin": {"l": 60, "r": 20, "t": 64 if below else 50, "b": 40},
+        "margin": {"l": 60, "r": 20, "t": 50 + 14 * len(lines), "b": 40},
         "height": round(height),
         "colorway": list(COLOURS),
     }

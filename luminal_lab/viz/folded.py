@@ -35,6 +35,11 @@ def roots_of(entries: GraphEntries, folded: AbstractSet[int]) -> dict[int, int]:
     return roots
 
 
+def rooted_in(key: int, roots: Mapping[int, int]) -> int:
+    """Return the node that a folded view is a view of; any other node is itself."""
+    return roots.get(key, key)
+
+
 def views_between(known: Mapping[int, NodeEntry], direct: int, root: int) -> tuple[str, ...]:
     """Return the names of the views between a node and what is read of it."""
     names: list[str] = []

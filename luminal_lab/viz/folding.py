@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Set as AbstractSet
 from functools import cached_property
 
-from luminal_lab.core.ir import Node
-from luminal_lab.core.op import Op, Reduce, Source, View
 from luminal_lab.core.ops import (
-    Constant,
-    Expand,
-    HostCall,
     Input,
-    Pick,
-    Region,
-    Reshape,
-    UserKernel,
 )
 from luminal_lab.core.printer import op_text
 from luminal_lab.io.cells import short_files
-from luminal_lab.viz.egraph_elements import Element
 from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
 from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
+from luminal_lab.viz.labels import LABEL, kind_of, node_label
 from luminal_lab.viz.metrics import shortened
-from luminal_lab.viz.payload import Box, Item, Kind, Link, Mark, Payload, PictureRequest
+from luminal_lab.viz.opening import Contents, first_open
+from luminal_lab.viz.payload import Box, Item, Link, Mark, Payload, PictureRequest
+from luminal_lab.viz.scalars import operands_of, scalars_of
 from luminal_lab.viz.scopes import (
     Scope,
     all_below,
     counterparts,
     dissolve,
     group_equal,
+    name_of_group,
     scope_tree,
 )
-
-BUDGET = 60
-"""The most things shown by opening scopes, if no depth is given."""
-MOST = 400
-"""The most things shown of a graph without scopes."""
-LONG = re.compile(r"\b\d+\.\d{4,}\b")
-"""A number with more digits than a label has."""
-LABEL = 44
-"""The longest label, in characters; a node's title has the full text."""
+from luminal_lab.viz.stretches import BUDGET, LEAST, Stretching
 
 
 def payload_of(entries: GraphEntries, asked: PictureRequest | None = None) -> Payload:
@@ -56,20 +42,51 @@ class _PayloadBuilder:
         self.known = by_key(entries.all)
         self.is_pair = any(entry.status for entry in entries.all)
         self.folded = set() if asked.views else foldable(entries, self.known, asked.named)
-        get = roots_of(entries, self.folded).get
+        self.roots = roots_of(entries, self.folded)
+        self.scalars = {} if asked.views else scalars_of(entries, self.roots, self._loud())
+        get = self.roots.get
         self.reads = {
             e.key: [get(source, source) for source in e.sources]
             for e in entries.all
-            if e.key not in self.folded
+            if e.key not in self.folded and e.key not in self.scalars
         }
-        self.root, self.homes = scope_tree(entries.all, self.folded)
-        group_equal(self.root, self.known, self.reads, self.homes)
+        hidden = self.folded | self.scalars.keys()
+        self.root, self.homes = scope_tree(entries.all, hidden)
+        group_equal(self.root, self.known, self.reads, self.homes, self.scalars)
         if self.asked.select is not None:
             self._ungroup(self.asked.select)
         dissolve(self.root)
+        self.chosen = self._changed()
+        if asked.depth is None and asked.select is None:
+            self._stretch()
         self.scopes = all_below(self.root)
         self.likes = counterparts(self.scopes)
-        self.chosen = self._chosen()
+        if asked.select is not None:
+            self.chosen = {self._like(key) for key in asked.select if key not in hidden}
+
+    def _loud(self) -> AbstractSet[int]:
+        """Return the nodes that are shown as nodes whatever they are."""
+        return self.asked.named | self.asked.kept
+
+    def _stretch(self) -> None:
+        """Cut what is too much for a frame; of equal scopes show some apart if there is room."""
+        how = self.known, self.reads, self.homes, self.scalars, self.is_pair, self._is_chosen
+        Stretching(*how).cut(self.root)
+        while (group := self._lone_group()) is not None:
+            (alone, *others) = group
+            alone.group = ()
+            for index, member in enumerate(others):
+                member.group, member.index = tuple(others) if len(others) > 1 else (), index
+
+    def _lone_group(self) -> tuple[Scope, ...] | None:
+        """Return the outermost equal scopes, if so little is in sight that one may stand apart."""
+        todo, total = [self.root], 0
+        groups: list[tuple[Scope, ...]] = []
+        for scope in todo:
+            total += sum(map(self._is_chosen, scope.own))
+            todo += scope.shown
+            groups += [child.group for child in scope.shown if child.group]
+        return groups[0] if total < LEAST and groups else None
 
     def _ungroup(self, selected: AbstractSet[int]) -> None:
         """Split groups of equal scopes, unless the whole group is selected."""
@@ -78,11 +95,8 @@ class _PayloadBuilder:
                 for member in scope.group:
                     member.group, member.index = (), 0
 
-    def _chosen(self) -> AbstractSet[int] | None:
-        """Return the nodes that may be shown, or None for all."""
-        asked = self.asked.select
-        if asked is not None:
-            return {self._like(key) for key in asked if key not in self.folded}
+    def _changed(self) -> AbstractSet[int] | None:
+        """Return what changed in a large pair, with its neighbours; None for all."""
         changed = {e.key for e in self.entries.all if e.status in ("added", "removed", "rewired")}
         if not self.is_pair or len(self.homes) <= BUDGET or not changed:
             return None
@@ -106,25 +120,31 @@ class _PayloadBuilder:
             for scope in self.scopes
         }
 
-        def size(scope: Scope) -> int:
-            own = scope.own if chosen is None else [key for key in scope.own if key in chosen]
-            return len(own) + sum(counts[child] > 0 for child in scope.shown)
-
         depth, is_free = self.asked.depth, self.asked.select is not None
+        if depth is None and not is_free:
+            return {self.root, *first_open(self._frames(counts))}, counts
         opened = {self.root}
-        total = size(self.root)
         level, at = [self.root], 0
-        while level:
-            below: list[Scope] = []
-            for scope in level:
-                children = [child for child in scope.shown if counts[child]]
-                cost = sum(size(child) - 1 for child in children)
-                if at < depth if depth is not None else is_free or total + cost <= BUDGET:
-                    total += cost
-                    opened.update(children)
-                    below += children
-            level, at = below, at + 1
+        while level and (depth is None or at < depth):
+            level = [child for scope in level for child in scope.shown if counts[child]]
+            opened.update(level)
+            at += 1
         return opened, counts
+
+    def _frames(self, counts: Mapping[Scope, int]) -> dict[Scope | None, Contents[Scope]]:
+        """Return what is right inside each scope."""
+        frames: dict[Scope | None, Contents[Scope]] = {}
+        for scope in self.scopes:
+            own = sum(map(self._is_chosen, scope.own))
+            boxes = [child for child in scope.shown if counts[child]]
+            changes = sum(
+                self.known[key].status in ("added", "removed", "rewired") for key in scope.inside
+            ) if self.is_pair else 0  # fmt: skip
+            count = counts[scope]
+            frames[None if scope is self.root else scope] = Contents(
+                boxes, own, own, changes, count, count
+            )
+        return frames
 
     def payload(self) -> Payload:
         """Return the payload."""
@@ -141,7 +161,6 @@ class _PayloadBuilder:
                         walk(child, child)
 
         walk(self.root, None)
-        keys = self._cut(keys)
         order = {entry.key: number for number, entry in enumerate(self.entries.all)}
         keys.sort(key=lambda keyed: order[keyed[0]])
         visible: dict[int, int] = {key: number for number, (key, _) in enumerate(keys)}
@@ -162,7 +181,9 @@ class _PayloadBuilder:
         ]
         repeated = sum(key in self.likes for key in self.homes if self._is_chosen(self._like(key)))
         in_boxes = len(closed) - sum(key in self.likes for key in closed)
-        known = len(self.entries.all) - len(self.folded)
+        scalars = self._scalars_shown()
+        statuses = Counter(entry.status for entry in self.entries.all)
+        known = len(self.entries.all) - len(self.folded) - scalars
         return Payload(
             self.entries.name,
             tuple(items),
@@ -170,10 +191,14 @@ class _PayloadBuilder:
             tuple(self._links(visible, first)),
             total=len(self.entries.all),
             folded=len(self.folded),
+            scalars=scalars,
             closed=in_boxes,
             repeated=repeated,
             left_out=known - len(keys) - in_boxes - repeated,
             is_pair=self.is_pair,
+            added=statuses["added"],
+            removed=statuses["removed"],
+            rewired=statuses["rewired"],
         )
 
     def _like(self, key: int) -> int:
@@ -182,18 +207,12 @@ class _PayloadBuilder:
     def _is_chosen(self, key: int) -> bool:
         return self.chosen is None or key in self.chosen
 
-    def _cut(self, keys: list[tuple[int, Scope | None]]) -> list[tuple[int, Scope | None]]:
-        """Leave out the nodes farthest from the results, if there is no other limit."""
-        if len(keys) <= MOST or self.asked.depth is not None or self.asked.select is not None:
-            return keys
-        far = len(keys)
-        distance = dict.fromkeys(self.entries.outputs, 0)
-        for entry in reversed(self.entries.all):
-            if entry.key in self.reads:
-                at = distance.setdefault(entry.key, far) + 1
-                for source in self.reads[entry.key]:
-                    distance[source] = min(distance.get(source, at), at)
-        return sorted(keys, key=lambda keyed: distance.get(keyed[0], far))[:MOST]
+    def _scalars_shown(self) -> int:
+        """Return how many scalars stand in ops that may be shown."""
+        if self.chosen is None:
+            return len(self.scalars)
+        read = (source for key in self.chosen for source in self.reads.get(key, ()))
+        return len(self.scalars.keys() & set(read))
 
     def _outside(self, visible: AbstractSet[int]) -> list[int]:
         """Return the unselected sources of selected nodes."""
@@ -203,7 +222,7 @@ class _PayloadBuilder:
         for key, sources in self.reads.items():
             if key in visible:
                 links.update(dict.fromkeys(s for s in map(self._like, sources) if s not in visible))
-        return [key for key in links if key in self.known]
+        return [key for key in links if key in self.known and key not in self.scalars]
 
     # -- the parts ---------------------------------------------------------------------------------
 
@@ -253,7 +272,7 @@ class _PayloadBuilder:
             entry.key,
             node.name,
             node.op.name if body is not None else op_text(node.op),
-            node_label(node, kind, kernel or ""),
+            node_label(node, kind, kernel or "", operands_of(entry, self.roots, self.scalars)),
             ", ".join(map(str, node.types)),
             kind,
             tuple(self._marks(entry)),
@@ -304,7 +323,7 @@ class _PayloadBuilder:
     def _box(self, id: int, scope: Scope, box: int | None, is_open: bool) -> Box:
         statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
         members = tuple(member.path for member in scope.group)
-        name = f"{scope.name} … {scope.group[-1].name}" if members else scope.name
+        name = name_of_group(scope.group) if members else scope.name
         return Box(
             id,
             name,
@@ -317,60 +336,6 @@ class _PayloadBuilder:
             *(statuses.count(status) for status in ("added", "removed", "rewired")),
             highlighted=not is_open and not self.asked.highlight.isdisjoint(scope.inside),
         )
-
-
-def kind_of(op: Op) -> Kind:
-    """Return the kind of an op."""
-    match op:
-        case Element(kind=kind):
-            return kind
-        case Input():
-            return "input"
-        case Constant():
-            return "constant"
-        case View() | Pick():
-            return "view"
-        case Reduce():
-            return "reduce"
-        case UserKernel():
-            return "kernel"
-        case Region():
-            return "call"
-        case HostCall():
-            return "host"
-        case Source():
-            return "source"
-        case _:
-            return "op"
-
-
-def node_label(node: Node, kind: Kind, kernel: str = "") -> str:
-    """Return a node's label: its op, the kernel that computes it, or its name."""
-    body = node.op.body_of()
-    label = kernel or (body.name if body is not None else op_label(node.op))
-    return shortened(node.name if kind in ("input", "parameter") else label, LABEL)
-
-
-def op_label(op: Op) -> str:
-    """Return an op in few words: its value, or its name and its fields.
-
-    >>> from luminal_lab.core.ops import Flip, SumReduce
-    >>> op_label(SumReduce(1)), op_label(Flip((0,)))
-    ('sum_reduce axis 1', 'flip axes [0]')
-    """
-    if isinstance(op, Constant):
-        return _number(op.value)
-    if isinstance(op, Element):
-        return LONG.sub(lambda number: f"{float(number[0]):.4g}", op.text)
-    text = op_text(op)
-    name, brace, rest = text.partition("{")
-    if not brace or isinstance(op, (Reshape, Expand)):  # the type has the shape
-        return name
-    return f"{name} {rest.removesuffix('}').replace(' = ', ' ')}"
-
-
-def _number(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _are_siblings(first: Scope, other: Scope, lineages: dict[Scope, dict[int, int]]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from luminal_lab.core.ir import IR
+from luminal_lab.core.ops import Constant
 from luminal_lab.display import Engine, Theme
 from luminal_lab.errors import ArgumentError, flag, whole_number
 from luminal_lab.passes.collector import uncollected
@@ -16,7 +17,7 @@ from luminal_lab.viz import exports, overlays
 from luminal_lab.viz.entries import GraphEntries, entries_of, union_of
 from luminal_lab.viz.folding import payload_of
 from luminal_lab.viz.layout import Name, PictureLayout, centres, layout as find_places
-from luminal_lab.viz.payload import Payload, PictureRequest
+from luminal_lab.viz.payload import Box, Payload, PictureRequest
 from luminal_lab.viz.picture import Picture
 from luminal_lab.viz.selection import Selection, chosen
 from luminal_lab.viz.svg import Drawing, drawing
@@ -91,6 +92,8 @@ def before_and_after(
 
     def side_picture(note: str, hidden: str) -> GraphPicture:
         payload, places = without(replace(whole, note=note), where, hidden)
+        side = changes.before if hidden == "added" else changes.after
+        payload = _counted(payload, entries, hidden, len(side))
         image = drawing(payload, places, theme=theme, shapes=show_shapes)
         return GraphPicture(
             image.svg,
@@ -143,6 +146,7 @@ def without(payload: Payload, where: PictureLayout, hidden: str) -> tuple[Payloa
     left = replace(
         payload,
         items=tuple(item for item in payload.items if item.id not in gone),
+        boxes=tuple(_box_without(box, hidden) for box in payload.boxes),
         links=tuple(payload.links[at] for at in links),
         total=payload.total - len(gone),
     )
@@ -151,6 +155,28 @@ def without(payload: Payload, where: PictureLayout, hidden: str) -> tuple[Payloa
         courses=tuple(where.courses[at] for at in links),
         labels=tuple(where.labels[at] for at in links),
     )
+
+
+def _box_without(box: Box, hidden: str) -> Box:
+    """Return a box that counts only what is in one graph."""
+    nodes = box.nodes - (box.added if hidden == "added" else box.removed)
+    return (
+        replace(box, nodes=nodes, added=0)
+        if hidden == "added"
+        else replace(box, nodes=nodes, removed=0)
+    )
+
+
+def _counted(payload: Payload, entries: GraphEntries, hidden: str, total: int) -> Payload:
+    """Return a side of a pair with counts of what it hides, which is its own alone."""
+    scalars = payload.scalars - sum(
+        entry.status == hidden and isinstance(entry.node.op, Constant) for entry in entries.all
+    )
+    closed = sum(box.nodes for box in payload.boxes if not box.is_open)
+    repeated = sum((box.times - 1) * box.nodes for box in payload.boxes)
+    rest = total - len(payload.items) - payload.folded - scalars - closed - repeated
+    counts = {"total": total, "scalars": scalars, "closed": closed, "repeated": repeated}
+    return replace(payload, **counts, left_out=max(0, rest))
 
 
 def wanted(

@@ -35,7 +35,8 @@ def read(given: object) -> Overlay:
             seconds[name] = seconds.get(name, 0.0) + row.seconds
         unit = given.unit
         texts = {name: f"{given.shown(value)} {unit}" for name, value in seconds.items()}
-        return Overlay(f"time, {given.how}{given.where}", seconds, texts)
+        title = "; ".join([f"time, {given.how}{given.where}", *given.doubts])
+        return Overlay(title, seconds, texts)
     if isinstance(given, (str, Path)):
         return _of_file(Path(given))
     if isinstance(given, Mapping):

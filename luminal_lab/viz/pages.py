@@ -68,7 +68,7 @@ def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
     slowest = max((row.seconds for row in timings), default=0.0)
     order = sorted(range(len(timings)), key=lambda at: -timings.rows[at].seconds)
     kept = sorted(order[:MOST])
-    rows = [_row(timings, timings.rows[at], slowest) for at in kept]
+    rows = [_row(timings, at, slowest) for at in kept]
     heads = [timings.unit, "", "±", "bytes", "GB/s", "GFLOP/s", "of the limit", "launch", "line"]
     names = "".join(
         f'<th style="{CELL}text-align:{"left" if at > 6 else "right"};opacity:.75">{name}</th>'
@@ -93,14 +93,20 @@ def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
     below = (
         f'<div style="font-size:12px;opacity:.8;margin-top:4px">{plain(f"{whole}; {note}")}</div>'
     )
-    return Page(framed([head(title), table, below], theme), str(timings))
+    doubts = [
+        f'<div style="font-size:12px;margin-top:4px">⚠ {plain(doubt)}</div>'
+        for doubt in timings.doubts
+    ]
+    return Page(framed([head(title), table, below, *doubts], theme), str(timings))
 
 
-def _row(timings: Timings, row: Timing, slowest: float) -> str:
+def _row(timings: Timings, at: int, slowest: float) -> str:
+    row = timings.rows[at]
     share = "" if row.share is None else f"{row.share:.0%}"
     if row.limit is not None and row.limit.seconds and share:
         share += f" {row.limit.bound}"
     more = f" and {len(row.origins) - 1} more" if row.origins[1:] else ""
+    label = timings.labels[at] + (" (host)" if row.kind == "host" else "")
     cells = (
         (plain(timings.shown(row.seconds)), f"{LOOKS[row.how]}font-weight:600;"),
         (_bar(row, row.seconds / slowest if slowest else 0.0), ""),
@@ -109,7 +115,7 @@ def _row(timings: Timings, row: Timing, slowest: float) -> str:
         (f"{row.gbytes:.1f}" if row.gbytes else "", ""),
         (f"{row.gflops:.1f}" if row.gflops else "", ""),
         (plain(share), ""),
-        (plain(row.label + (" (host)" if row.kind == "host" else "")), "text-align:left;"),
+        (plain(label), "text-align:left;"),
         (plain(row.origins[0] + more) if row.origins else "", f"text-align:left;{CUT}"),
     )
     html_cells = "".join(f'<td style="{CELL}{style}">{text}</td>' for text, style in cells)

@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal[
 ]  # fmt: skip
 """A node's kind, which determines its shape."""
 Mark: TypeAlias = Literal["retrieved", "kept", "recomputed", "unused"]
-SCHEMA = 1
+SCHEMA = 2
 """The version of `to_json`, raised with each change."""
 
 
@@ -97,7 +97,13 @@ class Payload:
     """Nodes in scopes equal to a visible one."""
     left_out: int
     """Nodes that were not selected, or are too many."""
+    scalars: int = 0
+    """Constants that stand in the ops that read them."""
     is_pair: bool = False
+    added: int = 0
+    removed: int = 0
+    rewired: int = 0
+    """What became of all nodes of a pair, shown or not."""
     overlay: str = ""
     """The title of the numbers on nodes."""
     note: str = ""
@@ -119,6 +125,7 @@ class Payload:
         text = f"{nodes:,} of {counted(self.total, 'node')}"
         rest = [
             f"{counted(self.folded, 'view')} in the edges" if self.folded else "",
+            f"{counted(self.scalars, 'scalar')} in the ops" if self.scalars else "",
             f"{self.closed:,} in closed scopes" if self.closed else "",
             f"{self.repeated:,} in repeated ones" if self.repeated else "",
             f"{self.left_out:,} left out" if self.left_out else "",

@@ -20,6 +20,8 @@ from luminal_lab.viz.figures import figure
 from luminal_lab.viz.memory_chart import memory_chart
 from luminal_lab.viz.node_tables import diff_table, node_table
 from luminal_lab.viz.pass_charts import pass_chart
+from luminal_lab.viz.picture import Picture
+from luminal_lab.viz.rooflines import still_roofline
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,9 +32,12 @@ def timings_plot(*several: Timings, theme: Theme = "auto") -> go.Figure:
     return figure(timings_charts.bars(several, theme))
 
 
-def timings_roofline(timings: Timings, *, theme: Theme = "auto") -> go.Figure:
+def timings_roofline(
+    timings: Timings, *, theme: Theme = "auto", still: bool = False
+) -> go.Figure | Picture:
     """Return the machine's roof, and how close each launch came to it."""
-    return figure(timings_charts.roofs(timings, theme))
+    payload = timings_charts.roofs(timings, theme)
+    return still_roofline(payload, theme) if still else figure(payload)
 
 
 def compared_plot(compared: SideBySide, *, theme: Theme = "auto") -> go.Figure:
@@ -40,9 +45,12 @@ def compared_plot(compared: SideBySide, *, theme: Theme = "auto") -> go.Figure:
     return figure(charts.bars(compared, theme))
 
 
-def compared_roofline(compared: SideBySide, *, theme: Theme = "auto") -> go.Figure:
+def compared_roofline(
+    compared: SideBySide, *, theme: Theme = "auto", still: bool = False
+) -> go.Figure | Picture:
     """Return each device's roof, and how close each segment came to it."""
-    return figure(charts.roofs(compared, theme))
+    payload = charts.roofs(compared, theme)
+    return still_roofline(payload, theme) if still else figure(payload)
 
 
 def memory_plot(

@@ -78,36 +78,52 @@ def scope_tree(entries: Sequence[NodeEntry], hidden: set[int]) -> tuple[Scope, d
 
 
 def group_equal(
-    root: Scope, entries: Mapping[int, NodeEntry], reads: Mapping[int, Sequence[int]], homes: Homes
+    root: Scope,
+    entries: Mapping[int, NodeEntry],
+    reads: Mapping[int, Sequence[int]],
+    homes: Homes,
+    scalars: Mapping[int, str],
 ) -> None:
     """Group equal neighbours everywhere below a scope."""
-    todo = [root]
-    while todo:
-        scope = todo.pop()
-        children = sorted(scope.children.values(), key=lambda child: child.first)
-        scope.children = {child.name: child for child in children}
-        todo += children
-        run: list[Scope] = []
-        signature: object = None
-        for child in [*children, None]:
-            if child is not None and run and len(child.inside) == len(run[0].inside) > 1:
-                signature = signature or signature_of(run[0], entries, reads, homes)
-                if signature_of(child, entries, reads, homes) == signature:
-                    run.append(child)
-                    continue
-            if len(run) > 1:
-                group = tuple(run)
-                for index, member in enumerate(run):
-                    member.group, member.index = group, index
-            run, signature = [child] if child is not None else [], None
+    for scope in all_below(root):
+        group_neighbours(scope, entries, reads, homes, scalars)
+
+
+def group_neighbours(
+    scope: Scope,
+    entries: Mapping[int, NodeEntry],
+    reads: Mapping[int, Sequence[int]],
+    homes: Homes,
+    scalars: Mapping[int, str],
+) -> None:
+    """Group equal neighbours among the scopes in one; scalars are what stands in its readers."""
+    children = sorted(scope.children.items(), key=lambda child: child[1].first)
+    scope.children = dict(children)
+    run: list[Scope] = []
+    signature: object = None
+    for child in [*scope.children.values(), None]:
+        if child is not None and run and len(child.inside) == len(run[0].inside) > 1:
+            signature = signature or signature_of(run[0], entries, reads, homes, scalars)
+            if signature_of(child, entries, reads, homes, scalars) == signature:
+                run.append(child)
+                continue
+        if len(run) > 1:
+            group = tuple(run)
+            for index, member in enumerate(run):
+                member.group, member.index = group, index
+        run, signature = [child] if child is not None else [], None
 
 
 def signature_of(
-    scope: Scope, entries: Mapping[int, NodeEntry], reads: Mapping[int, Sequence[int]], homes: Homes
+    scope: Scope,
+    entries: Mapping[int, NodeEntry],
+    reads: Mapping[int, Sequence[int]],
+    homes: Homes,
+    scalars: Mapping[int, str],
 ) -> tuple[object, ...]:
     """Return what equal scopes have in common: ops, types, inner scopes and wiring.
 
-    Sources from outside are numbered in reading order.
+    Sources from outside are numbered in reading order; scalars are their values.
     """
     position = {key: number for number, key in enumerate(scope.inside)}
     outside: dict[int, int] = {}
@@ -117,11 +133,24 @@ def signature_of(
         entry = entries[key]
         node = entry.node
         sources = tuple(
-            position[source] if source in position else ~outside.setdefault(source, len(outside))
+            position[source]
+            if source in position
+            else scalars[source]
+            if source in scalars
+            else ~outside.setdefault(source, len(outside))
             for source in reads[key]
         )
         parts.append((node.op, node.types, sources, entry.status, homes[key].path[depth:]))
     return tuple(parts)
+
+
+def name_of_group(group: Sequence[Scope]) -> str:
+    """Return the name of equal scopes: that of the first, and what tells the last from it."""
+    first, last = group[0].name, group[-1].name
+    title, _, number = last.rpartition(" ")
+    if title and first.startswith(f"{title} #"):  # rounds of a loop
+        return f"{first} … {number}"
+    return f"{first.partition(' … ')[0]} … {last.rpartition(' … ')[2]}"
 
 
 def counterparts(scopes: Iterable[Scope]) -> dict[int, int]:

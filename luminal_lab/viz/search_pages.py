@@ -8,8 +8,9 @@ from luminal_lab.display import Theme
 from luminal_lab.io.recorded_search import RecordedSearch
 from luminal_lab.io.search_facts import CandidateFacts, SearchFacts
 from luminal_lab.io.search_gather import search_facts
+from luminal_lab.search.assembled import ProgramCandidate
 from luminal_lab.search.candidates import Candidate, Candidates, seconds_text
-from luminal_lab.search.graph import ProgramCandidate, ProgramSearch
+from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch
 from luminal_lab.search.program import Program
 from luminal_lab.viz.derivation_page import found_page

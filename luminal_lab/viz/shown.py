@@ -10,6 +10,7 @@ from luminal_lab.io.opened import Opened
 from luminal_lab.passes.diff import Diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.accesses_svg import accesses_picture
+from luminal_lab.viz.beside import beside_page
 from luminal_lab.viz.board_page import board_page, try_page
 from luminal_lab.viz.derivation_page import derivation_page, joined_page
 from luminal_lab.viz.egraph_picture import space_picture
@@ -49,6 +50,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "IR": graph_picture,
     "JoinedDerivation": joined_page,
     "Kernel": kernel_page,
+    "Kernel.beside": beside_page,
     "MemoryPlan": lifetimes,
     "Opened": opened_picture,
     "Schedule": schedule_page,

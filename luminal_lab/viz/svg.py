@@ -101,9 +101,8 @@ def alt_of(payload: Payload) -> str:
         f"Shown: {_listed(ops, 8)}." if ops else "",
     ]
     if payload.is_pair:
-        counts = Counter(item.status for item in payload.items)
         parts.append(
-            f"{counts['added']} added, {counts['removed']} removed, {counts['rewired']} rewired."
+            f"{payload.added} added, {payload.removed} removed, {payload.rewired} rewired."
         )
     return " ".join(filter(None, parts))
 

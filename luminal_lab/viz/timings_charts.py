@@ -28,7 +28,9 @@ from luminal_lab.viz.figures import (
     point,
     rounded,
     safe,
+    with_doubts,
 )
+from luminal_lab.viz.rooflines import name_points
 
 MOST = 40
 """The most launches with a bar each; faster ones share a bar."""
@@ -58,7 +60,7 @@ def bars(several: Sequence[Timings], theme: Theme = "auto") -> Payload:
                 hint="give other timings, as in before.plot(cx.time())",
             )
     keyed = _keyed(several)
-    labels, rest = _labels(keyed)
+    labels, rest = _labels(several, keyed)
     longest = max((row.seconds for timings in several for row in timings), default=0.0)
     scale, unit = next((u for u in UNITS if longest >= u[0]), UNITS[-1])
     names = [safe(name) for _, name in labels] + ([f"{rest:,} faster ones"] if rest else [])
@@ -119,6 +121,7 @@ def bars(several: Sequence[Timings], theme: Theme = "auto") -> Payload:
             )
     first = several[0]
     below = _below(first) if len(several) == 1 else "whiskers end at the quartiles of the samples"
+    below = with_doubts(below, [doubt for timings in several for doubt in timings.doubts])
     height = 130 + max(len(names), 3) * (14 + 12 * len(several))
     around = layout(f"{first.graph}: time of each launch", below=below, height=height, theme=theme)
     around["xaxis"] = axis(unit, rangemode="tozero")
@@ -166,6 +169,7 @@ def roofs(timings: Timings, theme: Theme = "auto") -> Payload:
             "name": _name(timings),
             "x": [x for _, x in spots],
             "y": [row.gflops for row, _ in spots],
+            "text": [safe(row.name) for row, _ in spots],
             "marker": point(timings.how, COLOURS[1]),
             "hovertext": [_hover_text(row, timings) for row, _ in spots],
             "hoverinfo": "text",
@@ -180,11 +184,12 @@ def roofs(timings: Timings, theme: Theme = "auto") -> Payload:
     if left_out:
         many = "1 launch" if left_out == 1 else f"{left_out:,} launches"
         below += f"; {many} without operations or bytes not shown"
+    below = with_doubts(below, timings.doubts)
     title = f"{timings.graph}: what is reached, and the roof"
     around = layout(title, below=below, height=440 + 14 * len(machine_roofs), theme=theme)
     around["xaxis"] = logarithmic("operations for each byte")
     around["yaxis"] = logarithmic("GFLOP/s")
-    return {"data": data, "layout": around}
+    return name_points({"data": data, "layout": around})
 
 
 def _roofs(timings: Timings) -> Iterator[MachineRoof]:
@@ -232,16 +237,17 @@ def _keyed(several: Sequence[Timings]) -> list[dict[str, Timing]]:
     return keyed
 
 
-def _labels(keyed: Sequence[dict[str, Timing]]) -> tuple[list[tuple[str, str]], int]:
+def _labels(
+    several: Sequence[Timings], keyed: Sequence[dict[str, Timing]]
+) -> tuple[list[tuple[str, str]], int]:
     """Return keys and names of the launches that have a bar, and the number that share one."""
     longest: dict[str, float] = {}
     names: dict[str, str] = {}
-    for rows in keyed:
-        for key, row in rows.items():
+    for timings, rows in zip(several, keyed, strict=True):
+        for (key, row), label in zip(rows.items(), timings.labels, strict=True):
             longest[key] = max(longest.get(key, 0.0), row.seconds)
-            names.setdefault(
-                key, row.label if key in (row.node, row.label) else f"{row.name} {key}"
-            )
+            taken = label in names.values() and key not in names
+            names.setdefault(key, f"{label} {key}" if taken else label)
     keys = list(longest)
     if len(keys) > MOST:
         least = sorted(longest.values(), reverse=True)[MOST - 1]

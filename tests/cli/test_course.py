@@ -23,6 +23,13 @@ def test_exercises_are_listed(capsys):
     assert found["chapters"][0]["exercises"][0] == {"id": "77.1", "task": "Make four."}
 
 
+def test_alone_it_lists_its_choices(capsys):
+    status, out, err = ask(capsys, "course")
+    assert (status, err) == (0, "")
+    for choice in ("student", "solved", "grade", "list"):
+        assert f"\n    {choice} " in out
+
+
 def test_notebooks_with_and_without_answers(capsys, tmp_path):
     notes, teacher, release = (tmp_path / name for name in ("notes", "teacher", "release"))
     write(notes / "77.ipynb", cell('answer = ...\ncheck("77.1", answer)', "77.1"))

@@ -58,7 +58,7 @@ def test_every_command_teaches_by_examples(capsys, name):
         (
             ["lab", "mine", "--port", "8889"],
             "lab: it does not take '--port'\n"
-            "hint: what is JupyterLab's stands behind --: luminal-lab lab mine -- --port 8889\n",
+            "hint: put JupyterLab's own words after --: luminal-lab lab mine -- --port 8889\n",
         ),
         (
             ["lab", "--cpoy"],
@@ -67,7 +67,7 @@ def test_every_command_teaches_by_examples(capsys, name):
         (
             ["trace", "fit.py", "--epochs", "3"],
             "trace: it does not take '--epochs'\n"
-            "hint: what is the script's stands behind --: luminal-lab trace fit.py -- --epochs 3\n",
+            "hint: put the script's own words after --: luminal-lab trace fit.py -- --epochs 3\n",
         ),
         (
             ["open", "run.lab", "--prot", "3"],
@@ -75,7 +75,24 @@ def test_every_command_teaches_by_examples(capsys, name):
         ),
         (
             ["trace"],
-            "trace: the following arguments are required: FILE\nhint: luminal-lab trace --help\n",
+            "trace: FILE is missing\nhint: luminal-lab trace --help says what it takes\n",
+        ),
+        (
+            ["course", "solved"],
+            "course solved: FOLDER, OUT are missing\n"
+            "hint: luminal-lab course solved --help says what it takes\n",
+        ),
+        (
+            ["doctor", "jsno"],
+            "doctor: it does not take 'jsno'\nhint: did you mean '--json'?\n",
+        ),
+        (
+            ["record", "--device", "xyz"],
+            "record: --device cannot be 'xyz'\nhint: choose from cpu, cuda, metal\n",
+        ),
+        (
+            ["passes", "sofmax"],
+            "passes: there is no pass 'sofmax'\nhint: did you mean 'softmax'?\n",
         ),
         (
             ["record", "--device", "cdua"],

@@ -160,3 +160,12 @@ def test_a_pass_is_described(capsys):
         "",
         "passes: there is no pass 'dec'\nhint: did you mean 'dce'?\n",
     )
+
+
+def test_a_region_that_a_pass_recognises_is_described(capsys):
+    status, out, err = ask(capsys, "passes", "softmax")
+    assert (status, err) == (0, "")
+    head, second, *_ = out.splitlines()
+    assert head == "softmax: a region that the pass recognise turns into a call."
+    assert parse_pipeline(second.removeprefix("To find it alone: "))
+    assert "%m = max_reduce{axis = 1} %x" in out

@@ -27,29 +27,32 @@ OTHERS = {
 }
 WRONG = {
     "01.1": (
-        ("answer = lambda x: x.sigmoid()", "it uses where, too"),
-        ("answer = lambda x: (1 + (x * 1.4426950408889634).exp2()).recip()", "is wanted"),
+        ("answer = lambda x: x.sigmoid()", "expected no other op, got where"),
+        ("answer = lambda x: (1 + (x * 1.4426950408889634).exp2()).recip()", "expected "),
         (
             "answer = lambda x: (1 + (-x).exp()).recip()",
-            "8 nodes or fewer, views not counted, but it",
+            "expected at most 8, got 18: 1 add, 5 constant, 4 exp2, 7 mul, 1 recip",
         ),
         ("answer = lambda x: (1 + (-x).exp2()).recip()", "is the sign of the exponent right?"),
     ),
     "01.2": (
-        ("answer = lambda x, y: x.maximum(y)", "it uses where, too"),
-        ("answer = lambda x, y: ll.stack([x, y]).max(0)", "it uses where, too"),
-        ("answer = lambda x, y: (x < y) * y", "element [4] of what it returns is -0, and"),
+        ("answer = lambda x, y: x.maximum(y)", "expected no other op, got where"),
+        ("answer = lambda x, y: ll.stack([x, y]).max(0)", "expected no other op, got where"),
+        (
+            "answer = lambda x, y: (x < y) * y",
+            "with arguments of (5,) and (5,), element [4] of what it returns: e",
+        ),
         ("answer = max", "neither true nor false before it is computed"),
     ),
     "01.3": (
-        ("answer = lambda x: x.floor()", "it uses where, too"),
-        ("answer = lambda x: x.round()", "is wanted"),
-        ("answer = lambda x: x % 1", "is wanted"),
+        ("answer = lambda x: x.floor()", "expected no other op, got where"),
+        ("answer = lambda x: x.round()", "expected "),
+        ("answer = lambda x: x % 1", "expected "),
         ("answer = np.floor", "is a tensor, and NumPy computes with arrays"),
     ),
     "01.4": (
         ("answer = lambda x: sum((x**k for k in range(1, 16)), 1 + x * 0)", "it writes"),
-        ("answer = lambda x: sum((x**k for k in range(1, 15)), 1 + x * 0)", "is wanted"),
+        ("answer = lambda x: sum((x**k for k in range(1, 15)), 1 + x * 0)", "expected "),
         (
             "answer = lambda x: (1 + x) * (1 + x * x) * (1 + x**4) * (1 + x**8)",
             "which values did you compute twice?",

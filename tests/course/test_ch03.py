@@ -38,18 +38,21 @@ WRONG = {
     "03.1": (
         (
             "answer = lambda x: x.softmax(-1)",
-            "its values are right, but with an argument of (3, 8)",
+            "with an argument of (3, 8), element [0, 0] of what it returns: exp",
         ),
         (
             "answer = lambda x: x - x.exp().sum(-1, keepdim=True).log()",
             "first subtract the largest number",
         ),
         ("answer = lambda x: x.softmax(-1).log()", "numbers in the hundreds"),
-        ("answer = lambda x: x.log_softmax(0)", "is wanted"),
+        ("answer = lambda x: x.log_softmax(0)", "expected "),
     ),
     "03.2": (
         ("answer = lambda x: x.avg_pool(2)", "it is right for an image of (4, 6)"),
-        ("answer = lambda x: x.unfold(2, 2).unfold(3, 2).max((4, 5))", "(1, 1, 2, 3) is wanted"),
+        (
+            "answer = lambda x: x.unfold(2, 2).unfold(3, 2).max((4, 5))",
+            "expected the shape (1, 1, 2, 3)",
+        ),
         (
             "answer = lambda x: x.reshape(1, 1, 2, 2, 3, 2).max((3, 5))",
             "take n, c, h and w from x.shape",
@@ -57,7 +60,7 @@ WRONG = {
         (
             "def f(x):\n    a = x[:, :, ::2].maximum(x[:, :, 1::2])\n"
             "    return a[..., ::2].maximum(a[..., 1::2])\nanswer = f",
-            "views and max_reduce alone, but it uses",
+            "expected no other op, got constant and less_than and mul and where",
         ),
     ),
     "03.3": (
@@ -71,12 +74,12 @@ WRONG = {
             "def f(q, k, v):\n    n, d = q.shape\n"
             "    s = (q @ k.T * d**-0.5).masked_fill(q.graph.ones((n, n)).triu(1) > 0, -1e9)\n"
             "    return s.softmax(-1) @ v\nanswer = f",
-            "it uses where, too",
+            "expected no other op, got where",
         ),
     ),
     "03.4": (
-        ("answer = lambda t, i: t.embedding(i)", "it uses gather, too"),
-        ("answer = lambda t, i: t", "has the shape (4, 3), and (3, 3) is wanted"),
+        ("answer = lambda t, i: t.embedding(i)", "expected no other op, got gather"),
+        ("answer = lambda t, i: t", "expected the shape (3, 3), got (4, 3)"),
         (
             "def f(t, i):\n    c = t.graph.arange(t.shape[0])\n"
             "    return (i.unsqueeze(1) < c).cast('float32') @ t\nanswer = f",

@@ -43,20 +43,23 @@ OTHERS = {
 }
 WRONG = {
     "08.1": (
-        (TURNED.replace("BODY", TILE.replace("33", "32")), "they wait 1,984 turns"),
-        (TURNED.replace("BODY", DIRECT), "it moves 2,304"),
+        (
+            TURNED.replace("BODY", TILE.replace("33", "32")),
+            "expected no turns of waiting, got 1,984",
+        ),
+        (TURNED.replace("BODY", DIRECT), "got 2,304"),
         (TURNED.replace("BODY", TILE.replace("__syncthreads();", "")), "race: "),
-        (TURNED.replace("BODY", TILE.replace("tile[column][k]", "tile[k][column]")), "is wanted"),
-        ("answer = lambda x: x.T", "the answer is a function, and a kernel is wanted"),
+        (TURNED.replace("BODY", TILE.replace("tile[column][k]", "tile[k][column]")), "expected "),
+        ("answer = lambda x: x.T", "expected a kernel, got a function"),
     ),
     "08.2": (
         (AFFINE.replace("BODY", "y[i] = 2 * x[i] + 1;"), "out of bounds"),
-        (AFFINE.replace("BODY", "if (i < uint(n)) y[i] = 2 * x[i];"), "is wanted"),
-        (TURNED.replace("BODY", TILE), "it is in Metal's language, but it is in cuda"),
+        (AFFINE.replace("BODY", "if (i < uint(n)) y[i] = 2 * x[i];"), "expected "),
+        (TURNED.replace("BODY", TILE), "expected metal, got cuda"),
     ),
     "08.3": (
-        (f"{SOFTMAX}answer = cx.kernels[0]", "its blocks have 64 threads, but it has 256"),
-        (f"{SOFTMAX}answer = str(cx.kernels[0].schedule)", "is a text, and a kernel is wanted"),
+        (f"{SOFTMAX}answer = cx.kernels[0]", "expected 64, got 256"),
+        (f"{SOFTMAX}answer = str(cx.kernels[0].schedule)", "expected a kernel, got a text"),
         (
             SOFTMAX.replace("softmax(-1)", "relu()") + "answer = cx.kernels[0]",
             "not yet: it computes the softmax of 64 rows of 256",
@@ -68,15 +71,15 @@ WRONG = {
         ),
     ),
     "08.4": (
-        (f"{SOFTMAX}answer = cx", "it is bound by launch"),
+        (f"{SOFTMAX}answer = cx", "expected compute, got launch"),
         (
             "cx = ll.Graph()\n(cx.tensor((1 << 14, 256)) * 2).retrieve()\nanswer = cx",
-            "it is bound by memory",
+            "expected compute, got memory",
         ),
-        (PRODUCT.format(n=4096), "it takes 192 MiB"),
+        (PRODUCT.format(n=4096), "expected at most 64 MiB, got 192 MiB"),
         (
             'cx = ll.Graph()\ncx.tensor(("n", 4)).softmax(-1).retrieve()\nanswer = cx',
-            "this could not be seen, for ",
+            "the check could not run: ",
         ),
     ),
 }

@@ -37,25 +37,40 @@ OTHERS = {
 }
 WRONG = {
     "09.1": (
-        ("answer = lambda rows, vectors: rows * vectors", "for rows = 1 and vectors = 1 it is 1"),
+        (
+            "answer = lambda rows, vectors: rows * vectors",
+            "for rows = 1 and vectors = 1: expected 0.5, got 1",
+        ),
         (
             "answer = lambda rows, vectors: rows / (1 + rows)",
-            "rows = 6 and vectors = 2 it is 0.857",
+            "for rows = 6 and vectors = 2: expected 1.5, got 0.857143",
         ),
-        ("answer = lambda rows, vectors: (rows, vectors)", "it returns a tuple"),
-        ("answer = 12 / 8", "the answer is a number, and a function is wanted"),
+        (
+            "answer = lambda rows, vectors: (rows, vectors)",
+            "for rows = 1 and vectors = 1: expected a number, got a tuple",
+        ),
+        ("answer = 12 / 8", "expected a function, got a number"),
     ),
     "09.2": (
-        ("answer = 6, 2", "it is 1.5, and another tile has more"),
-        ("answer = 6, 5", "it needs 36, and 32 are there"),
-        ("answer = 30", "the answer is a number, and a pair of numbers is wanted"),
+        ("answer = 6, 2", "expected 2.5, which another tile reaches, got 1.5"),
+        ("answer = 6, 5", "expected at most 32, got 36"),
+        ("answer = 30", "expected a pair of numbers, got a number"),
         ("answer = 2.5, 5", "not both whole numbers"),
     ),
     "09.3": (
-        ("answer = lambda f, b: f / b", "it is 10, and 60 is wanted"),
-        ("answer = lambda f, b: 6 * f / b", "for gflops = 100 and gbytes = 7 it is 85.7143"),
-        ("answer = lambda f, b: 6 * f // b", "for gflops = 100 and gbytes = 7 it is 85, and 86"),
-        ("answer = lambda f, b: print(f)", "it returns a NoneType"),
+        ("answer = lambda f, b: f / b", "expected 60, got 10"),
+        (
+            "answer = lambda f, b: 6 * f / b",
+            "for gflops = 100 and gbytes = 7: expected 86, got 85.7143",
+        ),
+        (
+            "answer = lambda f, b: 6 * f // b",
+            "for gflops = 100 and gbytes = 7: expected 86, got 85",
+        ),
+        (
+            "answer = lambda f, b: print(f)",
+            "for gflops = 200 and gbytes = 20: expected a number, got a NoneType",
+        ),
     ),
     "09.4": (
         (
@@ -65,10 +80,10 @@ WRONG = {
         (without("parallel i.block"), "not yet: blocks are tasks"),
         (
             RIGHT.replace("split i by 6", "split i by 4"),
-            "64 sums stand together, and 96 are wanted",
+            "expected 96 sums together, got 64",
         ),
         (RIGHT.replace("by 8", "by 4"), "not yet: it is in vectors of 8"),
-        ('answer = "parallel i"', "1 sums stand together, and 96 are wanted"),
+        ('answer = "parallel i"', "expected 96 sums together, got 1"),
         ('answer = "tile i by 6"', "the schedule is refused"),
     ),
 }

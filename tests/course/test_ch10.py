@@ -50,16 +50,19 @@ WRONG = {
     "10.1": (
         (
             STEP.replace("acc * correction", "acc"),
-            "when a larger one comes, but after 2 of the scores",
+            "after 2 of the scores 0, 1, 0.5, 4: element [0] of acc, the weight",
         ),
         (STEP.replace("top = max(m, score)", "top = m"), "for the first score"),
-        (STEP.replace("weight * value", "value"), "right while scores fall, but after 2 of"),
-        ("answer = lambda state, score, value: score", "a state of three parts is wanted"),
+        (
+            STEP.replace("weight * value", "value"),
+            "after 2 of the scores 2, 1, -3: element [0] of acc, the weighted s",
+        ),
+        ("answer = lambda state, score, value: score", "expected a state of three parts"),
         (
             "answer = lambda s, x, v: (max(s[0], x), "
             "(s[1] * np.exp(s[0]) + np.exp(x)) / np.exp(max(s[0], x)), "
             "(s[2] * np.exp(s[0]) + np.exp(x) * v) / np.exp(max(s[0], x)))",
-            "very large and very small scores, but after 1 of the scores -1000",
+            "after 1 of the scores -1000, 1000, 999, 5000, -5000: l, the sum of",
         ),
     ),
     "10.2": (
@@ -67,15 +70,27 @@ WRONG = {
             "answer = lambda a, b: (max(a[0], b[0]), a[1] + b[1], a[2] + b[2])",
             "not yet: it is right where the second has a larger one",
         ),
-        (MERGE.replace("first[0] - top", "top - first[0]"), "l, the sum of the weights, is"),
-        (MERGE.replace("first[2] * a", "first[2]"), "acc, the weighted sum, is"),
-        (MERGE.replace("max(", "min("), "m, the largest score, is 2, and 4 is wanted"),
+        (
+            MERGE.replace("first[0] - top", "top - first[0]"),
+            "for scores 1, 2 and 4, 0: l, the sum of the weights: expected 1.2",
+        ),
+        (
+            MERGE.replace("first[2] * a", "first[2]"),
+            "for scores 1, 2 and 4, 0: element [0] of acc, the weighted sum: e",
+        ),
+        (
+            MERGE.replace("max(", "min("),
+            "for scores 1, 2 and 4, 0: m, the largest score: expected 4, got 2",
+        ),
     ),
     "10.3": (
-        ("answer = lambda n, t, d: 4 * n * t", "it is 24, and 96 is wanted"),
-        ("answer = lambda n, t, d: 8 * n * t", "it is 48, and 96 is wanted"),
-        ("answer = lambda n, t, d: 4 * n * t * d", "for n = 4, t = 8 and d = 16 it is 2048"),
-        ("answer = lambda n, t, d: (n, t)", "it returns a tuple, and a number is wanted"),
+        ("answer = lambda n, t, d: 4 * n * t", "expected 96, got 24"),
+        ("answer = lambda n, t, d: 8 * n * t", "expected 96, got 48"),
+        (
+            "answer = lambda n, t, d: 4 * n * t * d",
+            "for n = 4, t = 8 and d = 16: expected 512, got 2048",
+        ),
+        ("answer = lambda n, t, d: (n, t)", "what it returns: expected a number, got a tuple"),
     ),
     "10.4": (
         (

@@ -19,20 +19,20 @@ OTHERS = {
 }
 WRONG = {
     "11.1": (
-        (GATED.replace(", bias=False", ""), "there is gate.bias as well"),
-        (GATED.replace("Gated(8, 12)", "Gated(12, 8)"), "gate.weight has the shape (8, 12)"),
-        (GATED.replace("gate(x).silu() * self.up(x)", "gate(x) * self.up(x).silu()"), "is wanted"),
+        (GATED.replace(", bias=False", ""), "expected no other parameter, got gate.bias as well"),
+        (GATED.replace("Gated(8, 12)", "Gated(12, 8)"), "expected the shape (12, 8), got (8, 12)"),
+        (GATED.replace("gate(x).silu() * self.up(x)", "gate(x) * self.up(x).silu()"), "expected "),
         (GATED.replace("Gated(8, 12)", "Gated"), "the class Gated itself"),
     ),
     "11.2": (
         (SIZE.replace("2 * layers", "layers"), "for 1 layers, 1 heads of 4 and 8 positions"),
         (SIZE.replace("2 * layers", "2"), "not yet: it is right for several layers and heads"),
-        (SIZE.replace(" * 4\n", "\n"), "is 64, and 256 is wanted"),
-        ("answer = 256", "the answer is a number, and a function is wanted"),
+        (SIZE.replace(" * 4\n", "\n"), "expected 256, got 64"),
+        ("answer = 256", "expected a function, got a number"),
     ),
     "11.3": (
         (LOOP.replace("        cache.advance()\n", ""), "not yet: it goes on with a prompt"),
-        (LOOP.replace("return text + rows", "return text"), "has the shape (8,), and (9,)"),
+        (LOOP.replace("return text + rows", "return text"), "expected the shape (9,), got (8,)"),
         (LOOP.replace("len(prompt) + count", "6"), "not yet: it goes on with a prompt"),
         (
             LOOP.replace("cache=cache", "cache=None")
@@ -41,7 +41,7 @@ WRONG = {
             .replace("text, rows = text + rows", "text, rows = []"),
             "not yet: the model is given a cache",
         ),
-        (LOOP.replace("return text + rows", "return len(text)"), "it returns a number"),
+        (LOOP.replace("return text + rows", "return len(text)"), "expected a list of tokens, got"),
     ),
     "11.4": (
         ("answer = lambda logits, t: logits.softmax(-1)", "not yet: a low temperature sharpens"),

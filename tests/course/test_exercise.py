@@ -11,7 +11,7 @@ def test_all_claims_make_a_verdict():
 
 def test_a_fault_is_told_behind_its_claim_with_the_first_hint():
     verdict = Verdict.all(("a", "it is 3", "look"), ("b", False, "listen"))
-    assert verdict == Verdict(False, ("not yet: a, but it is 3", "not yet: b"), "look")
+    assert verdict == Verdict(False, ("not yet: a", "  it is 3", "not yet: b"), "look")
 
 
 def test_a_claim_without_a_fault_holds():
@@ -27,8 +27,8 @@ def test_a_function_is_called_only_if_all_before_it_holds():
 def test_an_error_in_a_claim_is_a_sentence():
     verdict = Verdict.all(("a", lambda: 1 // 0 == 1, "divide by more"))
     assert verdict.said == (
-        "not yet: a, but this could not be seen, for ZeroDivisionError: "
-        "integer division or modulo by zero",
+        "not yet: a",
+        "  the check could not run: ZeroDivisionError: integer division or modulo by zero",
     )
     assert verdict.hint == "divide by more"
 

@@ -11,12 +11,12 @@ from tests.course.answering import ODD
 
 def test_equal_within_a_tolerance_that_is_relative_above_one():
     assert equal([1.0, 1000.05], [1.00005, 1000.0]) == ""
-    assert equal([1.001], [1.0]) == "element [0] of the answer is 1.001, and 1 is wanted"
+    assert equal([1.001], [1.0]) == "element [0] of the answer: expected 1, got 1.001"
     assert equal(np.nan, np.nan) == ""
     assert equal(np.inf, np.inf) == ""
-    assert equal(np.inf, 1.0) == "the answer is inf, and 1 is wanted"
+    assert equal(np.inf, 1.0) == "the answer: expected 1, got inf"
     assert equal([[1, 2], [3, 5]], [[1, 2], [3, 4]], name="x") == (
-        "element [1, 1] of x is 5, and 4 is wanted"
+        "element [1, 1] of x: expected 4, got 5"
     )
 
 
@@ -53,7 +53,7 @@ def test_functions_are_compared_call_by_call():
         return x[:, None] if x.ndim > 1 else x * 2
 
     assert agrees(only_for_vectors, lambda x: x * 2, [[(3,)], [(2, 2)]]) == (
-        "with an argument of (2, 2): what it returns has the shape (2, 1, 2), and (2, 2) is wanted"
+        "with an argument of (2, 2), what it returns: expected the shape (2, 2), got (2, 1, 2)"
     )
     assert agrees(lambda x, y: x @ y, lambda x, y: x @ y, [[(2, 3), (3, 4)]]) == ""
 
@@ -70,11 +70,11 @@ def test_functions_of_tensors_have_a_graph_of_their_own():
     other = ll.Graph().tensor((3,), name="x")
     assert agrees_lazily(lambda x: x.exp(), np.exp, [[(3,)]]) == ""
     assert agrees_lazily(lambda x: other, np.exp, [[(3,)]]) == (
-        "with an argument of (3,): the tensor that it returns is of another graph than its "
-        "arguments"
+        "with an argument of (3,), expected a tensor of the same graph as its arguments, got one "
+        "of another graph"
     )
     assert agrees_lazily(lambda x: 3, np.exp, [[(3,)]]) == (
-        "with an argument of (3,): it returns a number, and a tensor is wanted"
+        "with an argument of (3,), what it returns: expected a tensor, got a number"
     )
 
 
@@ -83,7 +83,7 @@ def test_an_endless_call_is_told():
         return call(x)
 
     assert agrees(call, lambda x: x, [[(3,)]]) == (
-        "with an argument of (3,): it calls itself without an end"
+        "with an argument of (3,), it calls itself without an end"
     )
 
 

@@ -83,30 +83,24 @@ extern "C" __global__ void k(const {type} *x, const {type} *y, float *z) {{
     float c[{sums}];
     for (int e = 0; e < {sums}; e++) c[e] = 1.0f;
     const lab_u64 left = lab_wgmma_matrix(a, 16, 1024, 1), right = lab_wgmma_matrix(b, 16, 1024, 1);
-    {own}
     lab_wgmma_begin();
-    lab_wgmma_{word}(c, {given}, right, {more});
+    lab_wgmma_{word}(c, left, right, {more});
     lab_wgmma_commit();
     lab_wgmma_wait(0);
     for (int e = 0; e < {sums}; e++) z[lab_group_row(e) * {count} + lab_group_column(e)] = c[e];
 }}
 """
-OWN = """lab_u32 own[4];
-    lab_tile_a_{unit}(own, {from_} + 16 * (threadIdx.x / 32) * {depth}, {depth});"""
 
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize(
     ("word", "count"),
-    [
-        *(("f16_n64", 64), ("bf16_n24", 24), ("tf32_n8", 8), ("f16_n64_rows", 64)),
-        *(("f16_n64_own", 64), ("tf32_n32_own", 32), ("bf16_n64_own_rows", 64)),
-    ],
+    [("f16_n64", 64), ("bf16_n24", 24), ("tf32_n8", 8), ("f16_n64_rows", 64)],
 )
 def test_a_product_of_four_warps(word: str, count: int, more: int) -> None:
     unit = word.partition("_")[0]
     size, depth = (4, 8) if unit == "tf32" else (2, 16)
-    is_rows, is_own = "rows" in word, "own" in word
+    is_rows = "rows" in word
     random = np.random.default_rng(0)
     x, y = random.integers(-3, 4, (64, depth)), random.integers(-3, 4, (depth, count))
     type = "float" if unit == "tf32" else f"lab_{unit}"
@@ -119,9 +113,7 @@ def test_a_product_of_four_warps(word: str, count: int, more: int) -> None:
         count=count,
         across=count if is_rows else depth,
         sums=count // 2,
-        given="own" if is_own else "left",
         more=more,
-        own=OWN.format(unit=unit, from_="x", depth=depth) if is_own else "",
     )
     dtype = {"f16": DType.float16, "bf16": DType.bfloat16, "tf32": DType.float32}[unit].numpy
     given = [one.astype(dtype) for one in (x, y if is_rows else np.ascontiguousarray(y.T))]
@@ -204,21 +196,3 @@ def test_a_copy_of_what_is_not_there_is_the_kernels_fault() -> None:
     trace = run(source.replace("4096", "64 * (i + 1)"), 1, 64, x, y, trace=True)
     assert trace is not None
     assert [one.kind for one in trace.findings] == ["out of bounds"]
-
-
-def test_registers_of_a_group_change_hands() -> None:
-    y = np.zeros(128, np.float32)
-    body = """
-extern "C" __global__ void __launch_bounds__(128) k(float *y) {
-    lab_registers_rise_232();
-    y[threadIdx.x] = 1.0f;
-}
-"""
-    run(body, 1, 128, y)
-    assert y.sum() == 128
-
-
-def test_what_stores_tiles_is_refused() -> None:
-    error = error_of(lambda: emulate(prelude("cuda", {"lab_bulk_commit"}), "cuda", []), DeviceError)
-    assert "lab_bulk_commit is for cards of Hopper's, and the emulator does not" in error.message
-    assert error.hint == "threads can store what a tile has, too"

@@ -16,7 +16,9 @@ from luminal_lab.io.search_facts import SearchFacts
 from luminal_lab.io.search_gather import search_facts
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.search import target, worker
-from luminal_lab.search.graph import ProgramSearch, apart, search_program
+from luminal_lab.search.assembled import apart
+from luminal_lab.search.driver import FormLimit
+from luminal_lab.search.graph import ProgramSearch, search_program
 from tests.expect import error_of
 from tests.search.planted import tiles
 from tests.viz.searches import mixed, of_a_kernel, of_a_program
@@ -106,6 +108,20 @@ def test_answers_that_are_missing_are_refused(
             assert "cannot be made again" in str(error_of(other.replay, RecordingError))
         else:
             assert len(other.replay().candidates) < len(search.candidates)
+
+
+def test_limits_of_other_forms_are_refused(
+    search: ProgramSearch, saved: RecordedSearch, tmp_path: Path
+):
+    kernel = saved.facts.kernels[0]
+    (batch, answer), *rest = kernel.answers
+    limits = (*batch.limits, FormLimit(1.0, None, ""))
+    answers = ((replace(batch, limits=limits), answer), *rest)
+    damaged = (replace(kernel, answers=answers), *saved.facts.kernels[1:])
+    other = opened(search, replace(saved.facts, kernels=damaged), tmp_path)
+    assert "cannot be made again: its forms are others" in str(
+        error_of(other.replay, RecordingError)
+    )
 
 
 def test_times_of_another_kind_are_refused(

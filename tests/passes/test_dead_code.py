@@ -27,3 +27,17 @@ def test_each_node_that_goes_is_a_step_of_its_own():
     ]
     for step in snapshot.steps():
         verify(step)
+
+
+def test_it_says_what_a_node_is_needed_for():
+    ir = parse(
+        "graph g(%x: f32[2], %z: f32[2]) -> (%b) {\n"
+        "  %a = sin %x : f32[2]\n  %b = add %a, %a : f32[2]\n  %d = sin %a : f32[2]\n}"
+    )
+    compiled = run_passes(ir, "dce")
+    assert [str(compiled.why_not("unused", name)) for name in "abz"] == [
+        "unused leaves %a: an output needs it, by way of %b.",
+        "unused leaves %b: it is an output.",
+        "unused leaves %z: it is an input, which the signature promises.",
+    ]
+    assert str(compiled.why_not("unused", "d")) == "unused did fire: Pass 1, dce, firing 1."

@@ -83,3 +83,19 @@ def test_nodes_out_of_the_order_of_their_ids():
         "  %5 = sqrt %9 : f32[2]",
         "}",
     ]
+
+
+def test_it_says_why_two_nodes_stay_two():
+    ir = parse("""graph g(%x: f32[2], %y: f32[2]) -> (%d) {
+  %a = add %x, %y : f32[2]
+  %b = add %x, %x : f32[2]
+  %s = sin %a : f32[2]
+  %c = mul %b, %s : f32[2]
+  %d = add %c, %y : f32[2]
+}""")
+    compiled = run_passes(ir, "cse")
+    assert str(compiled.why_not("duplicate", "a")) == (
+        "duplicate finds nothing equal to %a. %b comes nearest, but it reads %x and %x, and %a "
+        "reads %x and %y."
+    )
+    assert str(compiled.why_not("cse", "s")) == "duplicate finds no node that is sin, but %s."

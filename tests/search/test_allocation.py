@@ -7,7 +7,8 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.search.allocation import Claim, next_turn
-from luminal_lab.search.graph import apart, search_program
+from luminal_lab.search.assembled import apart
+from luminal_lab.search.graph import search_program
 from tests.search.planted import Gains
 
 DEVICE = ll.CPUCompiler(threads=2)

@@ -11,9 +11,10 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.plain import plain
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.deadline import SKIPPED
 from luminal_lab.search.driver import Answer, Outcome
-from luminal_lab.search.graph import LATE, ProgramSearch, apart, search_program
+from luminal_lab.search.graph import LATE, ProgramSearch, search_program
 from luminal_lab.search.loops import Budget, KernelSearch, begun, search_kernel
 from luminal_lab.search.modelled import answered
 from luminal_lab.search.regions import SearchRegions

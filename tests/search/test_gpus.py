@@ -15,7 +15,7 @@ from luminal_lab.devices.gpu.compiler import GPUCompiler
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.kernels.gpu import apple, gpu_of
 from luminal_lab.machines.resources import CompiledCUDA, Resources
-from luminal_lab.search import graph, modelled
+from luminal_lab.search import compiling, modelled
 from luminal_lab.search.driver import WRONG, Answer
 from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, search_kernel
@@ -217,7 +217,7 @@ def test_what_was_found_is_not_searched_again(monkeypatch: pytest.MonkeyPatch):
     device = ll.Search(AMPERE, budget=ll.Budget(candidates=2))
     cx.compile(ll.GenericCompiler(), device)
     source = cx.kernels[0].source
-    monkeypatch.setattr(graph, "search_program", None)
+    monkeypatch.setattr(compiling, "search_program", None)
     cx.compile(ll.GenericCompiler(), device)
     assert cx.kernels[0].source == source
 

@@ -2,19 +2,15 @@
 
 import json
 import os
-import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import LabWarning
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import (
     ArgumentError,
     DeviceError,
@@ -25,7 +21,8 @@ from luminal_lab.errors import (
 )
 from luminal_lab.kernels.fuse.chains import Chain
 from luminal_lab.plain import plain
-from luminal_lab.search import graph, measure, regions, target, worker
+from luminal_lab.search import regions, target
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import Answer, Outcome
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.loops import replayed
@@ -79,7 +76,7 @@ def test_what_is_apart_and_what_rules_have_done_are_candidates_too():
     cx = ll.Graph()
     q, k, v = (cx.tensor((12, 8), name=name) for name in "qkv")
     q.scaled_dot_product_attention(k, v).retrieve()
-    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), graph.apart(DEVICE)).ir
+    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(DEVICE)).ir
     search = search_program(ir, DEVICE, budget=ll.Budget(candidates=40), worker=by_form)
     (region,) = search.kernels.values()
     assert {candidate.form for candidate in region.candidates} == {*region.forms}
@@ -97,7 +94,7 @@ def test_a_search_says_what_was_refused():
     x = cx.tensor((6, 32), name="x")
     centred = x - x.mean(-1, keepdim=True)
     (centred * ((centred * centred).mean(-1, keepdim=True) + 1e-5).rsqrt()).retrieve()
-    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), graph.apart(DEVICE)).ir
+    ir = ll.compile_ir(cx.ir, ll.GenericCompiler(), apart(DEVICE)).ir
     told = str(search_program(ir, DEVICE, budget=ll.Budget(candidates=2), worker=guess))
     assert "programs by rules refused; the worst: O is off by " in told
     assert "where inputs are around 1000; as written, by " in told
@@ -246,8 +243,6 @@ def test_words_for_what_cannot_be_searched(fused: IR):
         ll.Graph().search()
     with pytest.raises(ArgumentError, match="search: with a budget of 0 nothing can be measured"):
         search_program(fused, DEVICE, budget=0)
-    with pytest.raises(ArgumentError, match="search: with a budget of 0 nothing can be measured"):
-        ll.Search(DEVICE, budget=0)
     with pytest.raises(ArgumentError, match="search: the device is 3"):
         cast("Any", cx).search(3)
     with pytest.raises(DimError, match="search: main has no dim 'm'\nhint: it has n"):
@@ -257,59 +252,6 @@ def test_words_for_what_cannot_be_searched(fused: IR):
         cx.search(dims={"m": 3})
     with pytest.raises(ArgumentError, match="give one whole number, or a list of them"):
         cx.search(dims={"m": []})
-
-
-def test_a_search_as_part_of_a_pipeline():
-    given = ll.Search(DEVICE, budget=30, dims={"n": 4})
-    assert repr(given) == "<Search cpu{threads = 2}>"
-    assert str(ll.Pipeline([given])) == "(cpu{threads = 2})"
-    assert ll.Pipeline([given]).is_device
-
-
-# -- measured --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own, and measure little."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache") / "libraries"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        patch.setattr(worker, "spare_folder", lambda: folder)
-        patch.setattr(measure, "MEASURING", 0.0)
-        yield
-
-
-@pytest.mark.usefixtures("_measured")
-def test_a_session_searches_and_uses_what_it_found(monkeypatch: pytest.MonkeyPatch):
-    cx = ll.Graph()
-    x = cx.tensor(("n", 12), name="x").set(np.ones((9, 12)))
-    y = (x @ cx.tensor((12, 10), name="w").set(np.ones((12, 10)))).retrieve()
-    search = cx.search(DEVICE, budget=ll.Budget(candidates=3))
-    assert search.kernels["matmul"].dims == {"n": 9}
-    cx.compile(ll.GenericCompiler(), search.best)
-    cx.execute()
-    np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
-    monkeypatch.setattr(graph, "search_program", None)  # what was found is not searched again
-    compiled = cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, dims={"n": 9}))
-    assert compiled.runner is not None
-    assert cx.kernels[0].schedule == search.best.schedules["matmul"]
-
-
-@pytest.mark.usefixtures("_measured")
-def test_a_compile_searches_for_what_was_not_found_before():
-    cx = ll.Graph()
-    x = cx.tensor(("n", 12), name="x").set(np.ones((9, 12)))
-    y = (x @ cx.tensor((12, 10), name="w").set(np.ones((12, 10)))).retrieve()
-    device = ll.Search(DEVICE, dims={"n": 9}, budget=ll.Budget(candidates=2))
-    cx.compile(ll.GenericCompiler(), device, specialise={"n": 9})
-    assert [kernel.name for kernel in cx.kernels] == ["matmul", "matmul_n9"]
-    general, exact = (kernel.schedule for kernel in cx.kernels)
-    assert str(exact) == str(general)
-    cx.execute()
-    np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
 
 
 @pytest.mark.parametrize(

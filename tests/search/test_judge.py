@@ -1,9 +1,11 @@
 """Programs are judged in float32 against float64: what no proof over real numbers can see."""
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.search.judge import judged, shorter
+from luminal_lab.algebra.language import Sum
+from luminal_lab.search.judge import drawn, judged, shorter
 from luminal_lab.search.program import judged_programs
 from tests.search.written import along, attention, searched
 
@@ -20,6 +22,28 @@ def test_a_scale_multiplied_into_a_maximum_that_begins_with_the_lowest_number_is
     space = searched(attention(after=0.125, mask="window"))
     refusals = {judged(space, pick).refusal for pick in space.programs()}
     assert any("no number where inputs are ordinary" in refusal for refusal in refusals)
+
+
+def test_what_is_no_number_on_the_way_of_a_pass_is_wrong_and_not_the_pass() -> None:
+    cx = ll.Graph()
+    q, k, v = (cx.tensor((2, 3, n, 4), name=f) for f, n in (("q", 13), ("k", 17), ("v", 17)))
+    distances = cx.arange(17).reshape(1, 17) - cx.arange(13).reshape(13, 1)
+    scores = (q @ k.transpose(-1, -2)) * 0.5 + distances.cast("float32") * 0.1
+    (scores.softmax(-1) @ v).retrieve()
+    space = searched(cx)
+    refused, best = judged_programs(space)
+    assert "no number where inputs are -inf here and there in k" in refused.verdict.refusal
+    assert refused.verdict.wrong is not None
+    _, node = refused.verdict.wrong
+    assert isinstance(node.operator, Sum)  # the maximum, below all numbers once it is multiplied
+    assert along(best.pick, space, 17) == 1
+
+
+def test_a_number_alone_is_drawn_too() -> None:
+    space = searched(attention(divisor="tensor"))
+    assert {draw.data["c"].shape for draw in drawn(space)} == {()}
+    assert any(draw.data["c"] == -np.inf for draw in drawn(space))
+    assert not judged(space, space.programs()[0]).refusal
 
 
 def test_a_difference_that_is_multiplied_out_is_refused_where_inputs_are_large() -> None:

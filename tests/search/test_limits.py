@@ -8,9 +8,10 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.machines.rates import PeakRates, Rate
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.forms import alone
-from luminal_lab.search.graph import apart, regions_of
+from luminal_lab.search.graph import regions_of
 from luminal_lab.search.limits import least_seconds, least_work, limits_of
 from luminal_lab.search.loops import Budget, KernelSearch, begun, replayed
 from luminal_lab.search.regions import SearchRegion

@@ -10,6 +10,7 @@ import pytest
 
 from luminal_lab.algebra.egraph import EGraph
 from luminal_lab.algebra.language import Applied, Folded, Online, Product, Ratio, Shift, Sum
+from luminal_lab.algebra.one_pass import GENTLE
 from luminal_lab.algebra.rules.rule import FINITE, Rule, equation
 from luminal_lab.core.ops import Exp2, Recip
 from luminal_lab.errors import DefinitionError, PassError
@@ -19,19 +20,26 @@ from luminal_lab.search.proof import proved, refutation, rule
 LAYERS = ("softmax", "attention", "norm", "entropy", "flash")
 
 
-@pytest.mark.parametrize("one", [*RULES], ids=lambda one: one.name)
+EVERY = [*RULES, *(one for one in GENTLE if one not in [*RULES])]
+"""The rules of searches, and those that only a compile without a search takes."""
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
 def test_no_small_case_refutes_a_rule(one: Rule) -> None:
     assert refutation(one) is None
 
 
 def test_there_are_few_rules_and_none_knows_a_layer() -> None:
-    assert len(RULES) <= 40
-    for one in RULES:
+    cases = 0
+    for one in EVERY:
         (function,) = ast.parse(textwrap.dedent(inspect.getsource(one.fire))).body
         assert isinstance(function, ast.FunctionDef)
         assert function.end_lineno is not None
         assert function.end_lineno - function.body[0].lineno <= 20, one.name
         assert not any(word in f"{one}{one.fire.__doc__}".lower() for word in LAYERS)
+        assert not any(isinstance(part, ast.YieldFrom) for part in ast.walk(function))
+        cases += sum(isinstance(part, ast.Yield) for part in ast.walk(function))
+    assert len(EVERY) <= cases <= 40  # each result that a function yields is an equation
 
 
 # -- wrong ones ------------------------------------------------------------------------------------

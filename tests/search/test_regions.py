@@ -9,8 +9,8 @@ import luminal_lab as ll
 from luminal_lab.core.ir import IR
 from luminal_lab.core.op import ints
 from luminal_lab.kernels.definition.programs import nameless
+from luminal_lab.search.assembled import apart, programs_of
 from luminal_lab.search.forms import Form
-from luminal_lab.search.graph import apart, programs_of
 from luminal_lab.search.regions import SearchRegions
 
 DEVICE = ll.CPUCompiler(threads=2)
@@ -37,7 +37,15 @@ def normed(cx: ll.Graph) -> ll.Tensor:
     return (x * ((x * x).mean(-1, keepdim=True) + 1e-5).rsqrt()) @ w
 
 
-CASES = [attention, network, product_of_products, normed]
+def divided_last(cx: ll.Graph) -> ll.Tensor:
+    """A softmax of two results, both of which the product reads."""
+    q, k, v = (cx.tensor((21, 8), name=name) for name in "qkv")
+    scores = q @ k.transpose(0, 1)
+    weights = (scores - scores.max(-1, keepdim=True)).exp()
+    return (weights @ v) / weights.sum(-1, keepdim=True)
+
+
+CASES = [attention, network, product_of_products, normed, divided_last]
 
 
 def kernels_of(cx: ll.Graph) -> IR:
@@ -65,6 +73,15 @@ def test_the_forms_of_an_attention():
     assert [len(form.stages) for form in forms] == [1, 1, 3, 3, 2, 2]
     assert [stage.arrays for stage in forms[2].stages] == [(0, 1, 4), (4, 5), (5, 2, 3)]
     assert len(forms[2].inner) == 2
+
+
+def test_each_result_of_a_kernel_is_an_array_of_a_form():
+    cx = ll.Graph()
+    divided_last(cx).retrieve()
+    (forms,) = forms_of(cx)
+    assert forms[2].name == "matmul + softmax + matmul_mul"
+    assert [stage.arrays for stage in forms[2].stages] == [(0, 1, 4), (4, 5, 6), (5, 2, 6, 3)]
+    assert len(forms[2].inner) == 3
 
 
 def test_rows_of_two_products_may_be_one_kernel():

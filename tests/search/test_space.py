@@ -18,7 +18,7 @@ from luminal_lab.core.interpret import Environment, interpret
 from luminal_lab.core.ops import Exp2
 from luminal_lab.errors import ArgumentError, GraphError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
-from luminal_lab.search import RULES
+from luminal_lab.search import RULES, judged_programs
 from luminal_lab.search.space import LICENCE, space_of
 from tests.expect import error_of
 from tests.search.written import SPELLINGS, along, attention, block, drawn, passes, right, searched
@@ -34,9 +34,18 @@ def test_attention_is_one_pass_over_the_keys_however_it_is_written(spelling: Any
     assert not space.report.stopped
 
 
-def test_attention_over_symbolic_sizes_is_one_pass() -> None:
-    space = right(attention(after=0.125, n="n", t="t"), {"n": 5, "t": 9})
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
+def test_and_so_it_is_over_symbolic_sizes(spelling: Any) -> None:
+    space = right(attention(**spelling, n="n", t="t"), {"n": 5, "t": 9})
     assert along(space.programs()[0], space, space.definition.dims["t"]) == 1
+    assert len(space.egraph) <= 80
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
+def test_and_so_is_what_the_judge_leaves_of_it(spelling: Any) -> None:
+    *_, best = judged_programs(searched(attention(**spelling)))
+    assert along(best.pick, best.space, 17) == 1
+    assert not best.is_refused
 
 
 FOLDING: dict[str, tuple[str, int]] = {

@@ -110,6 +110,29 @@ def test_what_is_faster_and_wrong_in_any_way_has_no_time():
     assert all(not outcome.samples for outcome in told.outcomes)
 
 
+def test_no_step_is_looked_for_once_the_time_for_that_is_over(monkeypatch: pytest.MonkeyPatch):
+    """By a clock that goes on by four seconds whenever a step is looked for."""
+    now, blamed = [0.0], list[str]()
+
+    def wrong_step(definition: object, schedule: str) -> str:
+        now[0] += 4
+        blamed.append(schedule)
+        return "a step"
+
+    monkeypatch.setattr(worker, "wrong_step", wrong_step)
+    search = begun(matmul(13, 17, 40), plan=tiles)
+    batch = search.driver.ask(5)
+    assert batch is not None
+    faults = dict.fromkeys(range(1, 6), "return;")
+    for seconds, count in ((None, 2), (1e9, 2), (2.0, 1)):
+        now[0] = 0.0
+        blamed.clear()
+        told = answered(job_of(search.job(batch, seconds)), faulty(faults), lambda: now[0])
+        assert len(blamed) == count
+        assert [outcome.step for outcome in told.outcomes].count("a step") == count
+        assert all(outcome.is_wrong for outcome in told.outcomes)
+
+
 def test_what_goes_wrong_later_is_found_in_the_last_batch():
     search = begun(matmul(13, 17, 40), plan=tiles)
     batch = search.driver.ask(2)

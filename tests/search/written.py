@@ -24,6 +24,10 @@ SPELLINGS: dict[str, dict[str, Any]] = {
     "causal": {"mask": "causal", "after": 0.125},
     "windowed": {"mask": "window", "before": 0.125},
     "causal, bias": {"mask": "causal", "bias": True, "inside": 0.125},
+    "divided by a root": {"divisor": "root"},
+    "divided by a tensor": {"divisor": "tensor"},
+    "a slope of distances": {"after": 0.5, "slope": 0.1},
+    "divided at the end": {"after": 0.125, "late": True},
 }
 """The ways to write attention."""
 
@@ -74,25 +78,37 @@ def attention(
     power: str = "exp",
     mask: str = "",
     bias: bool = False,
+    divisor: str = "",
+    slope: float = 0.0,
+    late: bool = False,
     n: Any = 13,
     t: Any = 17,
 ) -> ll.Graph:
-    """Return attention with its scale before or after the product, or in the exponent."""
+    """Return attention with its scale before or after the product, or in the exponent.
+
+    A slope takes scores down by the distance of a key; `late` divides what the weights have summed.
+    """
     cx = ll.Graph()
     q, k, v = (cx.tensor((size, 4), name=name) for size, name in ((n, "q"), (t, "k"), (t, "v")))
     scores = (q if before == 1 else q * before) @ k.T
     scores = scores if after == 1 else scores * after
+    if divisor:
+        by = cx.constant(64.0).sqrt() if divisor == "root" else cx.tensor((), name="c")
+        scores = scores / by
     if bias:
         scores = scores + cx.tensor((n, t), name="b")
+    i, j = cx.arange(n).reshape(n, 1), cx.arange(t).reshape(1, t)
+    if slope:
+        scores = scores + (j - i).cast("float32") * slope
     if mask:
-        i, j = cx.arange(n).reshape(n, 1), cx.arange(t).reshape(1, t)
         scores = (i < j).where(float("-inf"), scores)
         if mask == "window":
             scores = (j + 5 < i).where(float("-inf"), scores)
     below = scores - scores.max(-1, keepdim=True)
     below = below if inside == 1 else below * inside
     weights = below.exp() if power == "exp" else below.exp2()
-    ((weights / weights.sum(-1, keepdim=True)) @ v).retrieve()
+    total = weights.sum(-1, keepdim=True)
+    ((weights @ v) / total if late else (weights / total) @ v).retrieve()
     return cx
 
 

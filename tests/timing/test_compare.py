@@ -145,6 +145,13 @@ def test_modelled_and_recorded_and_measured_never_look_alike():
         assert html.count(word) == 1
 
 
+def test_every_style_of_the_table_is_a_list_of_declarations():
+    found = ll.compare(written(), [Unfused(), H200])
+    for style in set(re.findall(r'style="([^"]*)"', found._repr_html_())):
+        for declaration in style.rstrip(";").split(";"):
+            assert re.fullmatch(r"[a-z-]+:[^:;]+", declaration), style
+
+
 def test_the_text_says_what_a_model_assumes_and_ignores_once_for_all_it_holds_of():
     lines = str(ll.compare(written(), [T4, H200])).splitlines()
     (assumed,) = [line for line in lines if "a launch takes at least 2 µs" in line]

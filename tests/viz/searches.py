@@ -7,8 +7,9 @@ import luminal_lab as ll
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.passes import compile as manager
 from luminal_lab.plain import plain
+from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import WRONG, Answer, Outcome
-from luminal_lab.search.graph import ProgramSearch, apart, search_program
+from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.loops import Budget, KernelSearch, search_kernel
 from luminal_lab.search.worker import Worker
 from tests.search.planted import job_of, matmul, seconds_of, tiles

@@ -43,7 +43,7 @@ def test_measured_recorded_and_modelled_look_different(found):
     assert (modelled["color"], "pattern" in modelled) == (clear, False)
     shown = [one["error_y"]["visible"] for one in bars(found)["data"]]
     assert shown == [True, True, False]
-    points = [one for one in roofs(found)["data"] if one["mode"] == "markers"]
+    points = [one for one in roofs(found)["data"] if one["mode"] != "lines"]
     assert [one["marker"]["symbol"] for one in points] == ["circle", "diamond", "circle-open"]
     assert all("~" in text for text in points[2]["hovertext"])
 

@@ -6,8 +6,9 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.viz.entries import entries_of, union_of
-from luminal_lab.viz.folding import BUDGET, MOST, payload_of
+from luminal_lab.viz.folding import payload_of
 from luminal_lab.viz.payload import PictureRequest
+from luminal_lab.viz.stretches import BUDGET
 from tests.viz.graphs import gpt2, softmax, some_graph, trained_mlp
 
 
@@ -17,7 +18,7 @@ def shown(cx, **asked):
 
 def adds_up(payload):
     nodes = sum(item.kind != "outside" for item in payload.items)
-    hidden = payload.folded, payload.closed, payload.repeated, payload.left_out
+    hidden = payload.folded, payload.scalars, payload.closed, payload.repeated, payload.left_out
     assert min(hidden) >= 0
     return nodes + sum(hidden) == payload.total
 
@@ -33,7 +34,7 @@ def test_payloads_are_as_recorded(name, cx, golden):
 def test_views_are_in_the_edges_unless_they_are_asked_for():
     folded = shown(softmax())
     assert [link.views for link in folded.links if link.views] == [("expand",), ("expand",)]
-    assert folded.shown == "11 of 13 nodes (2 views in the edges)"
+    assert folded.shown == "9 of 13 nodes (2 views in the edges, 2 scalars in the ops)"
     unfolded = shown(softmax(), views=True)
     assert (len(unfolded.items), unfolded.shown) == (13, "13 of 13 nodes")
     assert {item.kind for item in unfolded.items} >= {"view", "input", "constant", "reduce", "op"}
@@ -110,16 +111,16 @@ def test_without_a_depth_it_stays_readable():
     assert all(box.is_open for box in shown(gpt2(1), depth=9).boxes)
 
 
-def test_a_large_graph_without_scopes_shows_what_is_nearest_its_result():
+def test_a_large_graph_without_scopes_is_cut_into_stretches():
     cx = ll.Graph()
     x = cx.tensor((2,), name="x")
     for _ in range(500):
         x = x.sin()
     x.retrieve()
     payload = shown(cx)
-    assert payload.shown == "400 of 501 nodes (101 left out)"
-    assert len(payload.items) == MOST
-    assert payload.items[-1].marks == ("retrieved",)
+    assert payload.left_out == 0
+    assert 8 <= len(payload.items) + sum(not box.is_open for box in payload.boxes) <= BUDGET
+    assert adds_up(payload)
     assert len(shown(cx, depth=1).items) == 501
 
 

@@ -20,6 +20,7 @@ from luminal_lab.viz.layout import centres, layout
 from luminal_lab.viz.payload import PictureRequest
 from tests.expect import error_of
 from tests.viz.graphs import gpt2, softmax, some_graph, trained_mlp
+from tests.viz.models import cnn
 
 ENGINES = ["layered", "dot"]
 
@@ -158,14 +159,16 @@ def swapped(one, other):
 
 
 def test_in_a_series_fewer_things_change_sides():
-    cx = trained_mlp()
-    cx.compile()
-    pictures = list(series([s.diff() for s in cx.snapshots[1:] if s.firings]))
-    for picture in pictures:
-        check(picture.payload, picture.where)
-    chained = [centres(one.payload, one.where) for one in pictures]
-    alone = [centres(one.payload, layout(one.payload)) for one in pictures]
-    chained_swaps, swaps = (sum(map(swapped, x, x[1:])) for x in (chained, alone))
+    chained_swaps, swaps = 0, 0
+    for cx in (trained_mlp(), cnn(), some_graph(1), some_graph(2)):
+        cx.compile()
+        pictures = list(series([s.diff() for s in cx.snapshots[1:] if s.firings]))
+        for picture in pictures:
+            check(picture.payload, picture.where)
+        chained = [centres(one.payload, one.where) for one in pictures]
+        alone = [centres(one.payload, layout(one.payload)) for one in pictures]
+        chained_swaps += sum(map(swapped, chained, chained[1:]))
+        swaps += sum(map(swapped, alone, alone[1:]))
     assert chained_swaps < swaps
 
 

@@ -85,7 +85,7 @@ def test_of_many_launches_the_slowest_have_a_bar():
     assert len(drawn["y"]) == MOST + 1
     assert drawn["y"][-1] == "60 faster ones"
     assert drawn["x"][-1] == pytest.approx(sum(range(1, 61)))
-    assert drawn["y"][0] == "gelu %61"
+    assert drawn["y"][0] == "gelu #61"
 
 
 def test_equal_launches_are_told_apart():
@@ -108,12 +108,18 @@ def test_a_roofline_of_launches(golden):
     assert "1 launch without" in payload["layout"]["title"]["text"]
 
 
+def test_a_roofline_is_a_still_picture_too():
+    picture = TIMES.roofline(still=True)
+    assert picture.text.startswith("Roofline of ")
+    assert all(f">{row.name}</text>" in picture.svg for row in TIMES if row.flops)
+
+
 def test_a_roof_comes_from_the_specification_where_nothing_was_measured():
     known = replace(TIMES, rates=None, device="NVIDIA H200")
     roof = roofs(known)["data"][0]
     assert roof["name"] == "H200: the roof"
     nobody = replace(TIMES, rates=None, device="nobody's")
-    assert [one["mode"] for one in roofs(nobody)["data"]] == ["markers"]
+    assert [one["mode"] for one in roofs(nobody)["data"]] == ["markers+text"]
     assert "no roof" in roofs(nobody)["layout"]["title"]["text"]
 
 

@@ -80,7 +80,7 @@ def test_the_style_has_the_rules_that_are_used_and_no_others():
         name for rule in re.findall(r"\.ll-light ([^{]*)\{", style) for name in rule.split(".")
     }
     assert named - {"", "text"} <= classes
-    assert {"input", "reduce", "op", "constant", "b", "q"} <= named
+    assert {"input", "reduce", "op", "b", "q"} <= named
     assert "launch" not in named
 
 
@@ -144,8 +144,8 @@ def test_a_node_tells_all_that_is_known_of_it():
 
 def test_the_words_say_what_is_shown_and_what_is_not():
     assert graph_picture(SOFTMAX).text == (
-        "Graph softmax: 11 of 13 nodes (2 views in the edges). Inputs: x. Results: %12. Shown: "
-        "3 mul, 2 constant, 1 add, 1 exp2, 1 input, 1 max_reduce, 1 recip, 1 sum_reduce."
+        "Graph softmax: 9 of 13 nodes (2 views in the edges, 2 scalars in the ops). Inputs: x. "
+        "Results: %12. Shown: 3 mul, 1 add, 1 exp2, 1 input, 1 max_reduce, 1 recip, 1 sum_reduce."
     )
     svg = gpt2().display().svg
     assert "in repeated ones" in svg

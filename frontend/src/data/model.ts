@@ -32,8 +32,6 @@ export interface Stage {
   readonly before: number;
   readonly after: number;
   readonly effect: boolean;
-  /** Whether it cleans up after other passes. */
-  readonly tidies?: boolean;
   readonly firings: number;
   readonly counts: Readonly<Record<string, number>>;
   readonly refusals: readonly Refusal[];
@@ -45,10 +43,13 @@ export interface Stage {
 export interface RunHeader {
   readonly title: string;
   readonly pipeline: string;
+  /** The stage that says most of a compile. */
+  readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
   readonly stages: readonly Stage[];
-  readonly views: readonly ViewHeader[];
+  /** Null for views that come later. */
+  readonly views: readonly (ViewHeader | null)[];
   readonly facts: Partial<Facts>;
 }
 
@@ -170,6 +171,8 @@ const KEPT_PLACES = 12;
 export class Run {
   readonly title: string;
   readonly pipeline: string;
+  /** The stage that says most of a compile. */
+  readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
   readonly stages: readonly Stage[];
@@ -202,6 +205,7 @@ export class Run {
   ) {
     this.title = header.title;
     this.pipeline = header.pipeline;
+    this.first = header.first;
     this.origins = header.origins;
     this.kinds = header.kinds;
     this.stages = header.stages;
@@ -215,7 +219,7 @@ export class Run {
     this.bytes = bundle.typed(`${name}node.bytes`, "f64");
     this.sourceAt = bundle.typed(`${name}node.source_at`, "u32");
     this.source = bundle.typed(`${name}source.id`, "i32");
-    for (const text of ["op", "text", "type", "dtype", "shape", "name", "scope", "rule"])
+    for (const text of ["op", "text", "label", "type", "dtype", "shape", "name", "scope", "rule"])
       this.texts.set(text, bundle.typed(`${name}node.${text}`, "u32"));
     if (!header.stages?.length) throw damaged(`run ${index} has no stages`);
     if ([...this.texts.values(), this.kindOf, this.origin].some((one) => one.length !== this.rows))
@@ -243,6 +247,10 @@ export class Run {
   /** The whole line in the text form. */
   text(row: number): string {
     return this.textOf("text", row);
+  }
+  /** What it is called in pictures: its op with the scalars that it reads, its kernel, or its name. */
+  label(row: number): string {
+    return this.textOf("label", row);
   }
   type(row: number): string {
     return this.textOf("type", row);
@@ -386,6 +394,15 @@ export class Run {
     const header = this.header.views[index];
     if (!header) throw damaged(`there is no view ${index}`);
     return (this.seen[index] ??= new View(this, this.bundle, index, header));
+  }
+
+  /** Whether the view of a stage is here, and not still to come. */
+  hasView(stage: number): boolean {
+    return this.header.views[this.stages[stage]!.view] !== null;
+  }
+
+  get isWhole(): boolean {
+    return !this.header.views.includes(null);
   }
 
   viewOf(stage: number): View {

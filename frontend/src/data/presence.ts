@@ -2,7 +2,19 @@
 
 import type { Alive, Run } from "./model";
 import type { Place, Side } from "./store";
-import { ADDED, PASSING, REMOVED, SAME, type View } from "./view";
+import { ADDED, PASSING, REMOVED, REWIRED, SAME, type View } from "./view";
+
+/** What of a box is there. */
+export interface InBox {
+  readonly nodes: number;
+  readonly added: number;
+  readonly removed: number;
+  readonly rewired: number;
+  /** Whether each of several equal boxes has so much. */
+  readonly isEach: boolean;
+}
+
+const NUMBERS = ["nodes", "added", "removed", "rewired"] as const;
 
 export class Presence {
   readonly view: View;
@@ -11,6 +23,7 @@ export class Presence {
   private readonly alive: Alive;
   private readonly hidden: readonly number[];
   private readonly rows: Int32Array;
+  private readonly boxes = new Map<number, InBox>();
 
   constructor(
     readonly run: Run,
@@ -98,14 +111,48 @@ export class Presence {
     });
   }
 
-  /** How many nodes are there, how many of these are folded views; a node that is rewired is one. */
-  get counts(): { readonly all: number; readonly folded: number } {
-    const all = new Set<number>(), folded = new Set<number>();
+  /** How many nodes are there, and how many of these are folded views and scalars; a node that is rewired is one. */
+  get counts(): { readonly all: number; readonly folded: number; readonly scalars: number } {
+    const all = new Set<number>(), folded = new Set<number>(), scalars = new Set<number>();
     this.run.id.forEach((id, row) => {
       if (!this.alive.has(row)) return;
       all.add(id);
-      if (this.view.folded.has(row)) folded.add(id);
+      if (this.view.folded.has(row)) (this.run.kind(row) === "constant" ? scalars : folded).add(id);
     });
-    return { all: all.size, folded: folded.size };
+    return { all: all.size, folded: folded.size, scalars: scalars.size };
+  }
+
+  /** How much of a box is there, and what of it a pass changed; of equal boxes in each, while they are equal. */
+  inBox(thing: number): InBox {
+    let known = this.boxes.get(thing);
+    if (!known) this.boxes.set(thing, (known = this.counted(thing)));
+    return known;
+  }
+
+  private counted(thing: number): InBox {
+    const { view } = this, frame = view.thing.opens[thing]!;
+    const sum = { nodes: 0, added: 0, removed: 0, rewired: 0, isEach: false }, parts: InBox[] = [];
+    for (let inner = view.frame.things[frame]!; inner < view.frame.things[frame + 1]!; inner++) {
+      if (view.thing.opens[inner]! >= 0) parts.push(this.inBox(inner));
+      else if (this.has(inner)) {
+        const status = this.status(inner);
+        sum.nodes++;
+        if (status === ADDED) sum.added++;
+        else if (status === REMOVED) sum.removed++;
+        else if (status === REWIRED || status === PASSING) sum.rewired++;
+      }
+    }
+    const [first] = parts;
+    if (first && (view.box(thing)?.times ?? 1) > 1 && parts.every((one) => NUMBERS.every((name) => one[name] === first[name]))) return { ...first, isEach: true };
+    for (const one of parts) {
+      const times = one.isEach ? this.timesIn(frame, parts.indexOf(one)) : 1;
+      for (const name of NUMBERS) sum[name] += times * one[name];
+    }
+    return sum;
+  }
+
+  /** For how many equal ones a box of a frame stands. */
+  private timesIn(frame: number, place: number): number {
+    return this.view.box(this.view.boxesIn(frame)[place]!)?.times ?? 1;
   }
 }

@@ -3,10 +3,10 @@
 import type { Run } from "./model";
 
 /** What can be asked for by name: `op:mul dtype:f16 line:"cell 3"`. */
-export const FIELDS = ["op", "name", "shape", "dtype", "type", "scope", "line", "rule", "kind", "text"] as const;
+export const FIELDS = ["op", "label", "name", "shape", "dtype", "type", "scope", "line", "rule", "kind", "text"] as const;
 type Field = (typeof FIELDS)[number];
 /** Where words without a field are looked for. */
-const ANY: readonly Field[] = ["name", "op", "type", "scope", "line"];
+const ANY: readonly Field[] = ["name", "op", "label", "type", "scope", "line"];
 
 export interface Query {
   /** Why it cannot be read, or "". */

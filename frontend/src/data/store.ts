@@ -76,10 +76,12 @@ export class Store {
   selected: Selected | null = null;
   hovered: Selected | null = null;
   overlay: Overlay | null = null;
-  /** The paths of the boxes that are open, which mean the same in every view. */
-  open: ReadonlySet<string> = new Set();
+  /** The paths of the boxes that somebody has left open, which mean the same in every view. */
+  private left: ReadonlySet<string> | null = null;
   private readonly listeners = new Map<keyof Events, Set<Listener<never>>>();
   private found: Related | null = null;
+  /** Where somebody wants to go whose view is still to come. */
+  private wanted: Place | null = null;
 
   /** Whether somebody said where to look at first. */
   isPlaced: boolean;
@@ -104,6 +106,11 @@ export class Store {
     return this.bundle.runs[this.place.run]!;
   }
 
+  /** The paths of the boxes that are open: as each view begins, until somebody opens or closes one. */
+  get open(): ReadonlySet<string> {
+    return this.left ?? this.run.viewOf(this.place.stage).open;
+  }
+
   /** What the selection is related to, in every pane. */
   get related(): Related {
     return (this.found ??= related(this.run, this.selected));
@@ -124,12 +131,16 @@ export class Store {
     const { run, stage, firing } = this.place;
     const isOther = place.run !== undefined && place.run !== run;
     const next = this.inside(isOther ? place : { run, stage, ...(place.stage === undefined ? { firing } : {}), ...place });
+    const isHere = this.bundle.runs[next.run]!.hasView(next.stage);
+    this.wanted = isHere ? null : next;
+    if (!isHere) return this.say("The graphs of this pass are being laid out.");
     if (next.run === run && next.stage === stage && next.firing === firing) return;
     this.place = next;
     const hadSelected = next.run !== run && this.selected !== null;
     if (next.run !== run) {
       this.found = null;
       this.selected = null;
+      this.left = null;
     }
     this.tell("place", next);
     if (hadSelected) this.tell("selection", null);
@@ -148,7 +159,7 @@ export class Store {
   }
 
   setOpen(open: ReadonlySet<string>): void {
-    this.open = open;
+    this.left = open;
     this.tell("open", open);
   }
 
@@ -161,6 +172,7 @@ export class Store {
   setBundle(bundle: Bundle): void {
     this.bundle = bundle;
     this.found = null;
+    const wanted = this.wanted;
     this.place = this.inside(this.place);
     const kept = sound(this.selected, this.run);
     const lost = this.selected !== null && kept === null;
@@ -168,6 +180,7 @@ export class Store {
     this.tell("bundle", bundle);
     this.tell("place", this.place);
     if (lost) this.tell("selection", null);
+    if (wanted) this.go(wanted);
   }
 
   say(sentence: string): void {

@@ -36,14 +36,15 @@ export class View {
   /** What folding hides, in words. */
   readonly shown: string;
   /** The paths of the boxes that are open at first. */
-  readonly open: readonly string[];
+  readonly open: ReadonlySet<string>;
   readonly frame;
   readonly thing;
   readonly wire;
   readonly port;
   readonly layout;
-  /** The row that stands for each folded view. */
+  /** What has no thing of its own: a view by the row that it views, a scalar by the first that reads it. */
   readonly folded: ReadonlyMap<number, number>;
+  private readonly stands: ReadonlyMap<number, readonly number[]>;
   private places: Record<"byRow" | "byId", Map<number, number>> | null = null;
   private boxLists: readonly (readonly number[])[] | null = null;
   private readonly insides = new Map<number, Uint32Array>();
@@ -63,14 +64,14 @@ export class View {
     this.things = header.things;
     this.boxes = header.boxes;
     this.shown = header.shown;
-    this.open = header.open ?? [];
+    this.open = new Set(header.open ?? []);
     this.frame = {
       layout: u32("frame.layout"), things: u32("frame.thing_at"), wires: u32("frame.wire_at"),
       ports: u32("frame.port_at"), box: i32("frame.box"),
     };
     this.thing = {
       row: i32("thing.row"), old: i32("thing.old"), box: i32("thing.box"), frame: u32("thing.frame"),
-      opens: i32("thing.opens"), label: u32("thing.label"), marks: u8("thing.marks"), status: u8("thing.status"),
+      opens: i32("thing.opens"), marks: u8("thing.marks"), status: u8("thing.status"),
     };
     this.wire = {
       source: i32("wire.source"), target: i32("wire.target"), carried: u32("wire.carried"),
@@ -83,7 +84,10 @@ export class View {
       courses: u32("layout.course_at"), course: f32("layout.course"),
     };
     const [rows, into] = [u32("folded.row"), u32("folded.into")];
-    this.folded = new Map(Array.from(rows, (row, at) => [row, into[at]!]));
+    const stands = new Map<number, number[]>();
+    rows.forEach((row, at) => (stands.get(row) ?? stands.set(row, []).get(row)!).push(into[at]!));
+    this.stands = stands;
+    this.folded = new Map(Array.from(stands, ([row, all]) => [row, all[0]!]));
     this.check();
   }
 
@@ -113,7 +117,7 @@ export class View {
   }
 
   label(thing: number): string {
-    return this.run.string(this.thing.label[thing]!);
+    return this.box(thing)?.name ?? this.run.label(this.thing.row[thing]!);
   }
 
   box(thing: number): Box | undefined {
@@ -141,6 +145,12 @@ export class View {
       this.places = { byRow, byId };
     }
     return this.places.byRow.get(row) ?? this.places.byId.get(id[row]!) ?? -1;
+  }
+
+  /** All things of a row: a scalar stands in each op that reads it. */
+  thingsOf(row: number): readonly number[] {
+    const all = this.stands.get(row) ?? [];
+    return [...new Set(all.length > 1 ? all.map((one) => this.thingOf(one)) : [this.thingOf(row)])].filter((thing) => thing >= 0);
   }
 
   /** The things of a frame that open. */

@@ -12,8 +12,11 @@ export function wordsOf(store: Store, selected: Selected): string {
       const row = run.alive(selected.stage).row(selected.ids[0]!);
       return selected.ids.length > 1 ? `${selected.ids.length} nodes` : row < 0 ? named(run, selected.ids) : run.text(row);
     }
-    case "scope":
-      return `scope ${selected.path}`;
+    case "scope": {
+      // What is no scope, but a stretch of lines or equal ones, goes by what its box says.
+      const view = run.viewOf(selected.stage), box = /[@…]/.test(selected.path) ? view.box(view.thingAt(selected.path)) : undefined;
+      return box?.name ?? `scope ${selected.path}`;
+    }
     case "line": {
       const line = run.origins[selected.origin];
       return line ? `${line.file}, line ${line.line}: ${line.code}` : "a line";

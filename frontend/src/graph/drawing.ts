@@ -31,6 +31,7 @@ css`
 export const STATUS: Readonly<Record<number, readonly [name: string, sign: string]>> = {
   [ADDED]: ["added", "+"], [REMOVED]: ["removed", "−"], [REWIRED]: ["rewired", "~"], [PASSING]: ["rewired", "±"],
 };
+const CHANGES = [["added", "+"], ["removed", "−"], ["rewired", "~"]] as const;
 const SIGNS: readonly (readonly [number, string])[] = [[KEPT, "◆"], [RECOMPUTED, "↻"]];
 const LONGEST = 44, TITLE = 60;
 /** How high a node is, or lower. */
@@ -249,7 +250,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
       "text",
       { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
-      box ? titleOf(box) : view.label(one),
+      box ? titleOf(box) : there.run.label(row),
       isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );
@@ -258,7 +259,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
       s(
         "text",
         { class: `ll-below${isUnder ? " ll-under" : ""}`, x: middle, y: tenth(y + (isUnder ? height + 9 : box ? 34.5 : 31.5)) },
-        below ? worded(below, width - 6) : inBox(look, box!),
+        below ? worded(below, width - 6) : inBox(look, one),
       ),
     );
   return group;
@@ -270,11 +271,11 @@ function worded(text: string, room: number): string {
   return shortened(found, LONGEST);
 }
 
-/** The second line of a closed box: how much is in it, and what changed there. */
-function inBox({ there }: Look, box: Box): Child[] {
-  const changes = ([["added", "+"], ["removed", "−"], ["rewired", "~"]] as const).filter(([name]) => there.isOwn && box[name]);
+/** The second line of a closed box: how much is in it here, and what of that a pass changed. */
+function inBox({ there }: Look, one: number): Child[] {
+  const { nodes, isEach, ...changes } = there.inBox(one);
   return [
-    count(box.nodes, "node") + (box.times > 1 ? " each" : ""),
-    changes.map(([name, sign]) => s("tspan", { dx: 5, "font-weight": "bold", fill: `var(--ll-${name}-line)` }, `${sign}${box[name]}`)),
+    count(nodes, "node") + (isEach ? " each" : ""),
+    CHANGES.filter(([name]) => changes[name]).map(([name, sign]) => s("tspan", { dx: 5, "font-weight": "bold", fill: `var(--ll-${name}-line)` }, `${sign}${changes[name].toLocaleString("en")}`)),
   ];
 }

@@ -1,9 +1,9 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera } from "./camera";
+import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera, type Size } from "./camera";
 import { h, s, set } from "../parts/dom";
 import { listen } from "../parts/keys";
-import { levelAt } from "./lod";
+import { fontFit, levelAt, readable } from "./lod";
 import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
 import { amountOf, nameOf, toldOf } from "./naming";
@@ -11,6 +11,7 @@ import { painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
+import { drawStubs, stubsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
 
@@ -22,7 +23,7 @@ css`
 .ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
-.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
+.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
 `;
 
 export interface GraphOptions {
@@ -39,7 +40,7 @@ export interface GraphView extends Pane {
   camera: Camera;
   /** Listen to who moves this picture itself; returns how to stop. */
   onCamera(listener: (camera: Camera) => void): () => void;
-  /** All of it; of what would be a thread its width first, and all of it when asked again. */
+  /** All of it, or as much as one can read of what tells most. */
   fit(): void;
   zoom(factor: number): void;
   /** Show a row: boxes that hide it open, and it comes into sight. */
@@ -48,12 +49,12 @@ export interface GraphView extends Pane {
   flush(): void;
 }
 
-/** Smaller than this a picture cannot be read. */
-const READABLE = 0.45, COMFORTABLE = 0.9, FIRST = 0.5;
+/** The scale at which one reads with ease. */
+const COMFORTABLE = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
-/** Which way a camera fits what there is. */
-type Fitting = "first" | "whole" | "top";
+/** After so many milliseconds without a move stubs are drawn. */
+const PAUSE = 90;
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;
@@ -61,7 +62,6 @@ let made = 0;
 export function graphView(store: Store, host: HTMLElement, options: GraphOptions): GraphView {
   const { side } = options;
   const view = store.run.viewOf(store.place.stage);
-  if (!store.open.size && view.open.length) store.setOpen(new Set(view.open));
   // What is selected when one begins is not behind a closed box.
   if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
     const rows = store.selected.ids.map((id) => store.run.alive(store.place.stage).row(id)).filter((row) => row >= 0);
@@ -77,18 +77,18 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const cursorElement = s("g", { id: `ll-cursor-${++made}`, class: "ll-cursor", role: "img" }, ring);
   paint.over.append(s("g", { class: "ll-marks", "aria-hidden": "true" }, marks, hovering), cursorElement);
   const map = options.minimap === false ? null : minimap((x, y) => go(centred({ x, y, width: 0, height: 0 }, now.size, now.camera.scale)));
-  const caption = h("p");
+  const caption = h("p"), stubs = h("div", { class: "ll-stubs" });
   const element = h(
     "div",
     { class: "ll-graph", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-activedescendant": cursorElement.id },
-    paint.sheet, options.caption !== false && caption, map?.element,
+    paint.sheet, stubs, options.caption !== false && caption, map?.element,
   );
   const listeners = new Set<(camera: Camera) => void>();
   /** The thing that the keyboard is at, and the one under the pointer; -1 for none. */
   let cursor = -1, over = -1;
-  /** Whether the camera is as `fit` left it, and which way. */
-  let fitting: Fitting | null = null;
-  let lastTap = { thing: -1, time: 0 }, flight = 0;
+  /** Whether the camera is as `fit` left it. */
+  let isFitting = false, known: { readonly about: readonly unknown[]; readonly camera: Camera } | null = null;
+  let lastTap = { thing: -1, time: 0 }, flight = 0, pause = 0;
 
   // -- the camera ---------------------------------------------------------------------------------
 
@@ -100,21 +100,30 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
     return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
   };
-  /** Where one sees all; or all of the width, from the top on; or, at first, as much as one can read. */
-  const cameras: Readonly<Record<Fitting, () => Camera>> = {
-    whole: () => fitted(whole(), now.size),
-    top: () => fromTop(whole(), now.size),
-    first: () => {
-      const { size, scene } = now, all = whole(), readable = [cameras.whole(), fromTop(all, size, COMFORTABLE)].find(({ scale }) => scale >= READABLE);
-      if (readable) return readable;
-      const chosen = [...litOf(store, now).strong].filter((thing) => scene.isVisible(thing)).map((thing) => scene.rect(thing)!);
-      if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
-      const changed = scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame)).filter((thing) => !scene.isOpen(thing)).map((thing) => scene.rect(thing)!);
-      const [first] = changed.sort((one, other) => one.y - other.y), together = changed.length ? around(changed) : all;
-      return towards(first && fitted(together, size).scale < FIRST ? first : together, all, size, FIRST);
-    },
+  /** Where one sees as much as one can read; found anew where the picture is another. */
+  const fitCamera = (): Camera => {
+    const about = [now.scene, now.there, now.size, store.selected];
+    if (!known || about.some((one, at) => one !== known!.about[at])) known = { about, camera: readableCamera() };
+    return known.camera;
   };
-  const fitCamera = (): Camera => cameras[fitting ?? "whole"]();
+  /** All, or all of the width, or what tells most. */
+  const readableCamera = (): Camera => {
+    const { size, scene, there } = now, all = whole(), least = readable(), entire = fitted(all, size);
+    if (entire.scale >= least) return entire;
+    const rectsOf = (things: Iterable<number>): Rect[] =>
+      [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
+    const chosen = rectsOf(litOf(store, now).strong);
+    if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
+    const wide = fromTop(all, size, COMFORTABLE), scale = Math.max(least, wide.scale);
+    const changed = there.isOwn ? rectsOf(scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame))) : [];
+    if (changed.length) {
+      const together = around(changed), fits = fitted(together, size).scale >= least;
+      return wide.scale >= least && seenFrom(wide, changed[0]!, size) ? wide : towards(fits ? together : changed[0]!, all, size, scale);
+    }
+    if (wide.scale >= least) return wide;
+    const [first] = rectsOf(scene.frames.flatMap(({ frame }) => scene.thingsIn(frame)));
+    return first ? towards(first, all, size, scale) : wide;
+  };
   const tell = (): void => {
     for (const listener of [...listeners]) listener(now.camera);
   };
@@ -122,10 +131,25 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.camera = camera;
     paint.move();
     map?.look(camera, now.size);
+    stubSoon();
+  };
+  /** Where wires leave the screen is said once it stands still. */
+  const stubSoon = (): void => {
+    if (stubs.childElementCount) stubs.replaceChildren();
+    clearTimeout(pause);
+    pause = setTimeout(stub, PAUSE) as unknown as number;
+  };
+  const stub = (): void => {
+    clearTimeout(pause);
+    const around = [caption, map?.element].filter((one) => one?.isConnected && !one.hidden).map((one) => placeIn(element, one!));
+    drawStubs(stubs, stubsOf(now), now.size, around, (thing) => {
+      element.focus({ preventScroll: true });
+      moveTo(thing);
+    });
   };
   const stay = (): void => {
     cancelAnimationFrame(flight);
-    fitting = null;
+    isFitting = false;
   };
   /** Look from elsewhere at once, as a hand wants it. */
   const go = (camera: Camera): void => {
@@ -153,9 +177,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     step(start);
   };
   const fit = (): void => {
-    const { scale } = fitted(whole(), now.size);
-    const isThread = scale < READABLE && scale * whole().width < now.size.width / 4;
-    fitting = isThread && fitting !== "top" && fitting !== "first" ? "top" : "whole";
+    isFitting = true;
     fly(fitCamera());
   };
   const onScreen = (x: number, y: number): [number, number] => [x * now.camera.scale + now.camera.x, y * now.camera.scale + now.camera.y];
@@ -168,7 +190,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const zoom = (factor: number): void => {
     const at = cursor < 0 ? null : onScreen(...middleOf(cursor));
     const [x, y] = at && isOnScreen(...at) ? at : [now.size.width / 2, now.size.height / 2];
-    fitting = null;
+    isFitting = false;
     fly(zoomed(now.camera, factor, x, y));
   };
   /** Pan just so far that a thing is well in sight. */
@@ -182,7 +204,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     };
     const [byX, byY] = [by(x, rect.width * camera.scale, size.width), by(y, rect.height * camera.scale, size.height)];
     if (byX || byY) {
-      fitting = null;
+      isFitting = false;
       fly(moved(camera, byX, byY));
     }
   };
@@ -193,9 +215,9 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (open.size !== store.open.size) store.setOpen(open);
     const rect = now.scene.rect(thing);
     if (!rect || !now.size.width) return;
-    const isSmall = now.camera.scale < READABLE;
+    const isSmall = now.camera.scale < readable();
     if (!isSmall && isOnScreen(...onScreen(...middleOf(thing)), 50)) return;
-    fitting = null;
+    isFitting = false;
     fly(centred(rect, now.size, isSmall ? COMFORTABLE : now.camera.scale));
   };
   const measure = (width: number, height: number): void => {
@@ -203,8 +225,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (width === size.width && height === size.height) return;
     now.size = { width, height };
     if (!width || !height) return;
-    if (paint.isEmpty) fitting ??= "first";
-    if (fitting) {
+    if (paint.isEmpty) isFitting = true;
+    if (isFitting) {
       look(fitCamera());
       tell();
     }
@@ -235,7 +257,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const scene = (now.scene = sceneOf(now.there.view, store.open)), isOther = before.view !== scene.view;
     if (isOther) cursor = over = -1;
     let camera = old;
-    if (fitting && now.size.width) camera = fitCamera();
+    if (isFitting && now.size.width) camera = fitCamera();
     else if (kept) {
       const thing = kept.row >= 0 ? scene.standing(kept.row) : scene.view.thingAt(kept.path);
       const rect = thing >= 0 ? scene.rect(thing) : null;
@@ -307,7 +329,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (isOpen) open.delete(path);
     else open.add(path);
     cursor = thing;
-    fitting = null;
+    isFitting = false;
     store.setOpen(open);
     bring(thing);
     store.say(`${isOpen ? "Closed" : "Opened"} ${nameOf(now, thing)}. ${amountOf(now)}`);
@@ -411,7 +433,10 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
 
   return {
     element, fit, zoom, focus,
-    flush: paint.flush,
+    flush: () => {
+      paint.flush();
+      stub();
+    },
     get camera() {
       return now.camera;
     },
@@ -419,10 +444,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       stay();
       look(camera);
       // A picture that another one led to where it would have gone itself goes there again.
-      for (const way of ["first", "whole", "top"] as const) {
-        const own = cameras[way]();
-        if (Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1) fitting = way;
-      }
+      const own = fitCamera();
+      isFitting = Math.abs(own.scale / camera.scale - 1) < 1e-6 && Math.abs(own.x - camera.x) < 1 && Math.abs(own.y - camera.y) < 1;
     },
     onCamera: (listener) => {
       listeners.add(listener);
@@ -431,6 +454,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     dispose: () => {
       for (const stop of stops) stop();
       cancelAnimationFrame(flight);
+      clearTimeout(pause);
       paint.dispose();
       element.remove();
     },
@@ -447,13 +471,16 @@ function nearest(things: readonly number[], far: (thing: number) => number): num
   return found;
 }
 
-/** How much smaller letters have to be where the font is wider than the one that things are sized for. */
-function fontFit(): number {
-  const pen = typeof CanvasRenderingContext2D === "function" ? document.createElement("canvas").getContext("2d") : null;
-  if (!pen) return 1;
-  pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif';
-  // 25 letters, which are 11.67 of their size wide in Helvetica, with the room that sizes leave.
-  return Math.min(1, (12.5 * 11.67) / pen.measureText("layers.0.attn_weight.bias").width);
+/** Where an element stands in another. */
+function placeIn(outer: Element, inner: Element): { left: number; top: number; right: number; bottom: number } {
+  const from = outer.getBoundingClientRect(), { left, top, right, bottom } = inner.getBoundingClientRect();
+  return { left: left - from.left, top: top - from.top, right: right - from.left, bottom: bottom - from.top };
+}
+
+/** Whether a camera shows a rectangle, all of it. */
+function seenFrom({ x, y, scale }: Camera, rect: Rect, { width, height }: Size): boolean {
+  const left = rect.x * scale + x, top = rect.y * scale + y;
+  return left >= 0 && top >= 0 && left + rect.width * scale <= width && top + rect.height * scale <= height;
 }
 
 function isStill(): boolean {

@@ -5,7 +5,7 @@ import type { Overlay } from "../data/store";
 import { css } from "../parts/styles";
 
 css`
-.ll-legend { font-size: 12px; gap: 4px 14px; background: var(--ll-ground); }
+.ll-legend { flex-wrap: nowrap; font-size: 12px; gap: 4px 14px; background: var(--ll-ground); }
 .ll-legend ul { display: flex; flex-wrap: wrap; gap: 3px 14px; list-style: none; margin: 0; padding: 0; }
 .ll-legend li { display: inline-flex; align-items: center; gap: 5px; }
 .ll-swatch { width: 14px; height: 12px; border: 1px solid var(--ll-edge); border-radius: 2px; flex: none; }

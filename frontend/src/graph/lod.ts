@@ -9,15 +9,39 @@ export interface Level {
   readonly letters: number;
 }
 
-const NAMES = 0.3, TYPES = 0.62;
+/** Letters that are lower than so many pixels cannot be read. */
+const LEGIBLE = 9;
+/** From this scale on nodes have names: one sees that there are some before one can read them. */
+const NAMES = 0.3;
 /** So much room each node has for its name; as in viz/sizes.py. */
 export const WORD = 16;
 /** How many pixels high letters are about, far out. */
 const LETTERS = 11;
 
+/** How high the letters of names are where nodes say all, in the scene's units; as in viz/sizes.py. */
+const LABEL = 12.5;
+
+/** The least scale at which names can be read. */
+export const readable = (): number => LEGIBLE / (WORD * fontFit());
+
+let fit = 0;
+
+/** How much smaller letters have to be where the font is wider than the one that things are sized for. */
+export function fontFit(): number {
+  return (fit ||= measured());
+}
+
+function measured(): number {
+  const pen = typeof CanvasRenderingContext2D === "function" ? document.createElement("canvas").getContext("2d") : null;
+  if (!pen) return 1;
+  pen.font = 'bold 12.5px Helvetica, Arial, "Liberation Sans", "DejaVu Sans Condensed", "DejaVu Sans", sans-serif';
+  // 25 letters, which are 11.67 of their size wide in Helvetica, with the room that sizes leave.
+  return Math.min(1, (12.5 * 11.67) / pen.measureText("layers.0.attn_weight.bias").width);
+}
+
 /** The level at a scale; equal scales, and those near each other, have the same object. */
 export function levelAt(scale: number): Level {
-  const detail: Detail = scale >= TYPES ? 2 : scale >= NAMES ? 1 : 0;
+  const detail: Detail = scale >= LEGIBLE / (LABEL * fontFit()) ? 2 : scale >= NAMES ? 1 : 0;
   // Half octaves, so that letters grow and shrink a little before they are drawn anew.
   const step = detail ? 0 : Math.round(2 * Math.log2(scale));
   const key = `${detail} ${step}`;

@@ -41,11 +41,12 @@ export function litOf(store: Store, { scene, there }: Look): { strong: Set<numbe
   // A picture of a pass shows nodes of both graphs, and of what lived between.
   for (const ids of new Set([place.stage - 1, place.stage].map((stage) => store.related.nodes[Math.max(0, stage)])))
     for (const id of ids ?? []) {
-      const row = there.rowOf(id), thing = row < 0 ? -1 : scene.standing(row);
-      if (thing < 0) continue;
-      // The closed box that it is in, or the node that a view is folded into, is only related.
-      const at = view.thing.row[thing]!;
-      (own.has(id) && at >= 0 && run.id[at] === id ? strong : soft).add(thing);
+      const row = there.rowOf(id);
+      for (const thing of row < 0 ? [] : scene.allStanding(row)) {
+        // The closed box that it is in, or the node that a view or a scalar is folded into, is only related.
+        const at = view.thing.row[thing]!;
+        (own.has(id) && at >= 0 && run.id[at] === id ? strong : soft).add(thing);
+      }
     }
   const box = selected.kind === "scope" ? view.thingAt(selected.path) : -1;
   if (box >= 0 && scene.isVisible(box)) {

@@ -16,16 +16,20 @@ export function nameOf(look: Look, thing: number): string {
   const { there, scene } = look, { view } = scene, { run } = there, row = there.row(thing), box = view.box(thing);
   if (row < 0) {
     if (!box) return "nothing";
-    const many = `${count(box.nodes, "node")}${box.times > 1 ? ` each, ${box.times} equal ones` : ""}`;
+    const { nodes, isEach } = there.inBox(thing), equal = box.times > 1 ? `, ${box.times} equal ones` : "";
+    const many = `${count(nodes, "node")}${isEach ? " each" : ""}${equal}`;
     return `box ${titleOf(box)}, ${scene.isOpen(thing) ? "open" : "closed"}, ${many}`;
   }
   const called = (id: number): string => {
-    const source = there.rowOf(id), at = source < 0 ? -1 : (view.folded.get(source) ?? source), kind = at < 0 ? "" : run.kind(at);
-    return at < 0 ? `%${id}` : kind === "constant" ? view.label(view.thingOf(at)) : `${/^(input|parameter)$/.test(kind) ? "" : "%"}${run.name(at)}`;
+    let at = there.rowOf(id);
+    // Views stand in the wires, as what they view.
+    while (at >= 0 && view.folded.has(at) && run.kind(at) === "view") at = there.rowOf(run.sources(at)[0]!);
+    const kind = at < 0 ? "" : run.kind(at);
+    return at < 0 ? `%${id}` : kind === "constant" ? run.label(at) : `${/^(input|parameter)$/.test(kind) ? "" : "%"}${run.name(at)}`;
   };
   const reads = [...new Set(Array.from(run.sources(row), called))], last = reads.pop();
   return [
-    `${view.label(thing)} ${run.kind(row) === "input" ? "input" : `%${run.name(row)}`} ${run.type(row)}`,
+    `${run.label(row)} ${run.kind(row) === "input" ? "input" : `%${run.name(row)}`} ${run.type(row)}`,
     ...(last ? [`reads ${reads.length ? `${reads.join(", ")} and ` : ""}${last}`] : []),
     ...marksOf(look, thing),
   ].join(", ");
@@ -45,11 +49,11 @@ export function toldOf(look: Look, thing: number): string {
 
 /** How much of the graph is shown, and where the rest is. */
 export function amountOf({ there, scene }: Look): string {
-  const { all, folded } = there.counts, { view } = scene;
+  const { all, folded, scalars } = there.counts, { view } = scene;
   let nodes = 0;
   for (const { frame } of scene.frames)
     for (let thing = view.frame.things[frame]!; thing < view.frame.things[frame + 1]!; thing++) if (there.row(thing) >= 0) nodes++;
-  const closed = all - folded - nodes;
-  const rest = [folded && `${count(folded, "view")} in the edges`, closed > 0 && `${closed.toLocaleString("en")} in closed boxes`].filter(Boolean);
+  const closed = all - folded - scalars - nodes;
+  const rest = [folded && `${count(folded, "view")} in the edges`, scalars && `${count(scalars, "scalar")} in the ops`, closed > 0 && `${closed.toLocaleString("en")} in closed boxes`].filter(Boolean);
   return rest.length ? `${nodes.toLocaleString("en")} of ${count(all, "node")}; ${rest.join(", ")}` : count(all, "node");
 }

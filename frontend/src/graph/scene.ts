@@ -3,12 +3,13 @@
 // The inside of each open box is placed alone, and then makes room in the frame around it. What did
 // not change is the same object as in the scene before, so that it need not be drawn again.
 
+import { Apart, NEAR } from "./apart";
 import type { View } from "../data/view";
 
 /** What an open box has around what is in it; as in viz/sizes.py. */
 export const TOP = 30, SIDE = 14, BOTTOM = 14;
 const CELL = 600;
-const NEAR = 0.3, JOG = 26;
+const JOG = 26;
 type Point = [number, number];
 
 export interface Rect {
@@ -130,6 +131,12 @@ export class Scene {
     return this.root.height;
   }
 
+  /** The things of a frame. */
+  thingsIn(frame: number): number[] {
+    const first = this.view.frame.things[frame]!;
+    return Array.from({ length: this.view.frame.things[frame + 1]! - first }, (_, at) => first + at);
+  }
+
   /** How many nodes and boxes stand there. */
   get count(): number {
     return this.frames.reduce((sum, { placement }) => sum + placement.rects.length / 4, 0);
@@ -158,7 +165,15 @@ export class Scene {
 
   /** What stands for a row: its node, or the closed box that it is in; -1 where there is nothing. */
   standing(row: number): number {
-    const thing = this.view.thingOf(row);
+    return this.seen(this.view.thingOf(row));
+  }
+
+  /** All that stands for a row: a scalar is in each op that reads it. */
+  allStanding(row: number): readonly number[] {
+    return [...new Set(this.view.thingsOf(row).map((thing) => this.seen(thing)))].filter((thing) => thing >= 0);
+  }
+
+  private seen(thing: number): number {
     if (thing < 0 || this.isVisible(thing)) return thing;
     return this.view.above(thing).find((box) => this.isVisible(box)) ?? -1;
   }
@@ -277,70 +292,55 @@ function portsOf(view: View, frame: number, inner: ReadonlyMap<number, Placement
 
 function opened(view: View, frame: number, inner: ReadonlyMap<number, Placement>, chosen: Int32Array): Placement {
   const layout = view.frame.layout[frame]!, old = sent(view, layout);
-  const across: Interval[] = [], down: Interval[] = [];
   const rects = old.rects.slice();
   for (const [at, { width, height }] of inner) {
-    const one = 4 * at, x = rects[one]!, y = rects[one + 1]!, w = rects[one + 2]!, h = rects[one + 3]!;
-    rects[one + 2] = Math.max(w, width + 2 * SIDE);
-    rects[one + 3] = Math.max(h, height + TOP + BOTTOM);
-    across.push([x, x + w, rects[one + 2]! / w]);
-    down.push([y, y + h, rects[one + 3]! / h]);
+    rects[4 * at + 2] = Math.max(rects[4 * at + 2]!, width + 2 * SIDE);
+    rects[4 * at + 3] = Math.max(rects[4 * at + 3]!, height + TOP + BOTTOM);
   }
-  const mapX = stretched(across), mapY = stretched(down);
+  const apart = new Apart(old.rects, rects, [...inner.keys()]);
+  const courses: Float32Array[] = [], { source, target } = view.wire, first = view.frame.wires[frame]!, firstPort = view.frame.ports[frame]!;
+  for (let at = 0; 2 * at < chosen.length; at++) courses.push(apart.course(courseOf(view, layout, old.courses, at)));
+  const ports = old.ports.map((x, at) => apart.x(x, view.port.side[firstPort + at] ? old.height : 0));
   for (let at = 0; at < rects.length; at += 4) {
-    rects[at] = mapX(old.rects[at]! + old.rects[at + 2]! / 2) - rects[at + 2]! / 2;
-    rects[at + 1] = mapY(old.rects[at + 1]! + old.rects[at + 3]! / 2) - rects[at + 3]! / 2;
+    const x = old.rects[at]! + old.rects[at + 2]! / 2, y = old.rects[at + 1]! + old.rects[at + 3]! / 2;
+    rects[at] = apart.x(x, y) - rects[at + 2]! / 2;
+    rects[at + 1] = apart.y(y) - rects[at + 3]! / 2;
   }
-  const courses: Float32Array[] = [];
-  const placement = new Placement(
-    view, layout, !frame, mapX(old.width), mapY(old.height), rects, old.ports.map(mapX), courses, inner,
-  );
-  const { source, target } = view.wire, first = view.frame.wires[frame]!;
-  for (let at = 0; 2 * at < chosen.length; at++) {
+  // What was pushed out on the left is taken in again.
+  const { left, right } = extent(rects, courses, ports), by = Math.min(0, left);
+  for (let at = 0; at < rects.length; at += 4) rects[at]! -= by;
+  for (let at = 0; at < ports.length; at++) ports[at]! -= by;
+  for (const course of courses) eachX(course, (place) => (course[place]! -= by));
+  const placement = new Placement(view, layout, !frame, Math.max(right, old.width) - by, apart.y(old.height), rects, ports, courses, inner);
+  courses.forEach((course, at) => {
     const from = courseOf(view, layout, old.courses, at), last = from.length;
-    const course = stretchedCourse(from, mapX, mapY);
-    courses.push(course);
-    if (last < 3) continue;
+    if (last < 3) return;
     const start = ended(source[first + at]!, chosen[2 * at]!, from[1]!, from[2]!, old.rects, placement);
     const end = ended(target[first + at]!, chosen[2 * at + 1]!, from[last - 2]!, from[last - 1]!, old.rects, placement);
     if (start || end) courses[at] = joined(course, start, end);
-  }
+  });
   return placement;
 }
 
-type Interval = readonly [from: number, to: number, slope: number];
-
-/** A monotone map that stretches intervals; where they overlap, by the larger slope. */
-function stretched(intervals: readonly Interval[]): (at: number) => number {
-  const breaks = [...new Set(intervals.flatMap(([from, to]) => [from, to]))].sort((a, b) => a - b);
-  const slopes = breaks.map(() => 1);
-  const place = new Map(breaks.map((at, index) => [at, index]));
-  for (const [from, to, slope] of intervals)
-    for (let at = place.get(from)!; breaks[at]! < to; at++) slopes[at] = Math.max(slopes[at]!, slope);
-  const values: number[] = [];
-  breaks.forEach((at, index) => values.push(index ? values[index - 1]! + (at - breaks[index - 1]!) * slopes[index - 1]! : at));
-  return (at) => {
-    let low = 0, high = breaks.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (breaks[middle]! <= at) low = middle + 1;
-      else high = middle;
-    }
-    return low ? values[low - 1]! + (at - breaks[low - 1]!) * slopes[low - 1]! : at;
-  };
+/** Call for the place of each x in a course. */
+function eachX(course: Float32Array, call: (place: number) => void): void {
+  for (let at = 0; at < course.length; at += course[at]! + 1) for (let x = at + 1; x <= at + course[at]!; x += 2) call(x);
 }
 
-/** Send all points of a course through the maps. */
-function stretchedCourse(from: Float32Array, mapX: (x: number) => number, mapY: (y: number) => number): Float32Array {
-  const course = from.slice();
-  for (let at = 0; at < from.length; ) {
-    const end = at + from[at]!;
-    for (at++; at < end; at += 2) {
-      course[at] = mapX(from[at]!);
-      course[at + 1] = mapY(from[at + 1]!);
-    }
+/** How far to the left and to the right anything reaches. */
+function extent(rects: Float32Array, courses: readonly Float32Array[], ports: Float32Array): { left: number; right: number } {
+  let left = Infinity, right = -Infinity;
+  const meet = (x: number): void => {
+    left = Math.min(left, x);
+    right = Math.max(right, x);
+  };
+  for (let at = 0; at < rects.length; at += 4) {
+    meet(rects[at]!);
+    meet(rects[at]! + rects[at + 2]!);
   }
-  return course;
+  for (const course of courses) eachX(course, (place) => meet(course[place]!));
+  ports.forEach(meet);
+  return { left, right };
 }
 
 /** Where a wire begins or ends now: at its thing, or above the port that it goes on from. */

@@ -107,8 +107,8 @@ export function beside(store: Store, host: HTMLElement): Pane {
       const half = div("ll-half");
       twins.append(half);
       const name = stage < 0 ? `${run.title}: has no ${at.title}` : `${run.title}, ${stage ? `after ${at.title}` : "as written"}: ${count(run.stages[stage]!.after, "node")}`;
-      if (stage < 0) {
-        half.append(div("ll-caption ll-one", name));
+      if (stage < 0 || !run.hasView(stage)) {
+        half.append(div("ll-caption ll-one", stage < 0 ? name : `${name}; it is being laid out`));
         continue;
       }
       const own = new Store(store.bundle, { run: run.index, stage });

@@ -164,8 +164,8 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
   const about = h("div");
   /** A node with the colours of its kind: "exp2 %7", a constant's value, a call's body, an input's name. */
   const node = (row: number): Child => {
-    const { run } = store, kind = run.kind(row), view = run.viewOf(store.place.stage);
-    const thing = /^(constant|call|launch)$/.test(kind) ? view.thingOf(row) : -1, op = thing < 0 ? run.op(row) : view.label(thing);
+    const { run } = store, kind = run.kind(row);
+    const op = /^(constant|call|launch)$/.test(kind) ? run.label(row) : run.op(row);
     const words = /^(input|parameter)$/.test(kind) ? run.name(row) : kind === "constant" ? op : `${op} %${run.name(row)}`;
     return span("", h("i", { class: "ll-kind", style: `background:var(--ll-${kind}-fill);border-color:var(--ll-${kind}-line)` }), words);
   };

@@ -10,7 +10,7 @@ import { count } from "../data/units";
 
 css`
 .ll-search { display: flex; flex-direction: column; flex: 0 1 270px; min-width: 200px; border-right: 1px solid var(--ll-line); min-height: 0; }
-.ll-search .ll-bar { font-size: 12px; }
+.ll-search .ll-bar { flex-wrap: nowrap; font-size: 12px; }
 .ll-found { gap: 8px; }
 .ll-found > :first-child { font-family: var(--ll-mono); font-size: 12px; }
 .ll-find { width: 168px; }

@@ -87,7 +87,7 @@ function told(store: Store, live: Live): Child[] {
     const readers = run.readersOf(id).filter((one) => !isHere || alive.has(one));
     const became = [...related.nodes[stage] ?? []];
     return [
-      h("h2", null, `%${run.name(row)} · ${run.op(row)}`),
+      h("h2", null, `%${run.name(row)} · ${/^(input|parameter)$/.test(run.kind(row)) ? run.op(row) : run.label(row)}`),
       !isHere && h("div", { class: "ll-sorry" }, `It is not in the graph ${where}. `, became.length ? ["There it is ", nodes(became)] : "Nothing there comes from it."),
       h("pre", null, run.text(row)),
       facts([

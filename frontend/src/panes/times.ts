@@ -3,6 +3,7 @@
 // What was measured is full, what was recorded elsewhere is hatched, what was modelled is an outline.
 
 import { button, div, fill, h, s, set, span, type Child } from "../parts/dom";
+import { Labels } from "../parts/labels";
 import { listing, type Listing } from "../parts/listing";
 import type { Time, Times } from "../data/model";
 import { launchName } from "../data/named";
@@ -89,21 +90,26 @@ export function times(store: Store, host: HTMLElement): Pane {
     const y = (value: number): number => bottom - ((value - ys[0]!) / (ys.length - 1)) * (bottom - 12);
     const power = (tick: number): string => (tick < 3 ? `${10 ** tick}` : `${10 ** (tick % 3)} ${" kMGTPEZ"[Math.floor(tick / 3)]}`);
     const text = (x: number, y: number, anchor: string, words: string): Node => s("text", { x, y, "text-anchor": anchor }, words);
+    const every = 1 + Math.floor(ys.length / 9);
+    const names = new Labels(11, { left, top: 0, right: wide - 8, bottom });
+    const spots = points.map((one) => ({ x: x(one.x), y: y(one.y) }));
+    for (const spot of spots) names.take({ left: spot.x - 7, top: spot.y - 7, right: spot.x + 7, bottom: spot.y + 7 });
     return s(
       "svg",
       { class: "ll-plot", viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "roofline; the list above has the same numbers" },
-      xs.map((tick) => [s("path", { class: "ll-axis", d: `M${x(tick)} 12V${bottom}` }), text(x(tick), bottom + 12, "middle", power(tick))]),
-      ys.map((tick) => [s("path", { class: "ll-axis", d: `M${left} ${y(tick)}H${wide - 10}` }), text(left - 4, y(tick) + 3, "end", power(tick))]),
+      xs.map((tick) => [s("path", { class: "ll-axis", d: `M${x(tick)} 12V${bottom}` }), text(x(tick), bottom + 14, tick === xs.at(-1) ? "end" : "middle", power(tick))]),
+      ys.map((tick, at) => [s("path", { class: "ll-axis", d: `M${left} ${y(tick)}H${wide - 10}` }), at > 0 && at % every === 0 && text(left - 4, y(tick) + 3, "end", power(tick))]),
       text(wide - 10, high - 4, "end", "operations per byte"),
       text(2, high - 4, "start", "↑ operations per second"),
       peaks.map((one) => [
         s("path", { class: `ll-roof ll-device-${Math.max(0, all.findIndex(({ device }) => device === one.device)) % 5}`, d: `M${x(one.x)} ${y(one.y)}H${wide - 10}M${x(one.x)} ${y(one.y)}L${[Math.max(xs[0]!, one.x - one.y + ys[0]!)].map((from) => `${x(from)} ${y(one.y + from - one.x)}`)[0]}` }),
-        text(wide - 12, y(one.y) - 3, "end", `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`),
+        names.beside(wide - 12, y(one.y), `${one.device}: ${many(one.flops)}/s, ${bytes(one.bytes)}/s`, ["above", "below"], 3),
       ]),
       points.map((one) => {
         const [px, py] = [x(one.x), y(one.y)];
         const shape = { measured: "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z", recorded: "M-5-5h10v10h-10z", modelled: "M0-6l6 10h-12z" }[one.how];
-        return s("path", { class: tookBy(one.at, one.how), d: shape, transform: `translate(${px} ${py})`, "data-launch": one.launch, onclick: () => list.watch.select({ kind: "launch", launch: one.launch }) }, s("title", null, `${launchName(store.run, one.launch)}, ${one.device}: ${digits(10 ** one.x)} operations a byte, ${many(10 ** one.y)} operations a second, ${HOW[one.how]}`));
+        const name = names.beside(px, py, launchName(store.run, one.launch).replace(/^\d+: /, ""), ["right", "left", "above", "below"]);
+        return [name, s("path", { class: tookBy(one.at, one.how), d: shape, transform: `translate(${px} ${py})`, "data-launch": one.launch, onclick: () => list.watch.select({ kind: "launch", launch: one.launch }) }, s("title", null, `${launchName(store.run, one.launch)}, ${one.device}: ${digits(10 ** one.x)} operations a byte, ${many(10 ** one.y)} operations a second, ${HOW[one.how]}`))];
       }),
     );
   };

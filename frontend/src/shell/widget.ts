@@ -59,6 +59,9 @@ class Shared {
       store.on("place", (place) => this.tell("place", place)),
     );
     this.tell("place", store.place);
+    // What is not in sight is sent when the rest has been painted.
+    if (!store.bundle.runs.every((run) => run.isWhole))
+      requestAnimationFrame(() => setTimeout(() => this.live.ask("rest").catch((error: unknown) => store.say(error instanceof Error ? error.message : String(error)))));
     this.hear("comm_live_update", () => this.live.hasKernel || store.say(this.live.sorry));
     return store;
   }

@@ -20,7 +20,6 @@ import { helpButton, tellButton } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
 import { split } from "../parts/split";
-import type { Run, Stage } from "../data/model";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { tabs } from "../parts/tabs";
@@ -43,15 +42,6 @@ css`
 const WIDE = 1200, BESIDE = 760;
 type Layout = "wide" | "beside" | "below";
 
-/** The pass that says most: which takes most nodes together, and does more than to clean up after others. */
-export function telling(run: Run, last: number): number {
-  const gain = ({ effect, tidies, before, after }: Stage): number => (effect && !tidies ? before - after : 0);
-  const most = Math.max(...run.stages.map(gain));
-  if (most > 0) return run.stages.findLastIndex((stage) => gain(stage) === most);
-  // What the last passes changed says more than that some after them had nothing to do.
-  return run.stages[last]!.effect ? last : nextStage(run, last, -1) || last;
-}
-
 /** Stores that a workbench has shown: it does not go elsewhere when it is drawn anew. */
 const begun = new WeakSet<Store>();
 
@@ -62,7 +52,7 @@ export function layoutFor(width: number): Layout {
 
 /** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
 export function workbench(store: Store, host: HTMLElement, live: Live, isBeside = false): Pane {
-  if (!store.isPlaced && !begun.has(store)) store.go({ stage: telling(store.run, store.place.stage) });
+  if (!store.isPlaced && !begun.has(store)) store.go({ stage: store.run.first });
   begun.add(store);
   const stepper = new Stepper(store);
   const words = div("ll-grow ll-one");

@@ -52,5 +52,5 @@ test("readers read through folded views, boxes are there as long as something in
     for (let wire = there.view.frame.wires[frame]!; wire < there.view.frame.wires[frame + 1]!; wire++) expect(there.hasWire(wire, frame)).toBe(true);
   expect(there.has(there.view.thingAt("h1.mlp"))).toBe(true);
   expect(there.row(there.view.thingAt("h1.mlp"))).toBe(-1);
-  expect(there.counts).toEqual({ all: 19, folded: 6 });
+  expect(there.counts).toEqual({ all: 19, folded: 6, scalars: 0 });
 });

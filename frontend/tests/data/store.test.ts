@@ -20,6 +20,23 @@ test("a place that is not there becomes the nearest that is", () => {
   expect(new Store(bundle, null as never).place.run).toBe(0);
 });
 
+test("a place whose view is still to come is gone to when it is there", () => {
+  const store = new Store(made({ ...SIMPLE, only: 1 }), { stage: 1 }), said = vi.fn(), places = vi.fn();
+  store.on("said", said);
+  store.on("place", places);
+  store.go({ stage: 3 });
+  expect(store.place.stage).toBe(1);
+  expect(said).toHaveBeenCalledWith("The graphs of this pass are being laid out.");
+  store.setBundle(made(SIMPLE));
+  expect(store.place.stage).toBe(3);
+  // Who went elsewhere meanwhile stays there.
+  const other = new Store(made({ ...SIMPLE, only: 1 }), { stage: 1 });
+  other.go({ stage: 3 });
+  other.go({ firing: 0 });
+  other.setBundle(made(SIMPLE));
+  expect(other.place).toEqual({ run: 0, stage: 1, firing: 0 });
+});
+
 test("another stage has all its firings done; another run has nothing selected", () => {
   const store = new Store(bundle, { stage: 1, firing: 1 });
   store.select({ kind: "line", origin: 1 });

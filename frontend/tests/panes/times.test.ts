@@ -61,3 +61,10 @@ test("nobody has timed it", () => {
   expect(host.textContent).toContain("Nobody has timed this run");
   expect(host.querySelector(".ll-plot")).toBeNull();
 });
+test("points under the roofline have names, and no two texts are in one place", () => {
+  const { host } = opened(times);
+  const written = [...host.querySelectorAll(".ll-plot text")];
+  expect(written.map((one) => one.textContent)).toContain("product");
+  const places = written.map((one) => `${one.getAttribute("x")} ${one.getAttribute("y")}`);
+  expect(new Set(places).size).toBe(places.length);
+});

@@ -62,7 +62,7 @@ test("what cannot be read or found is a sentence", () => {
   find("/(/");
   expect(root.querySelector(".ll-search [role=status]")!.textContent).toContain("/(/ is no regular expression");
   find("dtpye:f16");
-  expect(root.querySelector(".ll-search [role=status]")!.textContent).toBe("No node is so. Fields are op, name, shape, dtype, type, scope, line, rule, kind, text.");
+  expect(root.querySelector(".ll-search [role=status]")!.textContent).toBe("No node is so. Fields are op, label, name, shape, dtype, type, scope, line, rule, kind, text.");
 });
 
 test("what is found opens the boxes that hide it", () => {

@@ -58,6 +58,21 @@ test("a selection that the graph does not have selects nothing", async () => {
   expect(hosts[0]!.querySelector(".ll-side h2")!.textContent).toBe("simple");
 });
 
+test("what was not sent at first is asked for once something is painted", async () => {
+  const model = modelOf({ data: new DataView(madeBytes({ ...SIMPLE, only: 1 }).buffer), place: { stage: 1 } });
+  await shown(model);
+  await settled();
+  expect(model.sent).toEqual([{ ask: "rest", request: 1 }]);
+  model.fromPython("place", { run: 0, stage: 3, firing: -1 });
+  model.fromPython("data", new DataView(BYTES.buffer));
+  await settled();
+  expect(model.get("place")).toEqual({ run: 0, stage: 3, firing: -1 });
+  const whole = modelOf();
+  await shown(whole);
+  await settled();
+  expect(whole.sent).toEqual([]);
+});
+
 test("another place and another bundle come from Python", async () => {
   const model = modelOf();
   const { hosts } = await shown(model);

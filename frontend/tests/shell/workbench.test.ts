@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { beforeEach, expect, test, vi } from "vitest";
-import { telling, workbench } from "../../src/shell/workbench";
+import { workbench } from "../../src/shell/workbench";
 import { named, opened, press, RICH, silent, texts } from "../rich";
 
 beforeEach(() => localStorage.clear());
@@ -21,20 +21,11 @@ test("tabs: arrow keys go through them, each makes its pane when it is first see
   pane.dispose();
   expect(tab(on().host, "re-run").getAttribute("aria-selected")).toBe("true");
 });
-test("it begins at the pass that takes most nodes together, unless somebody says where", () => {
-  const stages = [...RICH.stages, { title: "late", nodes: RICH.stages.at(-1)!.nodes }];
-  const { store } = opened((store, host) => workbench(store, host, silent), {}, { ...RICH, stages });
-  const gains = store.run.stages.map(({ effect, before, after }) => (effect ? before - after : 0));
-  expect(store.place.stage).toBe(gains.lastIndexOf(Math.max(...gains)));
-  expect(opened((store, host) => workbench(store, host, silent), { stage: 4 }, { ...RICH, stages }).store.place.stage).toBe(4);
-});
-test("where no pass takes nodes together it begins at the last that changed something", () => {
-  const stages = [...RICH.stages, { title: "late", nodes: RICH.stages.at(-1)!.nodes }];
-  const { store } = opened((store, host) => workbench(store, host, silent), { stage: 0 }, { ...RICH, stages });
-  const stage = (change: object) => ({ ...store.run.stages[1]!, effect: true, ...change });
-  const run = (...changes: object[]) => Object.assign(Object.create(store.run), { stages: [store.run.stages[0]!, ...changes.map(stage)] });
-  expect(telling(run({ before: 3, after: 9 }, { before: 9, after: 9 }, { effect: false }), 3)).toBe(2);
-  expect(telling(run({ before: 9, after: 3 }, { before: 9, after: 1, tidies: true }), 2)).toBe(1);
+test("it begins at the pass that says most, unless somebody says where", () => {
+  const begins = (place: object, first: number) => opened((store, host) => workbench(store, host, silent), place, { ...RICH, first }).store.place.stage;
+  expect([begins({}, 1), begins({}, 2), begins({ stage: 3 }, 1)]).toEqual([1, 2, 3]);
+  // What nobody could have sent is the last.
+  expect(begins({}, -1)).toBe(RICH.stages.length - 1);
 });
 test("where there is room all is in sight, where there is little details are below", () => {
   const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get");

@@ -32,7 +32,15 @@ RESERVED = {*keyword.kwlist, "inf", "nan", "true", "false", "min", "max"}
 
 
 class Expr:
-    """An integer that is not known yet; arithmetic alone creates it."""
+    """An integer that is not known yet; arithmetic alone creates it.
+
+    >>> import luminal_lab as ll
+    >>> batch = ll.Symbol("batch")
+    >>> 2 * batch + 1
+    2*batch + 1
+    >>> (2 * batch + 1) - batch
+    batch + 1
+    """
 
     __slots__ = ("_hash", "_key", "_text", "terms")
     terms: Terms
@@ -156,7 +164,13 @@ class Atom(Expr):
 
 @final
 class Symbol(Atom):
-    """A named integer: a dim, or the index along an axis (whose bound may be symbolic)."""
+    """A named integer: a dim, or the index along an axis (whose bound may be symbolic).
+
+    >>> import luminal_lab as ll
+    >>> batch = ll.Symbol("batch", low=1, high=64)
+    >>> ll.Graph().tensor((batch, 4)).shape
+    (batch, 4)
+    """
 
     __slots__ = ("high", "low", "multiple_of", "name")
 

@@ -21,11 +21,13 @@ def table(answer: object) -> Verdict:
     """Is it a lazy table of products?"""
     if not isinstance(answer, Tensor):
         hint = "begin with cx = ll.Graph() and two tensors of it, as at the top of the notebook"
-        return Verdict.no(f"the answer is {kind(answer)}, and a tensor of a graph is wanted", hint)
+        return Verdict.no(f"expected a tensor of a graph, got {kind(answer)}", hint)
     products, wanted = answer, np.outer(np.arange(1, 10), np.arange(1, 10))
 
     def shaped() -> str:
-        return "" if products.shape == (9, 9) else f"its shape is {products.shape}"
+        return (
+            "" if products.shape == (9, 9) else f"expected the shape (9, 9), got {products.shape}"
+        )
 
     def computed() -> str:
         return "" if products.op_counts() else "it is an input, whose table was made elsewhere"
@@ -74,17 +76,17 @@ def recognised(answer: object) -> Verdict:
     """Is it a graph of which a compile leaves next to nothing?"""
     if not isinstance(answer, Graph):
         hint = "answer = cx, the graph itself, after cx.compile()"
-        return Verdict.no(f"the answer is {kind(answer)}, and a graph is wanted", hint)
+        return Verdict.no(f"expected a graph, got {kind(answer)}", hint)
     cx = answer
     if len(cx.snapshots) < 2:
         return Verdict.no("the graph is not compiled", "cx.compile() in the line before")
     first, last = cx.snapshots[0].ir, cx.snapshots[-1].ir
 
     def large() -> str:
-        return "" if nodes(first) >= WRITTEN else f"it has {nodes(first)}"
+        return "" if nodes(first) >= WRITTEN else f"expected {WRITTEN} or more, got {nodes(first)}"
 
     def small() -> str:
-        return "" if nodes(last) <= LEFT else f"it has {nodes(last)}"
+        return "" if nodes(last) <= LEFT else f"expected at most {LEFT}, got {nodes(last)}"
 
     return Verdict.all(
         (

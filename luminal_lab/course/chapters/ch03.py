@@ -105,9 +105,9 @@ def causal(answer: object) -> Verdict:
         q, k, v = (cx.tensor((4, 3)).set(array) for array in data)
         row = function(q, k, v)
         if not isinstance(row, Tensor):
-            return f"it returns {kind(row)}, and a tensor is wanted"
+            return f"what it returns: expected a tensor, got {kind(row)}"
         if row.shape != (4, 3):
-            return f"what it returns has the shape {row.shape}, and (4, 3) is wanted"
+            return f"what it returns: expected the shape (4, 3), got {row.shape}"
         return equal(row[0], data[2][0], name="the first row")
 
     return Verdict.all(
@@ -137,10 +137,10 @@ def lookup(answer: object) -> Verdict:
         places = cx.tensor((len(index),), dtype="int64").set(index)
         got = function(table, places)
         if not isinstance(got, Tensor):
-            return f"it returns {kind(got)}, and a tensor is wanted"
+            return f"what it returns: expected a tensor, got {kind(got)}"
         want = data[index]
         if got.shape != want.shape:
-            return f"what it returns has the shape {got.shape}, and {want.shape} is wanted"
+            return f"what it returns: expected the shape {want.shape}, got {got.shape}"
         return equal(got, want, name="what it returns")
 
     def others() -> str:
@@ -148,7 +148,7 @@ def lookup(answer: object) -> Verdict:
         got = function(cx.tensor((6, 2)), cx.tensor((3,), dtype="int64"))
         names = got.op_counts() if isinstance(got, Tensor) else {}
         unspelled = [name for name in names if name not in SPELLED]
-        return f"it uses {' and '.join(unspelled)}, too" if unspelled else ""
+        return f"expected no other op, got {' and '.join(unspelled)}" if unspelled else ""
 
     return Verdict.all(
         (

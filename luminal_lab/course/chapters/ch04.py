@@ -56,7 +56,7 @@ def no_function(answer: object, wanted: str) -> Verdict | None:
     """Return what is said of an answer that cannot be called."""
     if callable(answer) and not isinstance(answer, type):
         return None
-    text = f"the answer is {kind(answer)}, and a function is wanted"
+    text = f"expected a function, got {kind(answer)}"
     return Verdict.no(text, f"{wanted}: …, and then the name of the function as the answer")
 
 
@@ -71,7 +71,7 @@ def asked(
             try:
                 return fault(call, compiled(program, passes))
             except Exception as error:  # the answer's, of whatever kind
-                return f"with the passes {passes} it ends in {error_text(error)}"
+                return f"with the passes {passes} it raises {error_text(error)}"
 
         return attempt
 
@@ -94,7 +94,7 @@ def not_the_largest(function: Callable[..., object], compilation: Compilation) -
     if isinstance(named, Snapshot):
         ours = [snapshot for snapshot in compilation.snapshots if snapshot is named]
         if not ours:
-            return "the snapshot that it returns is of another compilation than the one given"
+            return "expected a snapshot of the given compilation, got one of another"
     elif isinstance(named, str):
         ours = [
             snapshot
@@ -102,13 +102,15 @@ def not_the_largest(function: Callable[..., object], compilation: Compilation) -
             if named in (snapshot.name, snapshot.title)
         ]
         if not ours:
-            return "the text that it returns is the name of no pass that ran"
+            return "expected the name of a pass that ran, got another text"
     else:
-        return f"it returns {kind(named)}, and a snapshot or the name of a pass is wanted"
+        return f"what it returns: expected a snapshot or the name of a pass, got {kind(named)}"
     if any(snapshot in right for snapshot in ours):
         return ""
     got, best = max(ours, key=removed), right[0]
-    return f"it says {got.name}, which removed {removed(got)}, but {best.name} removed {most}"
+    return (
+        f"expected {best.name}, which removed {most}, got {got.name}, which removed {removed(got)}"
+    )
 
 
 def largest(answer: object) -> Verdict:
@@ -140,16 +142,16 @@ def not_the_counts(function: Callable[..., object], compilation: Compilation) ->
     """Return what is wrong with the numbers of firings that a function returns."""
     named = function(compilation)
     if not isinstance(named, Mapping):
-        return f"it returns {kind(named)}, and a dict is wanted"
+        return f"what it returns: expected a dict, got {kind(named)}"
     counts = {str(key): value for key, value in cast("Mapping[object, object]", named).items()}
     right = Counter(f.rule for snapshot in compilation.snapshots for f in snapshot.firings)
     for rule, count in right.items():
         if counts.get(rule, 0) != count:
             got = counts.get(rule, "not there")
             often = f"{count} time{'s' * (count != 1)}"
-            return f"the rule {rule!r} fired {often} in all, but in the dict it is {got}"
+            return f"the rule {rule!r}: expected {often}, got {got}"
     extra = [rule for rule, count in counts.items() if count and rule not in right]
-    return f"{extra[0][:40]!r} is in the dict, but is no rule that fired" if extra else ""
+    return f"expected only rules that fired, got {extra[0][:40]!r} as well" if extra else ""
 
 
 def counted(answer: object) -> Verdict:
@@ -194,12 +196,12 @@ def not_the_lines(
         for node in filter(wanted, compilation.ir):
             lines = function(compilation, node)
             if not isinstance(lines, (AbstractSet, list, tuple)):
-                return f"it returns {kind(lines)}, and a set of numbers is wanted"
+                return f"what it returns: expected a set of numbers, got {kind(lines)}"
             got = {_number(line) for line in islice(cast("Iterable[object]", lines), MOST)}
             right = lines_of(compilation, node)
             if got != right:
                 name = f"the {node.op.name} that is left"
-                return f"for {name} it says {_listed(got)}, and it stands for {_listed(right)}"
+                return f"for {name}: expected {_listed(right)}, got {_listed(got)}"
         return ""
 
     return fault
@@ -248,13 +250,13 @@ def left_by(function: Callable[..., object], passes: str) -> int | str:
     try:
         y = function(x)
         if not isinstance(y, Tensor):
-            return f"it returns {kind(y)}, and a tensor is wanted"
+            return f"what it returns: expected a tensor, got {kind(y)}"
         if y.graph is not cx:
-            return "the tensor that it returns is of another graph than the one it was given"
+            return "expected a tensor of the given graph, got one of another"
         y.retrieve()
         return len(cx.compile(passes).ir)
     except Exception as error:  # the answer's, of whatever kind
-        return f"it ends in {error_text(error)}"
+        return f"it raises {error_text(error)}"
 
 
 def ordered(answer: object) -> Verdict:

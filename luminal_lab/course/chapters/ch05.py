@@ -28,7 +28,7 @@ def no_rule(answer: object) -> Verdict | None:
     """Return what is said of an answer that is no rule."""
     if isinstance(answer, Rule):
         return None
-    text = f"the answer is {kind(answer)}, and a rule is wanted"
+    text = f"expected a rule, got {kind(answer)}"
     return Verdict.no(text, 'answer = ll.Rule("a-name", pattern, what takes its place)')
 
 
@@ -103,7 +103,7 @@ def rooted(answer: object) -> Verdict:
 
     def vanishes() -> str:
         ir = after(rule, once)[0]
-        return "" if len(ir) == 1 else f"{len(ir)} nodes are left, and x alone is wanted"
+        return "" if len(ir) == 1 else f"expected x alone, got {len(ir)} nodes"
 
     return Verdict.all(
         (
@@ -134,11 +134,11 @@ def flipped(answer: object) -> Verdict:
     def single() -> str:
         ir, _, _ = after(rule, lambda x: x.flip(0).flip(1))
         count = sum(isinstance(node.op, Flip) for node in ir)
-        return "" if count <= 1 else f"{count} flips are left"
+        return "" if count <= 1 else f"expected at most 1 flip, got {count}"
 
     def facts() -> str:
         facts = ", ".join(sorted(rule.assumes))
-        return f"it assumes {facts}" if facts else ""
+        return f"expected no assumption, got {facts}" if facts else ""
 
     return Verdict.all(
         (
@@ -239,7 +239,7 @@ def balances(passes: Sequence[object], cx: Graph, deepest: int) -> str:
         if fault:
             return fault
     got = depth(compiled.ir)
-    return "" if got <= deepest else f"{got} stand one after the other, and {deepest} are enough"
+    return "" if got <= deepest else f"expected at most {deepest} one after another, got {got}"
 
 
 def balanced(answer: object) -> Verdict:
@@ -247,13 +247,13 @@ def balanced(answer: object) -> Verdict:
     if not isinstance(answer, (Pass, Pipeline)):
         named = isinstance(answer, type)
         hint = "answer = Name(), with brackets" if named else "write @ll.graph_pass above it"
-        return Verdict.no(f"the answer is {kind(answer)}, and a pass is wanted", hint)
+        return Verdict.no(f"expected a pass, got {kind(answer)}", hint)
 
     def on(cx: Callable[[], Graph], deepest: int) -> str:
         try:
             return balances([answer], cx(), deepest)
         except Exception as error:  # the answer's, of whatever kind
-            return f"it ends in {error_text(error)}"
+            return f"it raises {error_text(error)}"
 
     def sums(*, turned: bool) -> str:
         for terms in SUMS:

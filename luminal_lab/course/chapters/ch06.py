@@ -29,7 +29,7 @@ def no_function(answer: object, wanted: str) -> Verdict | None:
     """Return what is said of an answer that cannot be called as a function of a tensor."""
     if callable(answer) and not isinstance(answer, (type, Tensor, Module)):
         return None
-    text = f"the answer is {kind(answer)}, and a function is wanted"
+    text = f"expected a function, got {kind(answer)}"
     return Verdict.no(text, f"{wanted}: …, and then the name of the function as the answer")
 
 
@@ -81,7 +81,7 @@ def turned(function: Callable[..., object]) -> str:
     w = drawn((2, 3), seed=1)
     y = function(x)
     if not isinstance(y, Tensor):
-        return f"it returns {kind(y)}, and a tensor is wanted"
+        return f"what it returns: expected a tensor, got {kind(y)}"
     return equal(grad((y * w).sum(), x), np.multiply(w, -0.5), name="the gradient")
 
 
@@ -127,7 +127,7 @@ def moving(answer: object) -> Verdict:
     if not isinstance(answer, Optimiser):
         named = isinstance(answer, type)
         hint = "answer = Name(lr=0.1), with brackets" if named else "class Name(nn.Optimiser): …"
-        return Verdict.no(f"the answer is {kind(answer)}, and an nn.Optimiser is wanted", hint)
+        return Verdict.no(f"expected an nn.Optimiser, got {kind(answer)}", hint)
     return Verdict.all(
         (
             "its first step is right",
@@ -179,8 +179,8 @@ def shaped(model: Module) -> str:
     """Return what is wrong with the result of a model."""
     y = model(Graph().tensor((BATCH, 64)))
     if not isinstance(y, Tensor):
-        return f"it returns {kind(y)}, and a tensor is wanted"
-    return "" if y.shape == (BATCH, 10) else f"it returns the shape {y.shape}"
+        return f"what it returns: expected a tensor, got {kind(y)}"
+    return "" if y.shape == (BATCH, 10) else f"expected the shape {(BATCH, 10)}, got {y.shape}"
 
 
 def reading(answer: object) -> Verdict:
@@ -188,13 +188,9 @@ def reading(answer: object) -> Verdict:
     pair = cast("list[object]", answer) if isinstance(answer, (tuple, list)) else []
     model, optimiser = pair if len(pair) == 2 else (None, None)
     if not isinstance(model, Module) or not isinstance(optimiser, Optimiser):
-        text = "a pair is wanted, a model and an optimiser"
-        got = (
-            "what is in the answer is not that"
-            if pair
-            else f"the answer is {kind(cast('object', answer))}"
-        )
-        return Verdict.no(f"{got}, and {text}", "answer = nn.Sequential(…), nn.AdamW(lr=…)")
+        got = "a pair of other things" if pair else kind(cast("object", answer))
+        text = f"expected a pair of a model and an optimiser, got {got}"
+        return Verdict.no(text, "answer = nn.Sequential(…), nn.AdamW(lr=…)")
     size = sum(int(np.prod(p.shape, dtype=float)) for p in model.parameters().values())
 
     def reads() -> str:
@@ -202,7 +198,7 @@ def reading(answer: object) -> Verdict:
             share = read(model, optimiser)
         except ImportError:
             return "scikit-learn, which has the digits, is not installed"
-        return "" if share >= SHARE else f"it reads {share:.0%}"
+        return "" if share >= SHARE else f"expected {SHARE:.0%} or more, got {share:.0%}"
 
     return Verdict.all(
         (

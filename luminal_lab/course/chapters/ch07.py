@@ -38,7 +38,7 @@ def spelled(answer: object) -> Verdict:
         a, b = cx.tensor((6, 4), name="a"), cx.tensor((5, 4), name="b")
         cast("Callable[..., Tensor]", answer)(a, b).retrieve()
         count = kernels(compiled(cx))
-        return "" if count == 1 else f"it becomes {count}"
+        return "" if count == 1 else f"expected 1 kernel, got {count}"
 
     return no_function(answer) or Verdict.all(
         (
@@ -69,7 +69,7 @@ def carried(answer: object) -> Verdict:
     def counted() -> str:
         for n, d in SIZES:
             size, want = cast("Callable[..., object]", answer)(n, d), bytes_of(n, d)
-            fault = equal(size, want, tolerance=0, name=f"for n = {n} and d = {d} it")
+            fault = equal(size, want, tolerance=0, name=f"for n = {n} and d = {d}")
             if fault:
                 return fault
         return ""
@@ -77,7 +77,7 @@ def carried(answer: object) -> Verdict:
     def whole() -> str:
         result = cast("Callable[..., object]", answer)(4, 8)
         right = isinstance(result, int | float | np.integer | np.floating)
-        return "" if right else f"it returns {kind(result)}"
+        return "" if right else f"what it returns: expected a number, got {kind(result)}"
 
     return no_function(answer) or Verdict.all(
         ("it returns a number", whole, "return it, for the n and d that it is given"),
@@ -111,8 +111,8 @@ def scheduled(answer: object) -> Verdict:
 
     def blocks() -> str:
         if tasks == 1:
-            return "nothing is parallel yet"
-        return "" if tasks == -(-ROWS // 16) else f"{ROWS} rows are {tasks} tasks"
+            return "expected a parallel loop, got none"
+        return "" if tasks == -(-ROWS // 16) else f"expected {-(-ROWS // 16)} tasks, got {tasks}"
 
     return Verdict.all(
         ("each step is one, and can be done", True),
@@ -132,7 +132,7 @@ def running(answer: object) -> Verdict:
     """Is it C that makes a running sum of each row?"""
     if not isinstance(answer, KernelCall):
         hint = 'answer = ll.kernel(""" … """), with the header as its first comment'
-        return Verdict.no(f"the answer is {kind(answer)}, and a kernel is wanted", hint)
+        return Verdict.no(f"expected a kernel, got {kind(answer)}", hint)
     call = answer
 
     def agrees(*shapes: tuple[int, int]) -> str:

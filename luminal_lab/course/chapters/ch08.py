@@ -43,11 +43,11 @@ def turned(answer: object) -> Verdict:
 
     def moved() -> str:
         many = sum(run[0].transactions.values())
-        return "" if many <= SECTORS else f"it moves {many:,}"
+        return "" if many <= SECTORS else f"expected at most {SECTORS:,}, got {many:,}"
 
     def waited() -> str:
         many = sum(run[0].conflicts.values())
-        return "" if not many else f"they wait {many:,} turns"
+        return "" if not many else f"expected no turns of waiting, got {many:,}"
 
     return Verdict.all(
         ("it is in CUDA", _in_dialect(answer, "cuda")),
@@ -97,7 +97,7 @@ def threads(answer: object) -> Verdict:
     """Is it the softmax of the notebook, by a schedule with 64 threads a block?"""
     if not isinstance(answer, Kernel):
         hint = "answer = cuda.rescheduled(steps), where steps is the text of a schedule"
-        return Verdict.no(f"the answer is {kind(answer)}, and a kernel is wanted", hint)
+        return Verdict.no(f"expected a kernel, got {kind(answer)}", hint)
     if answer.definition is None or answer.emulator is None:
         return Verdict.no(
             "it is no kernel that a schedule made for a GPU", "take nvidia.kernels[0]"
@@ -110,7 +110,11 @@ def threads(answer: object) -> Verdict:
 
     def many() -> str:
         threads = [launch.threads for launch in run[0].launches]
-        return "" if threads == [THREADS] else f"it has {', '.join(map(str, threads))}"
+        return (
+            ""
+            if threads == [THREADS]
+            else f"expected {THREADS}, got {', '.join(map(str, threads))}"
+        )
 
     return Verdict.all(
         (
@@ -132,7 +136,7 @@ def bound(answer: object) -> Verdict:
     """Is it a graph of one kernel that computing bounds?"""
     if not isinstance(answer, Graph):
         hint = "answer = cx, the graph itself"
-        return Verdict.no(f"the answer is {kind(answer)}, and a graph is wanted", hint)
+        return Verdict.no(f"expected a graph, got {kind(answer)}", hint)
     cx = answer
     if not cx.ir.output_ids:
         return Verdict.no("the graph has no result", "retrieve() makes a tensor one")
@@ -141,15 +145,17 @@ def bound(answer: object) -> Verdict:
     def single() -> str:
         cx.compile(GenericCompiler(), CUDACompiler(arch="sm_90a"))
         many = len(cx.launches)
-        return "" if many == 1 else f"it is {many} launches"
+        return "" if many == 1 else f"expected 1 launch, got {many}"
 
     def computes() -> str:
         model.append(modelled(cx.launches[0], specification("h200")))
-        return "" if model[0].bound == "compute" else f"it is bound by {model[0].bound}"
+        return "" if model[0].bound == "compute" else f"expected compute, got {model[0].bound}"
 
     def fits() -> str:
         size = model[0].bytes
-        return "" if size <= ROOM else f"it takes {size >> 20:,} MiB"
+        return (
+            "" if size <= ROOM else f"expected at most {ROOM >> 20:,} MiB, got {size >> 20:,} MiB"
+        )
 
     return Verdict.all(
         ("it is one launch of one kernel", single),
@@ -168,11 +174,11 @@ def bound(answer: object) -> Verdict:
 
 def _no_kernel(answer: object) -> Verdict:
     hint = "answer = ll.kernel(source, dialect=…, blocks=…, threads=…)"
-    return Verdict.no(f"the answer is {kind(answer)}, and a kernel is wanted", hint)
+    return Verdict.no(f"expected a kernel, got {kind(answer)}", hint)
 
 
 def _in_dialect(answer: KernelCall, dialect: str) -> str:
-    return "" if answer.dialect == dialect else f"it is in {answer.dialect}"
+    return "" if answer.dialect == dialect else f"expected {dialect}, got {answer.dialect}"
 
 
 def _emulated(call: KernelCall, shape: tuple[int, ...]) -> Emulated:
@@ -189,7 +195,7 @@ def _emulated(call: KernelCall, shape: tuple[int, ...]) -> Emulated:
 def _told(run: Emulated, wanted: Reference) -> str:
     """Say what is wrong with a run of a kernel that has one input and one output."""
     if len(run.inputs) != 1 or len(run.outputs) != 1:
-        return f"it has {len(run.inputs)} inputs and {len(run.outputs)} outputs"
+        return f"expected one input and one output, got {len(run.inputs)} and {len(run.outputs)}"
     (x,), ((name, y),) = run.inputs.values(), run.outputs.items()
     return _findings(run) or equal(y, wanted(x), name=name)
 

@@ -34,8 +34,8 @@ def counted(
         result = cast("Callable[..., object]", answer)(*indices)
         said = " and ".join(f"{name} = {value}" for name, value in zip(names, indices, strict=True))
         if not isinstance(result, int | float | np.integer | np.floating):
-            return f"for {said} it returns {kind(result)}, and a number is wanted"
-        fault = equal(cast("object", result), wanted(*indices), name=f"for {said} it")
+            return f"for {said}: expected a number, got {kind(result)}"
+        fault = equal(cast("object", result), wanted(*indices), name=f"for {said}")
         if fault:
             return fault
     return ""
@@ -79,9 +79,7 @@ def chosen(answer: object) -> Verdict:
     given_pair: object = answer
     pair = cast("Sequence[object]", answer) if isinstance(answer, tuple | list) else ()
     if len(pair) != 2:
-        return Verdict.no(
-            f"the answer is {kind(given_pair)}, and a pair of numbers is wanted", hint
-        )
+        return Verdict.no(f"expected a pair of numbers, got {kind(given_pair)}", hint)
     numbers = [whole_number(item) for item in pair]
     rows, vectors = (count or 0 for count in numbers)
     if min(rows, vectors) < 1:
@@ -91,11 +89,15 @@ def chosen(answer: object) -> Verdict:
 
     def fits() -> str:
         count = needed(rows, vectors)
-        return "" if count <= REGISTERS else f"it needs {count}, and {REGISTERS} are there"
+        return "" if count <= REGISTERS else f"expected at most {REGISTERS}, got {count}"
 
     def best() -> str:
         mine = work_of(rows, vectors)
-        return "" if mine >= max(fit) else f"it is {mine:.3g}, and another tile has more"
+        return (
+            ""
+            if mine >= max(fit)
+            else f"expected {max(fit):.3g}, which another tile reaches, got {mine:.3g}"
+        )
 
     return Verdict.all(
         ("the tile fits into the registers", fits, "rows × vectors + vectors + 1"),
@@ -172,7 +174,7 @@ def tiled(answer: object) -> Verdict:
         wanted = TILE_ROWS * TILE_COLUMNS
         if together == wanted:
             return ""
-        return f"{max(1, together)} sums stand together, and {wanted} are wanted"
+        return f"expected {wanted} sums together, got {max(1, together)}"
 
     return Verdict.all(
         ("each step is one, and can be done", True),

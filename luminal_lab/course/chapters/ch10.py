@@ -18,7 +18,7 @@ State: TypeAlias = tuple[object, object, object]
 LOWEST = -3.4e38
 WINDOW = 8
 SIZES = ((2, 3, 4), (4, 8, 16), (1000, 10, 64))
-PARTS = ("m, the largest score,", "l, the sum of the weights,", "acc, the weighted sum,")
+PARTS = ("m, the largest score", "l, the sum of the weights", "acc, the weighted sum")
 
 
 def state_of(scores: Array, values: Array) -> State:
@@ -38,7 +38,7 @@ def differs(state: object, wanted: State) -> str:
     parts = cast("Sequence[object]", state) if isinstance(state, tuple | list) else ()
     if len(parts) != 3:
         said = kind(cast("object", state))
-        return f"it returns {said}, and a state of three parts is wanted"
+        return f"what it returns: expected a state of three parts, got {said}"
     for part, mine, want in zip(PARTS, parts, wanted, strict=True):
         fault = equal(mine, want, tolerance=1e-6, name=part)
         if fault:
@@ -162,8 +162,8 @@ def saved(answer: object) -> Verdict:
         for n, t, d in sizes:
             size: object = cast("Callable[..., object]", answer)(n, t, d)
             if isinstance(size, str | bool) or not np.isscalar(size):
-                return f"it returns {kind(size)}, and a number is wanted"
-            name = f"for n = {n}, t = {t} and d = {d} it"
+                return f"what it returns: expected a number, got {kind(size)}"
+            name = f"for n = {n}, t = {t} and d = {d}"
             fault = equal(size, bytes_saved(n, t), tolerance=0, name=name)
             if fault:
                 return fault
@@ -205,7 +205,9 @@ def windowed(answer: object) -> Verdict:
         q, k, v = (cx.tensor((128, 64), name=name) for name in "qkv")
         cast("Callable[..., Tensor]", answer)(q, k, v).retrieve()
         names = [launch.kernel.name for launch in compiled(cx).launches]
-        return "" if kernels(cx) == 1 else f"it becomes {len(names)}: {', '.join(names)}"
+        return (
+            "" if kernels(cx) == 1 else f"expected 1 kernel, got {len(names)}: {', '.join(names)}"
+        )
 
     return no_function(answer) or Verdict.all(
         (

@@ -30,17 +30,17 @@ def gated(answer: object) -> Verdict:
     """Is it Llama's feed-forward layer?"""
     if not isinstance(answer, Module):
         hint = "answer = Gated(8, 12): the module, with its sizes"
-        return Verdict.no(f"the answer is {kind(answer)}, and a module is wanted", hint)
+        return Verdict.no(f"expected a module, got {kind(answer)}", hint)
 
     def named() -> str:
         shapes = {path: tuple(parameter.shape) for path, parameter in answer.parameters().items()}
         for path, shape in SHAPES.items():
             if path not in shapes:
-                return f"there is no {path}"
+                return f"expected a parameter {path}, got none"
             if shapes[path] != shape:
-                return f"{path} has the shape {shapes[path]}, and {shape} is wanted"
+                return f"{path}: expected the shape {shape}, got {shapes[path]}"
         extra = [path for path in shapes if path not in SHAPES]
-        return f"there is {extra[0]} as well" if extra else ""
+        return f"expected no other parameter, got {extra[0]} as well" if extra else ""
 
     def computes() -> str:
         values = {path: drawn(shape, at) for at, (path, shape) in enumerate(SHAPES.items())}
@@ -76,7 +76,7 @@ def kept(answer: object) -> Verdict:
     """Does a function tell the bytes of a KV cache in float32?"""
     if not callable(answer) or isinstance(answer, type):
         hint = "def size(layers, kv_heads, head, positions): … and then answer = size"
-        return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+        return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     call = cast("Callable[[int, int, int, int], object]", answer)
 
     def on(*sizes: tuple[int, int, int, int]) -> str:
@@ -129,7 +129,7 @@ def loop(answer: object) -> Verdict:
     """Does a function write with a cache what the model says?"""
     if not callable(answer) or isinstance(answer, type | Tensor):
         hint = "def generate(model, prompt, count): … and then answer = generate"
-        return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+        return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     call = cast("Callable[[_Watched, list[int], int], object]", answer)
     llama = Llama(layers=2, heads=4, kv_heads=2, width=16, hidden=32, vocab=VOCAB)
     gpt = GPT2(layers=1, heads=2, width=16, vocab=VOCAB, context=32)
@@ -140,7 +140,7 @@ def loop(answer: object) -> Verdict:
         watched.append(_Watched(model))
         got = call(watched[-1], list(prompt), count)
         if not isinstance(got, list | tuple | np.ndarray):
-            return f"it returns {kind(got)}, and a list of tokens is wanted"
+            return f"what it returns: expected a list of tokens, got {kind(got)}"
         return equal(cast("object", got), _greedy(model, prompt, count), name="what it returns")
 
     return Verdict.all(
@@ -191,7 +191,7 @@ def tempered(answer: object) -> Verdict:
 
     if not callable(answer) or isinstance(answer, type | Tensor):
         hint = "def probabilities(logits, temperature): … and then answer = probabilities"
-        return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+        return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     return Verdict.all(
         ("at a temperature of 1 it is the softmax", lambda: at(1.0), "along the last axis"),
         (

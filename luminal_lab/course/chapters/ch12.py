@@ -53,7 +53,7 @@ def passes_on(*ops: str, hint: str) -> Callable[[object], Verdict]:
 
     def check(answer: object) -> Verdict:
         if isinstance(answer, type) or not _has_run(answer):
-            text = f"the answer is {kind(answer)}, and a machine with a method run is wanted"
+            text = f"expected a machine with a method run, got {kind(answer)}"
             return Verdict.no(text, "answer = StackMachine(…), with parentheses")
         return Verdict.all(
             *((f"it computes {op}", lambda op=op: _kit(answer, op), hint) for op in ops),
@@ -85,10 +85,10 @@ def culprit(answer: object) -> Verdict:
     """Does it name the op that the suspect gets wrong, and show it?"""
     if not isinstance(answer, tuple | list):
         hint = 'answer = ("sin", 3), say, if it is sin, on 3 numbers'
-        return Verdict.no(f"the answer is {kind(answer)}, and a pair is wanted", hint)
+        return Verdict.no(f"expected a pair, got {kind(answer)}", hint)
     pair = list(cast("Iterable[object]", answer))
     if len(pair) != 2:
-        return Verdict.no(f"there are {len(pair)} things in it, and an op and a length are wanted")
+        return Verdict.no(f"expected a pair of an op and a length, got {len(pair)} things")
     op, length = pair
     name = op if isinstance(op, str) else getattr(op, "name", op)
     is_length = isinstance(length, int) and 0 < length <= 1000
@@ -123,7 +123,7 @@ def one_instruction(answer: object) -> Verdict:
     """Does a device compute x · y + z with one instruction?"""
     if not isinstance(answer, Pipeline):
         hint = "answer = StackCompiler(a machine, a pass)"
-        return Verdict.no(f"the answer is {kind(answer)}, and a device's pipeline is wanted", hint)
+        return Verdict.no(f"expected a device's pipeline, got {kind(answer)}", hint)
     x, y, z = (drawn((SIDE, SIDE), seed) for seed in range(3))
     pipeline, counted = answer, _counter(answer) is not None
     steps: list[int] = []
@@ -140,7 +140,7 @@ def one_instruction(answer: object) -> Verdict:
 
     def few() -> str:
         each = steps[0] / SIDE**2
-        return "" if 0 < each <= STEPS else f"it takes {each:g} for each"
+        return "" if 0 < each <= STEPS else f"expected at most {STEPS:g} for each, got {each:g}"
 
     def right() -> str:
         report = conformance(

@@ -55,7 +55,7 @@ def unsafe(answer: object) -> Verdict:
     pair = cast("Sequence[object]", answer) if isinstance(answer, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(n, int | float | np.number) for n in pair):
         said = kind(cast("object", answer))
-        text = f"the answer is {said}, and a pair of two numbers is wanted"
+        text = f"expected a pair of two numbers, got {said}"
         return Verdict.no(text, "answer = (1, -1)")
     a, b = (np.float32(cast("float", number)) for number in pair)
     with np.errstate(all="ignore"):
@@ -82,7 +82,7 @@ def cancels(answer: object) -> Verdict:
     """Is it a rule that takes log2 and exp2 away?"""
     if not isinstance(answer, Rule):
         return Verdict.no(
-            f"the answer is {kind(answer)}, and a rule of search is wanted",
+            f"expected a rule of search, got {kind(answer)}",
             '@ll.search.rule("log2(exp2(x))", "x") above the function makes one of it',
         )
 
@@ -121,9 +121,7 @@ def needed(answer: object) -> Verdict:
     """Is there no program of one pass without this rule?"""
     names = [rule.name for rule in RULES]
     if not isinstance(answer, str):
-        return Verdict.no(
-            f"the answer is {kind(answer)}, and the name of a rule is wanted", 'answer = "max-mul"'
-        )
+        return Verdict.no(f"expected the name of a rule, got {kind(answer)}", 'answer = "max-mul"')
     return Verdict.all(
         ("it is the name of a rule", answer in names, "print(RULES) lists them"),
         ("it is not cascade", answer != "cascade", "a rule on which cascade rests"),
@@ -152,13 +150,13 @@ def one_pass(answer: object) -> Verdict:
         x = (1000 + np.arange(12.0).reshape(3, 4)).astype("float32")
         cx = Graph()
         result = cast("Callable[..., Tensor]", answer)(cx.tensor(x.shape).set(x))
-        return equal(result, reference(x), name="for numbers around 1000 what it returns")
+        return equal(result, reference(x), name="for numbers around 1000, what it returns")
 
     def found() -> str:
         cx = Graph()
         cast("Callable[..., Tensor]", answer)(cx.tensor((5, ROWS), name="x")).retrieve()
         count = passes(best_of(cx, RULES), ROWS)
-        return "" if count == 1 else f"it is {count} passes"
+        return "" if count == 1 else f"expected 1 pass, got {count}"
 
     return no_function(answer) or Verdict.all(
         (

@@ -61,10 +61,10 @@ def beyond(answer: Callable[..., object], shapes: Sequence[Shape], allowed: Coll
     """Return a sentence about the ops of a function that are not among those allowed, or none.
 
     >>> beyond(lambda x: x.relu(), [(3,)], TWELVE | FREE)
-    'it uses where, too'
+    'expected no other op, got where'
     """
     others = [name for name in written(answer, shapes) if name not in allowed]
-    return f"it uses {' and '.join(others)}, too" if others else ""
+    return f"expected no other op, got {' and '.join(others)}" if others else ""
 
 
 def more_than(
@@ -73,21 +73,21 @@ def more_than(
     """Return a sentence if a function writes more nodes than it may, those of some ops aside.
 
     >>> more_than(1, lambda x: x - 1, [(3,)])
-    'it writes 2: 1 add, 1 constant'
+    'expected at most 1, got 2: 1 add, 1 constant'
     """
     counted = {name: n for name, n in written(answer, shapes).items() if name not in free}
     total = sum(counted.values())
     listed = ", ".join(f"{n} {name}" for name, n in counted.items())
-    return f"it writes {total:,}: {listed}" if total > most else ""
+    return f"expected at most {most:,}, got {total:,}: {listed}" if total > most else ""
 
 
 def no_function(answer: object, called: str) -> Verdict | None:
     """Return the verdict on what is no function, and None on what may be one.
 
     >>> no_function(3, "floor").said
-    ('not yet: the answer is a number, and a function is wanted',)
+    ('not yet: expected a function, got a number',)
     """
     if not isinstance(answer, Tensor) and callable(answer):
         return None
     hint = f"define it with def, and write answer = {called}, without calling it"
-    return Verdict.no(f"the answer is {kind(answer)}, and a function is wanted", hint)
+    return Verdict.no(f"expected a function, got {kind(answer)}", hint)

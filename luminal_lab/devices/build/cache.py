@@ -124,13 +124,15 @@ class CachedLibrary:
     def head(self) -> str:
         """The first line of the source that says anything of its own."""
         lines = (line.strip() for line in self.source.split("\n"))
-        return _cut(next((line for line in lines if line and line[0] != "#"), ""), 60)
+        return cut_text(next((line for line in lines if line and line[0] != "#"), ""), 60)
 
     @override
     def __str__(self) -> str:
         content = f"damaged: {self.fault}" if self.fault else self.head
         when = self.used.astimezone().strftime("%Y-%m-%d %H:%M")
-        return f"{_bytes(self.size):>9}  {when:<16}  {_cut(self.made_by, 40):<40}  {content}"
+        return (
+            f"{bytes_text(self.size):>9}  {when:<16}  {cut_text(self.made_by, 40):<40}  {content}"
+        )
 
 
 class CachedLibraries(tuple[CachedLibrary, ...]):
@@ -142,7 +144,7 @@ class CachedLibraries(tuple[CachedLibrary, ...]):
     def __repr__(self) -> str:
         if not self:
             return "no libraries"
-        total = _bytes(sum(entry.size for entry in self))
+        total = bytes_text(sum(entry.size for entry in self))
         title = f"{len(self)} {'library' if len(self) == 1 else 'libraries'}, {total}"
         folders = ", ".join(dict.fromkeys(str(entry.path.parent) for entry in self))
         columns = f"{'size':>9}  {'last used':<16}  {'made by':<40}  source"
@@ -151,14 +153,14 @@ class CachedLibraries(tuple[CachedLibrary, ...]):
 
 def entries(folder: str | Path | None = None) -> CachedLibraries:
     """Return all that is cached, each entry checked; without a folder, in the user's."""
-    listed = [_entry(path) for folder_ in Cache(folder).folders for path in _paths(folder_)]
+    listed = [_entry(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_)]
     existing = (entry for entry in listed if entry is not None)
     return CachedLibraries(sorted(existing, key=lambda entry: entry.used, reverse=True))
 
 
 def clear(folder: str | Path | None = None) -> int:
     """Remove all that is cached, and return how many entries that was."""
-    return sum(_remove(path) for folder_ in Cache(folder).folders for path in _paths(folder_))
+    return sum(remove(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_))
 
 
 class Cache:
@@ -182,7 +184,7 @@ class Cache:
 
     def drop(self, library: Path) -> None:
         """Remove the entry of a library that turned out to be of no use."""
-        _remove(library.parent)
+        remove(library.parent)
 
     def store(
         self, key: str, source: bytes, library: bytes, made_by: str, check: Check | None = None
@@ -413,7 +415,7 @@ SHARES = 8
 
 def _make_room(folder: Path, keep: Path, limit: int) -> None:
     """Keep a folder below its limit: looking at all its entries takes longer than adding one."""
-    _, size = _use(keep)
+    _, size = use_of(keep)
     _room[folder, limit] = _room.get((folder, limit), 0) - size
     if _room[folder, limit] < 0:
         _room[folder, limit] = (limit - _prune(folder, keep, limit)) // SHARES
@@ -429,15 +431,15 @@ def _prune(folder: Path, keep: Path, limit: int) -> int:
         for draft in folder.glob(f"{DRAFT}*"):
             if now - draft.lstat().st_mtime > ABANDONED:
                 shutil.rmtree(draft, ignore_errors=True)
-        entries_by_use = sorted((*_use(path), path) for path in _paths(folder))
+        entries_by_use = sorted((*use_of(path), path) for path in entry_paths(folder))
         total = sum(size for _, size, _ in entries_by_use)
         for used, size, path in entries_by_use:
-            if total > limit and path != keep and now - used > FRESH and _remove(path):
+            if total > limit and path != keep and now - used > FRESH and remove(path):
                 total -= size
     return total
 
 
-def _remove(path: Path) -> bool:
+def remove(path: Path) -> bool:
     """Remove an entry as a whole, and return whether it could be."""
     try:
         with _draft(path.parent) as draft:
@@ -453,26 +455,28 @@ def _touch(path: Path) -> None:
         os.utime(path / FACTS)
 
 
-def _paths(folder: Path) -> list[Path]:
+def entry_paths(folder: Path) -> list[Path]:
+    """Return the paths of all entries in a folder."""
     try:
         return sorted(path for path in folder.iterdir() if ENTRY.fullmatch(path.name))
     except OSError:
         return []
 
 
-def _use(path: Path) -> tuple[float, int]:
+def use_of(path: Path) -> tuple[float, int]:
     """Return when an entry was last used, and how many bytes it takes."""
     try:
         facts = path / FACTS
-        used = (facts if facts.exists() else path).lstat().st_mtime
-        return used, sum(p.lstat().st_size for p in (path.iterdir() if path.is_dir() else [path]))
+        used = (facts if facts.exists() and not path.is_symlink() else path).lstat().st_mtime
+        inside = path.iterdir() if path.is_dir() and not path.is_symlink() else [path]
+        return used, sum(file.lstat().st_size for file in inside)
     except OSError:
         return 0.0, 0
 
 
 def _entry(path: Path) -> CachedLibrary | None:
     """Return what there is to say of an entry; None if it has gone."""
-    fault, (used, size), facts = _fault(path), _use(path), dict[str, object]()
+    fault, (used, size), facts = _fault(path), use_of(path), dict[str, object]()
     if not os.path.lexists(path):
         return None
     with suppress(OSError):
@@ -484,11 +488,13 @@ def _entry(path: Path) -> CachedLibrary | None:
     return CachedLibrary(path, size, when, created, str(facts.get("made_by", "?")), fault)
 
 
-def _bytes(size: float) -> str:
+def bytes_text(size: float) -> str:
+    """Return a number of bytes as people read it."""
     if size < 1000:
         return f"{size:.0f} B"
     return f"{size / 1e3:.1f} KB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
 
 
-def _cut(text: str, width: int) -> str:
+def cut_text(text: str, width: int) -> str:
+    """Return a text with at most so many letters."""
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -626,7 +626,7 @@ def load(path: str | Path, *functions: str) -> ctypes.CDLL:
     except OSError as error:
         raise device_error(
             f"load: {path} cannot be loaded: {error}",
-            hint="luminal_lab.devices.build.cache.clear() has everything compiled again",
+            hint="luminal-lab cache clear --older 0 --yes has everything compiled again",
         ) from error
     for name in functions:
         if not hasattr(library, name):

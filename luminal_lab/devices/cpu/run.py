@@ -141,6 +141,8 @@ class CPURun(DeviceRun[CPUBound]):
         if self.times is not None and self.nanoseconds is not None:
             for at, (begin, end) in enumerate(self.nanoseconds.reshape(-1, 2).tolist()):
                 self.times[at] += (end - begin) * 1e-9
+                if begin and at not in self.starts:  # C's clock is that of `perf_counter`
+                    self.starts[at] = begin * 1e-9
         return super().traced()
 
     @override

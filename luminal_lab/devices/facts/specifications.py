@@ -99,7 +99,12 @@ def specification(name: str) -> Specification:
 
 
 def known_devices() -> Specifications:
-    """Return what is known of all devices, but for this machine's processor, which is measured."""
+    """Return what is known of all devices, but for this machine's processor, which is measured.
+
+    >>> import luminal_lab as ll
+    >>> [known.name for known in ll.devices.known_devices()][:3]
+    ['T4', 'A100 40 GB', 'A100 80 GB']
+    """
     return Specifications(CARDS)
 
 

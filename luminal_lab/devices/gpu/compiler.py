@@ -51,7 +51,7 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
     def compared(kernel: Kernel, names: set[str]) -> Kernel:
         assert kernel.definition is not None, "what no definition says is as it is"
         given = kernel.definition, kernel.name, gpu, kernel.schedule, frozenset(names)
-        return ready(make_gpu_kernel(*given))
+        return replace(ready(make_gpu_kernel(*given)), refused=kernel.refused)
 
     return KernelMaker(name, gpu.dialect.name, of_definition, moving, user, compared)
 

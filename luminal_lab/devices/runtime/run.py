@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping, MutableMapping, MutableSequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -40,6 +40,10 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     times: MutableSequence[float] | None = None
     """The seconds that each work took, where that is asked."""
+    starts: MutableMapping[int, float]
+    """When works began, by `perf_counter`, where that is asked and known."""
+    calls: MutableMapping[int, tuple[float, float]]
+    """From when to when each work's span was launched and waited for, where that is asked."""
 
     def __init__(self, program: DeviceProgram[Any], plan: RunPlan[BoundT], given: RunData) -> None:
         self.program, self.ir, self.plan = program, program.ir, plan
@@ -49,6 +53,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         """What keeps memory from being taken before a value lies in it."""
         self.blocks: dict[int, MemoryBlock] = {}
         """The memory of the program's own that the host sees, by slot."""
+        self.starts, self.calls = {}, {}
 
     def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
         """Do all work, and return the values that were asked for."""
@@ -75,13 +80,16 @@ class DeviceRun(ABC, Generic[BoundT]):
     def work(self) -> None:
         """Do all work in order."""
         for span in self.bound.spans:
+            start = perf_counter()
             if span.is_launched:
                 self.launch(span)
             else:
-                start = perf_counter()
                 self.by_hand(span.first)
-                if self.times is not None:
-                    self.times[span.first] = perf_counter() - start
+            if self.times is not None:
+                call = start, perf_counter()
+                self.calls.update((at, call) for at in range(span.first, span.last))
+                if not span.is_launched:
+                    self.times[span.first], self.starts[span.first] = call[1] - start, start
             if span.last - 1 in self.plan.probed:
                 self.probe_work(span.last - 1)
 
@@ -206,7 +214,8 @@ class DeviceRun(ABC, Generic[BoundT]):
             for type in node.types:
                 shape, dtype = self.bound.shape_of(type)
                 size += int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            steps.append(NodeStep(node, 0.0 if at is None else times[at], size))
+            when = (None, None) if at is None else (self.starts.get(at), self.calls.get(at))
+            steps.append(NodeStep(node, 0.0 if at is None else times[at], size, *when))
         return steps
 
     # -- errors ------------------------------------------------------------------------------------

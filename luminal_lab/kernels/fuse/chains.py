@@ -4,7 +4,7 @@
     %w = call{body = softmax} %s    : f32[64, 64]    →    %o = call{body = attention} %q, %k, %v
     %o = call{body = matmul} %w, %v : f32[64, 32]
 
-All kernels of a chain but the last have one result, which another of them reads, and nothing else.
+What the kernels of a chain but the last make, others of them read, and nothing else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Meta, Node, Table
 from luminal_lab.core.op import size_of
-from luminal_lab.core.ops import Call, Input, MaxReduce, SumReduce
+from luminal_lab.core.ops import Call, Input, MaxReduce, Pick, SumReduce
 from luminal_lab.kernels.definition.cost import amount, typical
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.programs import nameless
@@ -51,7 +51,7 @@ class FuseChains(Pass):
         live = ir.ancestors(ir.outputs)
         for last in reversed([node for node in ir.nodes if node.id in live]):
             for chain in chains(ir, last, live):
-                key = wiring(chain)
+                key = wiring(ir, chain)
                 if key not in bodies:
                     bodies[key] = _whole(ir, chain, chosen)
                 body = bodies[key]
@@ -63,28 +63,44 @@ def chains(ir: IR, last: Node, live: Set[int]) -> list[Chain]:
     """Return the chains that end in a call, the longest first; dead nodes read nothing."""
     if not isinstance(last.op, Call):
         return []
-    found = [frozenset({last.id})]
-    for members in found:
-        sources = dict.fromkeys(id for member in members for id in ir[member].sources)
+    groups = [frozenset({last.id})]
+    for members in groups:
+        sources = dict.fromkeys(made_by(ir, id).id for n in members for id in ir[n].sources)
         longer = [members | {id} for id in sources if _is_inner(ir, ir[id], live - members)]
-        found += [more for more in longer if len(more) <= LONGEST and more not in found]
-    ordered = sorted(found[1:], key=len, reverse=True)
+        groups += [more for more in longer if len(more) <= LONGEST and more not in groups]
+    ordered = sorted(groups[1:], key=len, reverse=True)
     return [tuple(node for node in ir.nodes if node.id in members) for members in ordered]
 
 
+def made_by(ir: IR, id: int) -> Node:
+    """Return the node that makes a value: of several results' one, what has them all."""
+    node = ir[id]
+    return ir[node.sources[0]] if isinstance(node.op, Pick) else node
+
+
+def results_of(ir: IR, call: Node) -> dict[int, int]:
+    """Return the values that a call makes, each with its number among the results."""
+    if not call.extra:
+        return {call.id: 0}
+    return {pick.id: pick.op.index for pick in ir.users(call) if isinstance(pick.op, Pick)}
+
+
 def _is_inner(ir: IR, node: Node, others: Set[int]) -> bool:
-    """Return whether a node is a call with one result, which these do not read."""
-    is_single = isinstance(node.op, Call) and not node.extra and not ir.is_output(node)
-    return is_single and all(user.id not in others for user in ir.users(node))
+    """Return whether a node is a call whose results these do not read."""
+    results = results_of(ir, node) if isinstance(node.op, Call) else {}
+    return bool(results) and not any(
+        ir.is_output(ir[id]) or any(user.id in others for user in ir.users(id)) for id in results
+    )
 
 
-def wiring(chain: Chain) -> object:
+def wiring(ir: IR, chain: Chain) -> object:
     """Return what is the same for chains that compute the same."""
-    number: dict[int, int] = {}
-    for call in chain:
-        for id in (*call.sources, call.id):
-            number.setdefault(id, len(number))
-    return tuple((call.op, tuple(number[id] for id in (*call.sources, call.id))) for call in chain)
+    names: dict[int, object] = {}
+    for position, call in enumerate(chain):
+        for id in call.sources:
+            names.setdefault(id, len(names))
+        names |= {id: (position, at) for id, at in results_of(ir, call).items()}
+    return tuple((call.op, tuple(names[id] for id in call.sources)) for call in chain)
 
 
 def merged(ir: IR, chain: Chain) -> IR:
@@ -93,30 +109,31 @@ def merged(ir: IR, chain: Chain) -> IR:
     if not before:
         return body_of(last)
     table, inside = Table(), list[Node]()
-    results: dict[int, tuple[int, ...]] = {}
+    known: dict[int, int] = {}
+    outputs: tuple[int, ...] = ()
     outside = sources_of(ir, chain)
     for index, source in enumerate(outside):
-        results[source.id] = (index,)
+        known[source.id] = index
         op = Input(source.dtype, source.shape)
         table.set(index, Node(index, op, (), source.type, (), Meta(letter(index))))
     for call in chain:
         body = body_of(call)
-        number = dict(zip(body.input_ids, [results[id][0] for id in call.sources], strict=True))
+        number = dict(zip(body.input_ids, [known[id] for id in call.sources], strict=True))
         for node in body.nodes:
             if node.id not in number:
                 sources = tuple(number[id] for id in node.sources)
                 number[node.id] = index = table.size
                 inside.append(Node(index, node.op, sources, node.type, node.extra))
                 table.set(index, inside[-1])
-        results[call.id] = tuple(number[id] for id in body.output_ids)
-    outputs = results[last.id]
+        outputs = tuple(number[id] for id in body.output_ids)
+        known |= {id: outputs[at] for id, at in results_of(ir, call).items()}
     name = kernel_name("chain", inside) or "_".join(body_of(call).name for call in chain)
     return IR(table, range(len(outside)), outputs, name=name)
 
 
 def sources_of(ir: IR, chain: Chain) -> list[Node]:
     """Return what a chain reads and does not make; of a single call as that reads it."""
-    inner = {call.id for call in chain}
+    inner = {id for call in chain for id in results_of(ir, call)}
     read = [id for call in chain for id in call.sources if id not in inner]
     return [ir[id] for id in (read if len(chain) == 1 else dict.fromkeys(read))]
 
@@ -159,5 +176,6 @@ def _write(edit: Edit, chain: Chain, body: IR) -> None:
         if not last.extra:
             edit.replace(last, call, renames=True)
         for member in reversed(chain):
-            if not edit.users(member):  # dead nodes may be there
-                edit.erase(member)
+            for node in (*edit.users(member), member):
+                if not edit.users(node):  # dead nodes may be there
+                    edit.erase(node)

@@ -30,6 +30,7 @@ from luminal_lab.core.views import axis_groups
 from luminal_lab.kernels.definition.cost import amount
 from luminal_lab.kernels.fuse.reading import Again, Edge, GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, regrouped
+from luminal_lab.passes.asking import kind_of
 
 PROLOGUE = 2
 """The most operations that are repeated whenever an operand's element is read."""
@@ -76,6 +77,7 @@ def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
 def product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
     """Return the sums and the product below them if this is a contraction; and its length."""
     if not isinstance(node.op, SumReduce):
+        reading.missed(node, "{} is {}, not sum_reduce", node, kind_of(node))
         return None
     if node.id not in reading.products:
         reading.products[node.id] = _product_of(reading, node)
@@ -88,23 +90,37 @@ def _product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | N
     times: Dim = 1
     while not isinstance(node.op, Mul):
         if not isinstance(node.op, (SumReduce, Cast)):
+            reading.missed(node, "{} is {}, and a sum of products is wanted", node, kind_of(node))
             return None
+        reading.reached("{} is {}", node, node.op.name)
         (edge,) = reading.sources[node.id] or (None,)
-        if edge is None or not _is_alone(reading, edge.source):
+        if edge is None:
+            reading.missed(node, "{} sums what is the same for all", node)
+            return None
+        why = "others read {}, too, or it must be in memory"
+        if not reading.holds(_is_alone(reading, edge.source), edge.source, why, edge.source):
             return None
         if isinstance(node.op, SumReduce):
             axes = axes | {node.op.axis}
             times = times * edge.shape[node.op.axis]
         below = _summed_below(edge, axes)
         if below is None:
+            reading.missed(node, "{} sums a part of {}, or repeats it", node, edge.source)
             return None
         axes, node = below, edge.source
         members.append(node)
+    reading.reached("{} is mul", node)
     if len(reading.sources[node.id]) != 2:
+        reading.missed(node, "a factor of {} is the same for all", node)
         return None
     kinds = [_operand(reading, edge, axes) for edge in reading.sources[node.id]]
+    for edge, (_, varies) in zip(reading.sources[node.id], kinds, strict=True):
+        why = "{} is the same for all terms of the sum"
+        if not reading.holds(varies, edge.source, why, edge.source):
+            return None
     is_repeated = any(repeated for repeated, _ in kinds)
-    return (members, times) if is_repeated and all(varies for _, varies in kinds) else None
+    why = "neither factor of {} is read for more than one sum, so that it is no contraction"
+    return (members, times) if reading.holds(is_repeated, node, why, node) else None
 
 
 def _is_alone(reading: GraphReading, node: Node) -> bool:

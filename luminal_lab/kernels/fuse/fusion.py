@@ -36,10 +36,12 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Reduce, size_of
 from luminal_lab.core.ops import CustomGradient
 from luminal_lab.kernels.definition.cost import amount, typical
+from luminal_lab.kernels.fuse.apart import told_apart
 from luminal_lab.kernels.fuse.body import PlannedKernel, plan, write
-from luminal_lab.kernels.fuse.contraction import contraction
+from luminal_lab.kernels.fuse.contraction import contraction, product_of
 from luminal_lab.kernels.fuse.reading import GraphReading
 from luminal_lab.kernels.fuse.region import FusedRegion, Inner
+from luminal_lab.passes.asking import Inquiry, kind_of
 from luminal_lab.passes.base import Pass
 
 LONGEST_ROW = 1 << 18
@@ -64,12 +66,33 @@ class ForgetGradients(Pass):
 class Fuse(Pass):
     """Make kernels of some nodes, each with others around it."""
 
+    search: ClassVar[str]
+    """What its kernels are called in reasons."""
+
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         reading = GraphReading(ir)
+        write(edit, reading, self.plans(reading))
+
+    def plans(self, reading: GraphReading) -> list[PlannedKernel]:
+        """Return the kernels of a graph."""
         nodes = (node for node in self.first(reading) if reading.is_open(node))
         plans = [self.planned(reading, node) for node in nodes]
-        write(edit, reading, [planned for planned in plans if planned is not None])
+        return [planned for planned in plans if planned is not None]
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return (self.search,)
+
+    @override
+    def why_not(self, ir: IR, search: str, node: Node) -> str:
+        reading = GraphReading(ir)
+        plans = self.plans(reading)
+        return told_apart(reading, plans, search, node) or self.no_root(ir, node)
+
+    def no_root(self, ir: IR, node: Node) -> str:
+        """Tell why no kernel begins at a node that none came near to."""
+        raise NotImplementedError
 
     def first(self, reading: GraphReading) -> Sequence[Node]:
         """Return the nodes to begin with, those that are read later first."""
@@ -85,11 +108,21 @@ class FuseContractions(Fuse):
     """Make kernels of sums of products, with cheap nodes before and elementwise nodes after."""
 
     name: ClassVar[str] = "fuse-contractions"
+    search: ClassVar[str] = "contraction"
 
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
         region = contraction(reading, node)
-        return region and plan(region.region, "contraction", region.because)
+        return region and plan(region.region, self.search, region.because)
+
+    @override
+    def no_root(self, ir: IR, node: Node) -> str:
+        reading = GraphReading(ir)
+        reading.inquiry = inquiry = Inquiry()
+        product_of(reading, node)
+        misfit = inquiry.furthest
+        assert misfit is not None, "it is no contraction"
+        return misfit.told(self.search)
 
 
 @dataclass(frozen=True)
@@ -97,6 +130,7 @@ class FuseRows(Fuse):
     """Make kernels of reductions, with all nodes that make a row from the same row."""
 
     name: ClassVar[str] = "fuse-rows"
+    search: ClassVar[str] = "rows"
 
     @override
     def first(self, reading: GraphReading) -> Sequence[Node]:
@@ -106,7 +140,14 @@ class FuseRows(Fuse):
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel:
         region = _rows(reading, node)
-        return plan(region, "rows", _told(region, size_of(node.shape)))
+        return plan(region, self.search, _told(region, size_of(node.shape)))
+
+    @override
+    def no_root(self, ir: IR, node: Node) -> str:
+        return (
+            f"{self.search} begin at reductions: {node} is {kind_of(node)}, and none of the "
+            "kernels around reductions comes near it."
+        )
 
 
 @dataclass(frozen=True)
@@ -114,6 +155,7 @@ class FuseElementwise(Fuse):
     """Make kernels of the rest: elementwise ops, lookups and views that must be in memory."""
 
     name: ClassVar[str] = "fuse-elementwise"
+    search: ClassVar[str] = "elementwise"
 
     @override
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
@@ -121,7 +163,14 @@ class FuseElementwise(Fuse):
             return None
         region = FusedRegion(reading, _no_reduction)
         region.grow_from(node, (False,) * len(node.shape))
-        return plan(region, "elementwise", _told(region, None))
+        return plan(region, self.search, _told(region, None))
+
+    @override
+    def no_root(self, ir: IR, node: Node) -> str:
+        return (
+            f"{self.search} begin at values that must be in memory: {node} is none, and no kernel "
+            "of them comes near it."
+        )
 
 
 def fusion() -> tuple[Pass, ...]:

@@ -25,6 +25,7 @@ from luminal_lab.core.ops import (
     Window,
 )
 from luminal_lab.kernels.definition.cost import amount, typical
+from luminal_lab.passes.asking import Asking
 
 FREE = (Constant, Iota, View, Contiguous, StopGradient)
 """Ops that cost nothing to compute again wherever they are read."""
@@ -91,7 +92,7 @@ class Again(NamedTuple):
 Bases: TypeAlias = dict[int, tuple[Node, tuple[Node, ...]] | None]
 
 
-class GraphReading:
+class GraphReading(Asking):
     """A graph as the nodes that compute, and the edges between them."""
 
     def __init__(self, ir: IR) -> None:

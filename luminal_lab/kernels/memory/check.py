@@ -98,13 +98,13 @@ class _Replay:
         """Return how a value is called."""
         return str(self.values[id])
 
-    def holders(self, place: int, step: int) -> str:
+    def holders(self, index: int, step: int) -> str:
         """Return what a place holds at a step."""
-        return self.name([id for since, id in self.history[place] if since <= step][-1])
+        return self.name([id for since, id in self.history[index] if since <= step][-1])
 
-    def content(self, place: int | None) -> str:
+    def content(self, index: int | None) -> str:
         """Return what a place holds now."""
-        holder = None if place is None else self.holder.get(place)
+        holder = None if index is None else self.holder.get(index)
         return "nothing" if holder is None else self.name(holder)
 
     def _begin(self) -> None:
@@ -129,41 +129,41 @@ class _Replay:
     def _step(self, step: int) -> None:
         reads, writes = self.plan.program.steps[step]
         for id in reads:
-            place = self.where.get(self.root[id])
-            if place is None or self.holder.get(place) != self.root[id]:
-                content = self.content(place)
+            index = self.where.get(self.root[id])
+            if index is None or self.holder.get(index) != self.root[id]:
+                content = self.content(index)
                 raise _fault(f"step {step} reads {self.name(id)}, and its place holds {content}")
-            self.needed[place] = (self.needed.get(place, (step, step))[0], step)
+            self.needed[index] = (self.needed.get(index, (step, step))[0], step)
         filled: dict[int, int] = {}
         for id in writes:
             if id not in self.where:
                 raise _fault(f"step {step} writes {self.name(id)}, which has no place")
-            place = self.where[id]
-            if place in filled:
-                both = f"{self.name(filled[place])} and {self.name(id)}"
+            index = self.where[id]
+            if index in filled:
+                both = f"{self.name(filled[index])} and {self.name(id)}"
                 raise _fault(f"step {step} writes {both} to one place")
-            over = [read for read in reads if self.root[read] == self.holder.get(place)]
+            over = [read for read in reads if self.root[read] == self.holder.get(index)]
             if over and over != [self.plan.written_over.get(id)]:
                 names = " and ".join(sorted(map(self.name, over)))
                 raise _fault(f"step {step} writes {self.name(id)} over {names}, which it reads")
-            filled[place] = self.holder[place] = id
-            self.needed[place] = (self.needed.get(place, (step, step))[0], step)
-            self.history.setdefault(place, []).append((step, id))
+            filled[index] = self.holder[index] = id
+            self.needed[index] = (self.needed.get(index, (step, step))[0], step)
+            self.history.setdefault(index, []).append((step, id))
 
     def _end(self) -> None:
         program, places = self.plan.program, self.plan.places
         for id, value in self.values.items():
             root = self.root[id]
-            place = self.where.get(root)
+            index = self.where.get(root)
             if value.kind == "output":
-                kind = "none" if place is None else places[place].kind
-                free = value.id in program.donated and self.where[program.donated[id]] == place
+                kind = "none" if index is None else places[index].kind
+                free = value.id in program.donated and self.where[program.donated[id]] == index
                 if kind == "arena" or (kind == "input" and not free):
                     raise _fault(f"the output {value} is in a place of the kind {kind!r}")
             kept = value.kind in ("output", "constant")
             kept |= value.kind == "input" and id not in program.donated.values()
-            if kept and (place is None or self.holder.get(place) != root):
-                content = self.content(place)
+            if kept and (index is None or self.holder.get(index) != root):
+                content = self.content(index)
                 raise _fault(f"{value} is needed after the run, and its place holds {content}")
         for carry in self.plan.carries:
             same = self.where[self.root[carry.output]] == self.where[carry.input]

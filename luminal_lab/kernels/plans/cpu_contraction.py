@@ -87,7 +87,7 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
     contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
-        return False
+        return scheduling.declined("the nest is no product of matrices of floats")
     tile = tile_of(machine, contraction.right)
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
@@ -182,7 +182,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     is_grouped = _split_groups(scheduling)
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
-        return False
+        return scheduling.declined("the nest is no sum over windows")
     tile = tile_of(machine, contraction.right)
     channels, positions = many(contraction.rows), many(contraction.columns)
     last, others = many(contraction.columns[-1:]), many(contraction.columns[:-1])
@@ -192,7 +192,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
     if not is_grouped and tile.covering(positions, channels) > COPYING * as_rows:
-        return False
+        return scheduling.declined("tiles of windows copied into rows cover it with less waste")
     if not isinstance(contraction.right, Read):
         _pad(scheduling, machine, contraction)
     rows, columns, folds = (

@@ -45,11 +45,10 @@ from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice
 from luminal_lab.kernels.steps.kinds import Guard, Mask, Round
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Fission, Fuse, Split
-from luminal_lab.kernels.steps.schedule import Attempt, Handle, Scheduling
+from luminal_lab.kernels.steps.schedule import ELSE, Attempt, Handle, Scheduling
 from luminal_lab.kernels.steps.step import around, extent
 from luminal_lab.kernels.steps.sums import Partial
 
-ELSE = "the plan is for others"
 RESERVED = 1024
 """The bytes left beside tiles for barriers and for the values that threads exchange."""
 LARGE = 1024
@@ -90,7 +89,7 @@ def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) ->
     """Return a nest that runs well on a GPU, with the steps that lead there."""
     scheduling = Scheduling(nest)
     for plan in (pieces_plan, pass_plan, _general, _alone):
-        scheduling = Scheduling(nest, scheduling.why, asked)
+        scheduling = Scheduling(nest, scheduling.why, asked, refused=scheduling.refused)
         if fitted(scheduling, gpu, plan).held:
             break
     return scheduling
@@ -106,7 +105,7 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
 
 def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
     """Apply a plan to a nest, or to a loop, if it fits and there is enough memory."""
-    with scheduling.attempt() as attempt:
+    with scheduling.by(plan), scheduling.attempt() as attempt:
         if not plan(scheduling, *top, gpu):
             raise ScheduleError(ELSE)
         for phase in phases(scheduling.nest):
@@ -124,7 +123,7 @@ def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     tops = scheduling.tops
     maxima = [top for top in tops if any(use.how == "max=" for use in accesses((top.loop,)))]
     if len(tops) != 9 or maxima != [tops[1], tops[5]]:
-        return False
+        return scheduling.declined("the nest is no softmax whose keys are cut into pieces")
     for group in (tops[:5], tops[5:]):
         scheduling.share(group)
     _shrink(scheduling)
@@ -188,8 +187,10 @@ def row_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     """Let the threads of a block, or of a warp, share the work on one row."""
     *outer, row = top.inner
     length = _length(row.parts)
-    if length < LONG or is_column(scheduling.nest, row):
-        return False
+    if length < LONG:
+        return scheduling.declined(f"{row} has {length:,.0f} terms; threads share {LONG} or more")
+    if is_column(scheduling.nest, row):
+        return scheduling.declined(f"results of {row} lie side by side, the terms of one apart")
     count = many(top.inner)
     is_flat = all(loop.inner[-1].is_plain for loop in row.parts)
     is_short = length < FEW or (length < WIDE and count >= 2 * ROWS.values[0] * gpu.cores)
@@ -330,11 +331,12 @@ def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
     *outer, column = top.inner
     array = total_of(column.parts[0].loop) if len(column.parts) == 1 else None
     if array is None or not is_column(scheduling.nest, column):
-        return False
+        return scheduling.declined(f"{column} has no sums that lie side by side")
     (fold,), height = column.parts, scheduling.choose(HEIGHT)
-    is_short = at_most(iterations(fold.inner)) < 4 * height
-    if is_short or many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
-        return False
+    if at_most(iterations(fold.inner)) < 4 * height:
+        return scheduling.declined(f"the sums of {column} are too short for {height} threads")
+    if many(top.inner) > 4 * THREADS.values[0] * gpu.cores:
+        return scheduling.declined(f"{top} has sums enough for each thread to have its own")
     columns = scheduling.choose(COLUMNS)
     block, column = scheduling.do(Split((column,), (columns,), ("block", "own"))).loops
     if not column.is_whole:

@@ -141,9 +141,10 @@ class GPUProduct:
 def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one worth them, or ends in one."""
     product = product_of(scheduling, gpu)
-    if product is not None:
-        (_by_threads if product.word is None else _by_tensor)(product)
-    return product is not None
+    if product is None:
+        return scheduling.declined(f"the nest is no product of floats, {LEAST} or more each way")
+    (_by_threads if product.word is None else _by_tensor)(product)
+    return True
 
 
 def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
@@ -256,7 +257,7 @@ def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a product into tiles of four warps; return whether the nest and the GPU allow it."""
     product = product_of(scheduling, gpu) if gpu.dialect.tile.group else None
     if product is None or product.word not in GROUPED:
-        return False
+        return scheduling.declined("four warps together take no such product on this GPU")
     if scheduling.first(partial(_by_groups, product), _group_tiles(product)):
         return True
     raise ScheduleError(f"nest {scheduling.nest.name}: its operands do not lie as tiles are copied")

@@ -63,12 +63,12 @@ def pass_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     nest = pass_of(scheduling.nest)
     row = None if nest is None else rows_last(scheduling, nest)
     if nest is None or row is None:
-        return False
+        return scheduling.declined("the nest is no pass with sums of products, such as attention")
     widths = [scheduling.loop(product.column).size for product in nest.products if product.grows]
     fitting = [count for count in ACROSS.values if all(width % count == 0 for width in widths)]
     across = scheduling.choose(ACROSS, next(iter(fitting), None))
     if across not in fitting:
-        return False
+        return scheduling.declined(f"its columns cannot be cut by any of {ACROSS.values}")
     groups = scheduling.choose(GROUPS)
     wide = [name for name, local in scheduling.nest.locals.items() if local.type.shape]
 

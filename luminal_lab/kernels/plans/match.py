@@ -161,14 +161,14 @@ class PassNest:
 def pass_of(nest: Nest) -> PassNest | None:
     """Return the parts of a nest that is a pass with sums of products and nothing else, or None."""
     path = loops_of(nest, alone=True)
-    found: list[PassNest] = []
+    passes: list[PassNest] = []
     for block in path[-1].body if path else ():
         parts = [s for s in block.body if isinstance(s, Loop)] if isinstance(block, Loop) else []
         products = [product for part in parts if (product := _product(part)) is not None]
         if isinstance(block, Loop) and products:
             keys = {name for product in products for name in free(product.right)}
-            found.append(PassNest([loop.name for loop in path], block.name, products, keys))
-    return found[0] if len(found) == 1 else None
+            passes.append(PassNest([loop.name for loop in path], block.name, products, keys))
+    return passes[0] if len(passes) == 1 else None
 
 
 def _product(part: Loop) -> BlockProduct | None:

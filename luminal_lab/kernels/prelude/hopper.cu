@@ -1,12 +1,10 @@
 // What only Hopper has (sm_90a): products of a warpgroup, bulk copies, barriers that count bytes.
 //
-// Four warps multiply together, both tiles in shared memory (or a in registers):
+// Four warps multiply together, both tiles in shared memory:
 //
 //     lab_wgmma_U_nN(c, a, b, more)        c (64 rows, N columns) = a b, or += where `more` is not 0;
 //                                          U in f16 bf16 tf32, N = 8, 16, … 256; 16 of k, of tf32 8
 //     lab_wgmma_U_nN_rows(c, a, b, more)   the same, b with its columns side by side (f16, bf16)
-//     lab_wgmma_U_nN_own(c, own, b, more)  the same as the first, with a in registers: `own` is this
-//     lab_wgmma_U_nN_own_rows(…)           lane's four words of its warp's 16 rows, as for lab_mma
 //     lab_wgmma_matrix(at, leading, stride, swizzle)   where a tile is, which a and b above are
 //     lab_wgmma_begin()                    before the first product that reads registers just set
 //     lab_group_row(e), lab_group_column(e)  where element e of this thread's part of c lies
@@ -32,10 +30,7 @@
 //     lab_bulk_copy(to, from, bytes, at)   a multiple of 16 bytes from memory to shared memory
 //     lab_bulk_tile(to, map, x, y, at)     a tile of a matrix by its map, which the kernel is given as
 //                                          `const __grid_constant__ lab_tensor_map`
-//     lab_bulk_store(map, x, y, from)      a tile from shared memory, which before that
-//     lab_bulk_written()                   has been made known, by each thread that wrote to it
-//     lab_bulk_commit(), lab_bulk_wait(n)  as for products; what was stored may then be overwritten
-//     lab_registers_rise_N(), …_fall_N()   all threads of a warpgroup have N registers each
+//     lab_bulk_written()                   makes what a thread wrote to shared memory known to products
 //
 // One thread issues a bulk copy. PTX ISA 9: "Asynchronous Warpgroup Level Matrix Instructions", "Data
 // Movement and Conversion: cp.async.bulk", "mbarrier".
@@ -119,23 +114,12 @@ static __device__ __forceinline__ void lab_bulk_tile(void *to, const lab_tensor_
             "r"((lab_u32)__cvta_generic_to_shared(at)) : "memory");
 }
 
-static __device__ __forceinline__ void lab_bulk_store(const lab_tensor_map *map, int x, int y, const void *from) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
-        : : "l"(map), "r"(x), "r"(y), "r"((lab_u32)__cvta_generic_to_shared(from)) : "memory");
-}
-
 static __device__ __forceinline__ void lab_bulk_written() {
     asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
 }
 
-static __device__ __forceinline__ void lab_bulk_commit() { asm volatile("cp.async.bulk.commit_group;" : : : "memory"); }
-
-static __device__ __forceinline__ void lab_bulk_wait(int groups) {
-    $EACH(4) if (groups == $N) asm volatile("cp.async.bulk.wait_group.read $N;" : : : "memory");
-}
-
 static __device__ __forceinline__ void lab_wgmma_$PRODUCT(
-    float *c, $LEFT, lab_u64 b, int more) {
+    float *c, lab_u64 a, lab_u64 b, int more) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, $MORE, 0;"
         " wgmma.mma_async.sync.aligned.$SHAPE.f32.$UNIT.$UNIT"
@@ -143,9 +127,5 @@ static __device__ __forceinline__ void lab_wgmma_$PRODUCT(
         $SUMS
         "}, $MATRICES, p, 1, 1$TURNED; }"
         : $BOUND
-        : $GIVEN, "l"(b), "r"(more) : "memory");
-}
-
-static __device__ __forceinline__ void lab_registers_$CHANGE_$COUNT() {
-    asm volatile("setmaxnreg.$WAY.sync.aligned.u32 $COUNT;");
+        : "l"(a), "l"(b), "r"(more) : "memory");
 }

@@ -40,8 +40,7 @@ METAL_UNITS: Final = (
 COMPUTED: Final = (DType.float32, DType.float64)
 """The dtypes whose vectors a CPU computes with."""
 VECTOR: Final = re.compile(r"lab_([a-z]+\d*)x(\d+)")
-WGMMA: Final = re.compile(r"lab_wgmma_(f16|bf16|tf32)_n(\d+)(_own)?(_rows)?")
-REGISTERS: Final = re.compile(r"lab_registers_(rise|fall)_(\d+)")
+WGMMA: Final = re.compile(r"lab_wgmma_(f16|bf16|tf32)_n(\d+)(_rows)?")
 FMA: Final = {
     "f32x16": {"__AVX512F__": "ia32_vfmaddps512_mask(x, y, z, -1, 4)"},
     "f64x8": {"__AVX512F__": "ia32_vfmaddpd512_mask(x, y, z, -1, 4)"},
@@ -127,12 +126,9 @@ def rows_of(names: Iterable[str]) -> Iterator[Row]:
             if match[1] in SHORT:
                 yield _vector(SHORT[match[1]], int(match[2]))
         elif match := WGMMA.fullmatch(name):
-            unit, columns, own, rows = match[1], int(match[2]), match[3], match[4]
+            unit, columns, rows = match[1], int(match[2]), match[3]
             if columns in range(8, 257, 8) and (unit != "tf32" or not rows):
-                yield _group(name, unit, columns, own=bool(own), rows=bool(rows))
-        elif (match := REGISTERS.fullmatch(name)) and int(match[2]) in range(24, 257, 8):
-            way = "inc" if match[1] == "rise" else "dec"
-            yield {"CHANGE": match[1], "WAY": way, "COUNT": match[2]}
+                yield _group(name, unit, columns, rows=bool(rows))
 
 
 def _vector(dtype: DType, width: int) -> Row:
@@ -149,26 +145,20 @@ def _vector(dtype: DType, width: int) -> Row:
     return words | {"FUSED": "".join(cases)}
 
 
-def _group(name: str, unit: str, columns: int, *, own: bool, rows: bool) -> Row:
+def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:
     """Return the words of a product of 64 rows and so many columns."""
     count = columns // 2
-    operands = [f"%{number}" for number in range(count + (6 if own else 3))]
-    sums, rest = operands[:count], operands[count:]
-    left = f"{{{', '.join(rest[:4])}}}" if own else rest[0]
-    turned = "" if unit == "tf32" else f", {int(rows)}" if own else f", 0, {int(rows)}"
-    given = ", ".join(f'"r"(a[{number}])' for number in range(4)) if own else '"l"(a)'
+    *sums, left, right, more = (f"%{number}" for number in range(count + 3))
     bound = [f'"+f"(c[{number}])' for number in range(count)]
     return {
         "PRODUCT": name.removeprefix("lab_wgmma_"),
-        "LEFT": "const lab_u32 *a" if own else "lab_u64 a",
-        "MORE": rest[-1],
+        "MORE": more,
         "SHAPE": f"m64n{columns}k{8 if unit == 'tf32' else 16}",
         "UNIT": unit,
         "SUMS": "\n".join(f'        "{line}"' for line in _broken(sums)).lstrip(),
-        "MATRICES": f"{left}, {rest[-2]}",
-        "TURNED": turned,
+        "MATRICES": f"{left}, {right}",
+        "TURNED": "" if unit == "tf32" else f", 0, {int(rows)}",
         "BOUND": "\n          ".join(_broken(bound)),
-        "GIVEN": given,
     }
 
 

@@ -11,11 +11,12 @@ the nest as it was before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -38,6 +39,7 @@ from luminal_lab.tensor.arguments import told_object
 T = TypeVar("T")
 MOST_LETTERS = 1 << 20
 """Of a schedule as text: a million."""
+ELSE = "the plan is for others"
 
 
 @told_object("schedule")
@@ -168,6 +170,18 @@ class StepResult(NamedTuple):
     locals: tuple[Handle, ...]
 
 
+def word_of(plan: Callable[..., object]) -> str:
+    """Return the name of a plan in a word."""
+    return plan.__name__.strip("_").removesuffix("_plan")
+
+
+class RefusedPlan(NamedTuple):
+    """A plan in a word, and what it could not do: why it is for others, or a step's refusal."""
+
+    plan: str
+    why: str
+
+
 class Scheduling:
     """A nest that is being changed, and the steps so far."""
 
@@ -177,6 +191,8 @@ class Scheduling:
         why: str = "",
         asked: Mapping[str, int] = NO_CHOICES,
         usual: Usual = NO_USUAL,
+        refused: list[RefusedPlan] | None = None,
+        plan: str = "",
     ) -> None:
         self.nests = [nest]
         """The nest before the first step, and after each."""
@@ -188,6 +204,24 @@ class Scheduling:
         self.usual = usual
         """The values taken unless others are asked for, if a choice has them."""
         self.taken: dict[str, Taken] = {}
+        self.plan = plan
+        """The plan that is being tried, in a word."""
+        self.refused: list[RefusedPlan] = [] if refused is None else refused
+        """What plans found that they could not do, so far; those before it share the list."""
+
+    @contextmanager
+    def by(self, plan: Callable[..., object]) -> Generator[None, None, None]:
+        """Name the plan to which what is refused inside belongs."""
+        outer, self.plan = self.plan, word_of(plan)
+        try:
+            yield
+        finally:
+            self.plan = outer
+
+    def declined(self, why: str) -> Literal[False]:
+        """Note why a plan is not for this nest; return False, as a plan does then."""
+        self.refused.append(RefusedPlan(self.plan, why))
+        return False
 
     def choose(self, choice: Choice, default: int | None = None) -> int:
         """Return the value of an open number: the one asked for, or the default."""
@@ -442,6 +476,8 @@ class Attempt:
         if error is not None:
             self.undo()
         self.why = error.message if isinstance(error, ScheduleError) else ""
+        if self.why and self.why != ELSE:
+            self.scheduling.declined(self.why)
         return isinstance(error, ScheduleError)
 
     def undo(self) -> None:

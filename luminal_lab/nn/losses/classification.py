@@ -135,6 +135,15 @@ def binary_cross_entropy(
 
     Where a logarithm counts as -100 its gradient is 0. `binary_cross_entropy_with_logits` is exact
     everywhere.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([0.9, 0.2])
+    >>> loss = nn.binary_cross_entropy(x, [1.0, 0.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    0.1643
     """
     what = "binary_cross_entropy"
     dtype, (p, y) = paired(what, probabilities, target)
@@ -182,7 +191,17 @@ def binary_cross_entropy_with_logits(
 def multilabel_soft_margin_loss(
     logits: Tensor, target: Operand, weight: Operand | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Return the mean over the last axis of yes-or-no cross entropies."""
+    """Return the mean over the last axis of yes-or-no cross entropies.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((1, 2), name="x").set([[2.0, -1.0]])
+    >>> loss = nn.multilabel_soft_margin_loss(x, [[1.0, 0.0]]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    0.2201
+    """
     what = "multilabel_soft_margin_loss"
     dtype, (x, y) = paired(what, logits, target)
     negative, power = formulas.falling(x)

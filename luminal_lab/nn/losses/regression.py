@@ -30,7 +30,17 @@ def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Te
 
 @loss
 def rmse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """Return the square root of `mse_loss`; its gradient is 0 where it is 0."""
+    """Return the square root of `mse_loss`; its gradient is 0 where it is 0.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 5.0])
+    >>> loss = nn.rmse_loss(x, [1.0, 2.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    2.1213
+    """
     dtype, (x, y) = paired("rmse_loss", prediction, target)
     mean = reduced("rmse_loss", (x - y).square(), reduction, x.dtype)
     positive = mean > 0
@@ -39,7 +49,17 @@ def rmse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> T
 
 @loss
 def l1_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """Return the mean absolute error."""
+    """Return the mean absolute error.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 5.0])
+    >>> loss = nn.mae_loss(x, [1.0, 2.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    1.5
+    """
     dtype, (x, y) = paired("l1_loss", prediction, target)
     return reduced("l1_loss", (x - y).abs(), reduction, dtype)
 
@@ -51,7 +71,17 @@ mae_loss = l1_loss
 def huber_loss(
     prediction: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
-    """Return half the squared error, continued by a line where the error is above delta."""
+    """Return half the squared error, continued by a line where the error is above delta.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 5.0])
+    >>> loss = nn.huber_loss(x, [1.0, 2.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    1.25
+    """
     dtype, (x, y) = paired("huber_loss", prediction, target)
     limit = positive("huber_loss", "delta", delta)
     return reduced("huber_loss", _bent(x - y, limit), reduction, dtype)
@@ -61,7 +91,17 @@ def huber_loss(
 def smooth_l1_loss(
     prediction: Tensor, target: Operand, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
-    """Return the absolute error minus beta / 2, with a parabola where the error is below beta."""
+    """Return the absolute error minus beta / 2, with a parabola where the error is below beta.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 5.0])
+    >>> loss = nn.smooth_l1_loss(x, [1.0, 2.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    1.25
+    """
     what = "smooth_l1_loss"
     dtype, (x, y) = paired(what, prediction, target)
     if beta == 0:
@@ -88,6 +128,15 @@ def poisson_nll_loss(
     """Return the Poisson loss of a count, predicted by the (logarithm of the) expected count.
 
     With `full` the logarithm of the factorial is added, by Stirling's formula.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([0.5, 1.0])
+    >>> loss = nn.poisson_nll_loss(x, [1.0, 3.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    0.4335
     """
     what = "poisson_nll_loss"
     dtype, (x, y) = paired(what, prediction, target)
@@ -113,6 +162,15 @@ def gaussian_nll_loss(
     """Return the Gaussian loss of a number from its predicted mean and variance.
 
     A variance below eps counts as eps; with `full` half the logarithm of 2π is added.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((2,), name="x").set([1.0, 2.0])
+    >>> loss = nn.gaussian_nll_loss(x, [1.0, 3.0], [1.0, 1.0]).retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    0.25
     """
     what = "gaussian_nll_loss"
     dtype, (x, y, spread) = paired(what, prediction, target, var)
@@ -131,6 +189,15 @@ def kl_div(
     `log_softmax` converts logits. For the divergence of whole distributions use
     `reduction="batchmean"`: the sum over the size of the first axis. Where the target is 0
     the loss is 0.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> x = cx.tensor((1, 2), name="x").set([[-0.7, -0.7]])
+    >>> loss = nn.kl_div(x, [[0.5, 0.5]], reduction="sum").retrieve()
+    >>> cx.execute()
+    >>> round(loss.item(), 4)
+    0.0069
     """
     dtype, (x, y) = paired("kl_div", prediction, target)
     if log_target:

@@ -85,7 +85,17 @@ class Adam(Optimiser):
 
 
 class AdamW(Adam):
-    """Adam with decoupled decay: the weight is first multiplied by 1 - lr · decay."""
+    """Adam with decoupled decay: the weight is first multiplied by 1 - lr · decay.
+
+    >>> import luminal_lab as ll
+    >>> from luminal_lab import nn
+    >>> cx = ll.Graph()
+    >>> w = cx.tensor((2,), name="w").set([1.0, -2.0])
+    >>> updates = nn.AdamW(lr=0.5).minimise((w * w).sum(), [w])
+    >>> cx.execute()
+    >>> w.numpy().round(3).tolist()
+    [0.4950000047683716, -1.4900000095367432]
+    """
 
     decoupled = True
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Add, Cast, Iota, Mul, Pad, Reshape, SumReduce, Window
+from luminal_lab.passes.asking import kind_of
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Recogniser
 
 
@@ -26,24 +27,31 @@ def _counts(reading: Reading, node: Node, ops: tuple[type[Add | Mul], ...]) -> b
         for inner, number in reading.pairs(node, op):
             if reading.number(number) is not None:
                 return isinstance(inner.op, Iota) or _counts(reading, inner, ops[k + 1 :])
+            reading.missed(number, "{} is no number", number)
     return False
 
 
 def _sums_ones(reading: Reading, node: Node) -> bool:
     """Return whether a node sums, for each position, as many ones as there are up to there."""
-    if not isinstance(node.op, SumReduce) or node.op.axis != 1:
+    if not isinstance(node.op, SumReduce):
+        reading.missed(
+            node, "{} is {}, not iota with a number, nor a sum of ones", node, kind_of(node)
+        )
         return False
     (windows,) = reading.sources(node)
-    if not isinstance(windows.op, Window):
+    if not isinstance(windows.op, Window) or node.op.axis != 1:
+        reading.missed(windows, "{} is no sum of windows of ones", node)
         return False
     (padded,) = reading.sources(windows)
     if not isinstance(padded.op, Pad) or len(padded.shape) != 1:
+        reading.missed(padded, "{} is no row of ones with zeros before it", padded)
         return False
     (ones,) = reading.sources(padded)
     size = ones.shape[0]
     every = Window(axis=0, size=size, stride=1, dilation=1)
     fits = (windows.op, padded.op) == (every, Pad((size - 1,), (0,)))
-    return fits and reading.is_number(ones, 1)
+    why = "{} does not have as many ones in a window as there are up to there"
+    return reading.holds(fits, windows, why, windows) and reading.is_number(ones, 1)
 
 
 ARANGE = Recogniser("arange", (Add, Mul, Cast, SumReduce, Reshape), _find)

@@ -28,11 +28,17 @@ def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for weights, values in (("a", "b"), ("b", "a")) if mixed is not None else ():
         assert mixed is not None
         share = reading.at(SOFTMAX, mixed.sources[weights])
-        if share is None or len(share.axes) != 1:
+        if share is None:
+            continue
+        why = "the softmax {} is over axes {}, and attention wants one"
+        if not reading.holds(len(share.axes) == 1, share.root, why, share.root, [*share.axes]):
             continue
         for scores, masks in _scores(reading, share.x, STEPS):
             for queries, keys in (("a", "b"), ("b", "a")):
-                if _fits(scores, queries, keys, share.axes[0], mixed, weights, values):
+                fits = _fits(scores, queries, keys, share.axes[0], mixed, weights, values)
+                why = "{} and {} are not keys and values of the same rows"
+                pair = scores.sources[keys], mixed.sources[values]
+                if reading.holds(fits, node, why, *pair):
                     q, k, v = scores.sources[queries], scores.sources[keys], mixed.sources[values]
                     yield from _yielded(reading, node, q, k, v, masks)
 

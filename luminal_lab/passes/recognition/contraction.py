@@ -13,6 +13,7 @@ from typing import TypeAlias
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Constant, Expand, Mul, Permute, Reshape, SumReduce
+from luminal_lab.passes.asking import kind_of
 from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, same_but_ones
 
 Labels: TypeAlias = tuple[int | None, ...]
@@ -34,18 +35,33 @@ def contraction(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     total = node
     if isinstance(node.op, Reshape):
         (total,) = reading.sources(node)
-        if not same_but_ones(total.shape, node.shape):
+        why = "{} is a reshape that moves elements to other axes"
+        if not reading.holds(same_but_ones(total.shape, node.shape), node, why, node):
             return
     product, axes = total, tuple[int, ...]()
     for product, axes in reading.reduced(total, SumReduce):  # noqa: B007  # the last is meant
         pass
-    if not axes or not isinstance(product.op, Mul):
+    if not reading.holds(bool(axes), total, "{} is summed over axes of size 1 alone", product):
         return
+    reading.reached("{} sums {}", total, product)
+    if not isinstance(product.op, Mul):
+        reading.missed(
+            product, "{} is {}, and a sum of products is wanted", product, kind_of(product)
+        )
+        return
+    reading.reached("{} is mul", product)
     summed = frozenset(axes)
     operands = [list(_below(reading, factor)) for factor in reading.sources(product)]
     a, b = (_named(steps[-1][1]) for steps in operands)
     every = _named(_positions(product.shape))
-    if a == b or not summed <= a & b or not every <= a | b:
+    factors = operands[0][0][0], operands[1][0][0]
+    if not reading.holds(a != b, product, "{} and {} have the same axes", *factors):
+        return
+    why = "{} and {} do not both have all axes that are summed, {}"
+    if not reading.holds(summed <= a & b, product, why, *factors, sorted(summed)):
+        return
+    why = "{} has axes that neither {} nor {} has"
+    if not reading.holds(every <= a | b, product, why, product, *factors):
         return
     batch = (a & b) - summed
     left, right = (_operand(steps, batch, summed) for steps in operands)

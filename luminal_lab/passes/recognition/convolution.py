@@ -22,7 +22,10 @@ from luminal_lab.passes.recognition.reading import Reading, Recogniser
 def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     for product in contraction(reading, node):
         windows = windows_of(reading, product)
-        if windows is not None:
+        why = "no operand of {} is windows whose elements are all summed"
+        if windows is None:
+            reading.missed(node, why, node)
+        else:
             x, kernel = windows
             because = f"windows of {x} times {kernel}, summed over channels and positions"
             sources = {"x": x, "weight": kernel}

@@ -14,7 +14,6 @@ from luminal_lab.passes.pattern import (
     Pattern,
     constants,
     exp2,
-    find,
     recip,
     sin,
     variables,
@@ -109,10 +108,11 @@ FORMULAS: Mapping[str, tuple[OpPattern, ...]] = {
 def _recogniser(name: str, patterns: Sequence[OpPattern]) -> Recogniser[RecognisedRegion]:
     def find_at(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
         for pattern in patterns:
-            for bindings in find(pattern, node, reading.graph):
+            for bindings in reading.found(pattern, node):
                 value: Node = bindings.pop("x")
                 numbers = [bindings[key].op.value for key in NUMBERS if key in bindings]
-                if not numbers or _is_normal(numbers):
+                why = "the polynomial of {} is not that of the normal distribution"
+                if reading.holds(not numbers or _is_normal(numbers), node, why, node):
                     because = f"a formula for {name} of {value}"
                     yield RecognisedRegion(name, node, {"x": value}, because=because)
 

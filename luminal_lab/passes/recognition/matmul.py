@@ -26,7 +26,8 @@ from luminal_lab.passes.recognition.reading import Reading, Recogniser
 
 def _find(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
     for product in contraction(reading, node):
-        if windows_of(reading, product) is None:
+        is_plain = windows_of(reading, product) is None
+        if reading.holds(is_plain, node, "{} is a convolution: an operand is windows", node):
             yield product
 
 

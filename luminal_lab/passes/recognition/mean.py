@@ -19,7 +19,8 @@ def _find(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for total, factor in reading.pairs(node, Mul):
         for x, axes in reading.reduced(reading.squeezed(total), SumReduce):
             count = size_of([x.shape[axis] for axis in axes])
-            if axes and reading.is_reciprocal(factor, count):
+            why = "{} is summed over axes of size 1 alone"
+            if reading.holds(bool(axes), total, why, x) and reading.is_reciprocal(factor, count):
                 because = f"the sum over {count} elements of {x}, times 1/{count}"
                 yield RecognisedRegion("mean", node, {"x": x}, axes, because)
 

@@ -23,14 +23,20 @@ from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Re
 def _find_mean_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for x, value in reading.difference(node):
         mean = reading.at(MEAN, value)
-        if mean is not None and mean.x is x and mean.keeps_axes:
+        if mean is None or not reading.same(mean.x, x, "of which the mean is taken off"):
+            continue
+        if _keeps_axes(reading, mean):
             because = f"{x} less its mean over axes {list(mean.axes)}"
             yield RecognisedRegion("mean_norm", node, {"x": x}, mean.axes, because)
 
 
+def _keeps_axes(reading: Reading, mean: RecognisedRegion) -> bool:
+    return reading.holds(mean.keeps_axes, mean.root, "the mean {} drops its axes", mean.root)
+
+
 def _find_std_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for x, squared, axes in _scaled(reading, node):
-        if squared is x:
+        if reading.same(squared, x, "which is divided"):
             because = f"{x} divided by its root mean square over axes {list(axes)}"
             yield RecognisedRegion("std_norm", node, {"x": x}, axes, because)
 
@@ -42,9 +48,12 @@ def _scaled(reading: Reading, node: Node) -> Iterator[tuple[Node, Node, tuple[in
         inside = None if root is None else reading.source(root, Sqrt)
         for value in () if inside is None else _less_eps(reading, inside):
             mean = reading.at(MEAN, value)
-            if mean is not None and mean.keeps_axes and mean.x.shape == x.shape:
+            if mean is None or not _keeps_axes(reading, mean):
+                continue
+            why = "{} and {} have other shapes"
+            if reading.holds(mean.x.shape == x.shape, mean.x, why, mean.x, x):
                 for y, again in reading.pairs(mean.x, Mul):
-                    if y is again:
+                    if reading.same(again, y, "of which the mean square is wanted"):
                         yield x, y, mean.axes
 
 
@@ -61,9 +70,13 @@ def _find_standardised(reading: Reading, node: Node) -> Iterator[RecognisedRegio
     scaled = _scaled(reading, node) if whole is None else [(whole.x, whole.x, whole.axes)]
     for x, squared, axes in scaled:
         centred, other = reading.at(MEAN_NORM, x), reading.at(MEAN_NORM, squared)
-        if centred is None or other is None or not centred.axes == other.axes == axes:
+        if centred is None or other is None:
             continue
-        if centred.x is other.x:
+        means, why = (centred.axes, other.axes), "the means are over axes {} and {}, not over {}"
+        listed = [*centred.axes], [*other.axes], [*axes]
+        if not reading.holds(means == (axes, axes), node, why, *listed):
+            continue
+        if reading.same(other.x, centred.x, "from which the mean is taken off"):
             because = f"{centred.x} with mean 0 and variance 1 over axes {list(axes)}"
             yield RecognisedRegion("layer_norm", node, {"x": centred.x}, axes, because)
 
@@ -87,10 +100,12 @@ def _with(
 def _parameter(reading: Reading, node: Node, axes: tuple[int, ...]) -> Node | None:
     """Return the value that is repeated along all axes but these."""
     base = reading.base(node)
-    if not isinstance(node.op, View) or reading.number(base) is not None:
+    is_repeated = isinstance(node.op, View) and reading.number(base) is None
+    if not reading.holds(is_repeated, node, "{} is no parameter that is repeated", node):
         return None
-    others = [dim for axis, dim in enumerate(base.shape) if axis not in axes]
-    return reading.squeezed(base) if all(dim == 1 for dim in others) else None
+    own = all(dim == 1 for axis, dim in enumerate(base.shape) if axis not in axes)
+    why = "{} has other axes than those of the norm, {}"
+    return reading.squeezed(base) if reading.holds(own, base, why, base, [*axes]) else None
 
 
 def _weighted(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from luminal_lab.core.ir import Node, NodeLookup
 from luminal_lab.core.op import Elementwise, Op, Reduce, Scalar, View
 from luminal_lab.core.ops import Add, Call, Constant, Expand, Iota, Mul, Recip, Reshape
 from luminal_lab.core.views import ComposedView
+from luminal_lab.passes.asking import Asking
+from luminal_lab.passes.pattern import OpPattern, find
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ Known: TypeAlias = dict[tuple[str, int], RecognisedRegion | None]
 """The regions of bodies, by the name of the recogniser and the identity of the body."""
 
 
-class Reading:
+class Reading(Asking):
     """A graph in the recognisers' view."""
 
     def __init__(self, graph: NodeLookup, known: Known | None = None) -> None:
@@ -102,6 +104,14 @@ class Reading:
         outer = dict(zip(body.input_ids, self.sources(node), strict=True))
         sources = {name: outer[source.id] for name, source in region.sources.items()}
         return replace(region, root=node, sources=sources)  # pyright: ignore[reportReturnType]  # of this recogniser
+
+    def found(self, pattern: OpPattern, node: Node) -> Iterator[dict[str, Any]]:
+        """Yield what the variables of a pattern stand for at a node."""
+        return find(pattern, node, self.graph)
+
+    def same(self, node: Node, other: Node, what: str) -> bool:
+        """Return whether a node is the one wanted, which is called `what` in a reason."""
+        return self.holds(node is other, node, "{} is not {}, {}", node, other, what)
 
     # -- repetition --------------------------------------------------------------------------------
 

@@ -18,21 +18,24 @@ before passes that move views or merge reductions, and after `cse`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op
 from luminal_lab.core.ops import Call
 from luminal_lab.errors import PassError, nearest
+from luminal_lab.passes.asking import kind_of
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.recognition.arange import ARANGE
 from luminal_lab.passes.recognition.attention import ATTENTION
 from luminal_lab.passes.recognition.convolution import CONVOLUTION
 from luminal_lab.passes.recognition.elementary import ELEMENTARY
+from luminal_lab.passes.recognition.explained import ExplainedReading
 from luminal_lab.passes.recognition.matmul import MATMUL
 from luminal_lab.passes.recognition.mean import MEAN
 from luminal_lab.passes.recognition.norm import LAYER_NORM, MEAN_NORM, RMS_NORM, STD_NORM
@@ -77,10 +80,27 @@ class Recognise(Pass):
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         search = _Search(ir, edit)
-        for recogniser in RECOGNISERS:
-            if not self.only or recogniser.name in self.only:
-                for index in search.places_of(recogniser):
-                    search.try_at(recogniser, index)
+        for recogniser in self._recognisers:
+            for index in search.places_of(recogniser):
+                search.try_at(recogniser, index)
+
+    @property
+    def _recognisers(self) -> Iterator[Recogniser[RecognisedRegion]]:
+        return (one for one in RECOGNISERS if not self.only or one.name in self.only)
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return tuple(recogniser.name for recogniser in self._recognisers)
+
+    @override
+    def why_not(self, ir: IR, search: str, node: Node) -> str:
+        walk = _Search(ir, Edit(ir))
+        for recogniser in self._recognisers:
+            if recogniser.name == search:
+                return walk.why_not(recogniser, node)
+            for index in walk.places_of(recogniser):
+                walk.try_at(recogniser, index)
+        return super().why_not(ir, search, node)
 
 
 class _Search:
@@ -90,11 +110,14 @@ class _Search:
     """
 
     def __init__(self, ir: IR, edit: Edit) -> None:
+        self.ir = ir
         self.edit = edit
         self.reading = Reading(edit)
         self.folding = Folding(ir, edit, self.reading)
         live = [node for node in reversed(ir.nodes) if node.id not in self.folding.dead]
         self.ids = [node.id for node in live]
+        """The nodes; in the place of one that became a call, the call."""
+        self.live = {id: index for index, id in enumerate(self.ids)}
         self.by_op: dict[type[Op], list[int]] = {}
         for index, node in enumerate(live):
             self.by_op.setdefault(type(node.op), []).append(index)
@@ -114,3 +137,38 @@ class _Search:
                 self.ids[index] = call.id
                 self.by_op.setdefault(Call, []).append(index)
                 return
+
+    def why_not(self, recogniser: Recogniser[RecognisedRegion], node: Node) -> str:
+        """Tell how far a recogniser gets at a node, which others may have made a call."""
+        own = self.live.get(node.id)
+        if own is None:
+            return f"{recogniser.name} leaves {node} to dce: no output needs it."
+        for index in self.places_of(recogniser):
+            if index == own:
+                break
+            self.try_at(recogniser, index)
+        now = self.edit.table.get(self.ids[own])
+        if now is None:
+            return f"{recogniser.name}: {node} is part of {self._call_with(node)} by then."
+        name, was = recogniser.name, "" if now.id == node.id else f"{node} is {now} by then. "
+        if type(now.op) not in recogniser.roots:
+            ends = " or ".join(sorted(op.name for op in recogniser.roots))
+            return f"{was}{name} does not begin: {now} is {kind_of(now)}, and it ends in {ends}."
+        reading = ExplainedReading(self.edit)
+        folding = Folding(self.ir, self.edit, reading)
+        for region in recogniser.find(reading, now):
+            reading.heard.step(f"it is {region.because}")
+            call = folding.fold(region)
+            if call is not None:
+                return f"{was}{name} is found: {region.because}."
+        misfit = reading.heard.furthest
+        return was + (f"{name} finds nothing at {now}." if misfit is None else misfit.told(name))
+
+    def _call_with(self, node: Node) -> str:
+        """Return the call that a node became part of, in words."""
+        inserted = [change.after[0] for change in self.edit.log if change.kind == "insert"]
+        for made in reversed(inserted):
+            derivation = made.meta.derivation
+            if derivation is not None and node.id in derivation.parents and made.id in self.edit:
+                return f"{made}, {kind_of(made)},"
+        return "a call"

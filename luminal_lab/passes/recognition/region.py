@@ -77,6 +77,7 @@ class Folding:
                 done.add(node.id)
                 sources = self.reading.sources(node)
                 if not sources and not self.reading.is_known(node):
+                    self.reading.missed(node, "{} is computed inside it, of no source", node)
                     return None
                 stack.append((node, True))
                 stack += [(source, False) for source in reversed(sources)]
@@ -92,9 +93,19 @@ class Folding:
             readers = self.edit.readers.get(node.id, {}).keys() - self.dead
             if self.edit.is_output(node) or not readers <= inside or not needed.isdisjoint(readers):
                 if not isinstance(node.op, View) and not self.reading.is_known(node):
+                    self._say_open(node, readers - inside)
                     return None
                 needed.add(node.id)
         return needed
+
+    def _say_open(self, node: Node, outside: Collection[int]) -> None:
+        """Say who needs an inner value of a region, which a call would compute once more."""
+        who = "what others read is made of"
+        if self.edit.is_output(node):
+            who = "the graph returns"
+        elif outside:
+            who = f"{self.edit[min(outside)]} reads"
+        self.reading.missed(node, "{} {}, too, and a call would compute it twice", who, node)
 
 
 def _lines(sources: list[Node], members: list[Node]) -> Lines:

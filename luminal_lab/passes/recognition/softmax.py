@@ -27,7 +27,7 @@ def _find_softmax(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
         if below is None or exp is None:
             continue
         for value, axes in reading.reduced(_or_one(reading, below), SumReduce):
-            if value is power:
+            if reading.same(value, power, "the power that is divided"):
                 for x in _taken_off(reading, exp.x, axes):
                     because = (
                         f"exp of {x} less its maximum over axes {list(axes)}, divided by its sum "
@@ -44,7 +44,7 @@ def _find_log_softmax(reading: Reading, node: Node) -> Iterator[RecognisedRegion
             continue
         for power, axes in reading.reduced(total, SumReduce):
             exp = reading.at(EXP, power)
-            if exp is not None and exp.x is below:
+            if exp is not None and reading.same(exp.x, below, "from which the logarithm is taken"):
                 for x in _taken_off(reading, below, axes):
                     because = (
                         f"{x} less its maximum over axes {list(axes)}, less the logarithm of the "
@@ -57,7 +57,9 @@ def _taken_off(reading: Reading, node: Node, axes: tuple[int, ...]) -> Iterator[
     """Yield x if a node is x minus its maximum over these axes."""
     for x, top in reading.difference(node):
         for value, along in reading.reduced(_or_zero(reading, top), MaxReduce):
-            if value is x and along == axes:
+            same = reading.same(value, x, "from which the maximum is taken")
+            why = "{} is a maximum over axes {}, and the sum is over axes {}"
+            if same and reading.holds(along == axes, top, why, top, [*along], [*axes]):
                 yield x
 
 

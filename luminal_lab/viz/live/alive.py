@@ -104,7 +104,7 @@ class Live:
             widget = new_widget(
                 replies.answer,
                 what=self.what,
-                data=self.data,
+                data=self._held.first_data(self._run, self._stage),
                 selection=self._selection,
                 place=self._place,
                 options=self._options,
@@ -293,7 +293,7 @@ class Live:
 
     def picture(self, theme: Theme = "auto") -> Picture:
         """Return the picture for places where no script runs."""
-        return self._held.all[self._run].picture(theme)
+        return self._held.all[self._run].picture(theme, self._stage)
 
     def words(self) -> str:
         """Return the text above the picture where no script runs."""

@@ -88,16 +88,17 @@ class Backed:
         """Return why a rule did not fire at a node."""
         return str(self.compiled("why_not").why_not(rule, id))
 
-    def picture(self, theme: Theme = "auto") -> Picture:
-        """Return a picture of the last graph, which needs no script."""
-        note = "as written" if self.newest.title == "written" else f"after {self.newest.title}"
-        facts = self.subject.facts
+    def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
+        """Return a picture of a graph, the last if no other is named, which needs no script."""
+        snapshot, facts = self.snapshots[stage], self.subject.facts
+        note = "as written" if snapshot.title == "written" else f"after {snapshot.title}"
+        launches = facts.launches if snapshot is self.newest else ()
         known = PictureRequest(
             parameters=self.subject.parameters,
             kept=self.subject.kept,
-            kernels={launch.node: facts.kernels[launch.kernel].name for launch in facts.launches},
+            kernels={launch.node: facts.kernels[launch.kernel].name for launch in launches},
         )
-        return graph_picture(self.newest.ir, theme=theme, note=note, known=known)
+        return graph_picture(snapshot.ir, theme=theme, note=note, known=known)
 
 
 def backed_graph(

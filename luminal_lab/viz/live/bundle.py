@@ -12,6 +12,7 @@ from luminal_lab.passes.collector import uncollected
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.rows import KINDS, Rows
 from luminal_lab.viz.live.stages import Stages
+from luminal_lab.viz.telling import telling
 
 
 def bundle_of(subjects: Sequence[Subject], *, title: str = "", compressed: bool = False) -> bytes:
@@ -19,6 +20,7 @@ def bundle_of(subjects: Sequence[Subject], *, title: str = "", compressed: bool 
     making = Bundling(title or (subjects[0].title if subjects else ""))
     for subject in subjects:
         making.add(subject)
+    making.draw()
     return making.to_bytes(compressed=compressed)
 
 
@@ -30,10 +32,11 @@ class Bundling:
         self._columns = Columns()
         self._runs: list[dict[str, Any]] = []
         self._origins: list[dict[Origin, int]] = []
+        self._stages: list[Stages] = []
 
     @uncollected
     def add(self, subject: Subject) -> None:
-        """Add a graph or a compile."""
+        """Add a graph or a compile, of which no view is drawn yet."""
         origins: dict[Origin, int] = {}
         rows = Rows(self._columns, subject, origins)
         prefix = f"r{len(self._runs)}/"
@@ -45,11 +48,26 @@ class Bundling:
             "title": subject.title,
             "pipeline": subject.pipeline,
             "kinds": KINDS,
+            "first": telling(subject.snapshots),
             "stages": stages.stages,
             "views": stages.views,
         }
         self._runs.append({**run, **_facts_header(subject.facts, origins)})
         self._origins.append(origins)
+        self._stages.append(stages)
+
+    @uncollected
+    def draw(self) -> None:
+        """Draw the views of all stages."""
+        for stages in self._stages:
+            for number in range(len(stages.views)):
+                stages.draw(number)
+
+    @uncollected
+    def draw_first(self, run: int, stage: int) -> None:
+        """Draw the view of one stage."""
+        stages = self._stages[run]
+        stages.draw(stages.stages[stage]["view"])
 
     def tell(self, run: int, facts: Facts) -> None:
         """Replace the facts of a run."""

@@ -13,14 +13,15 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.viz.borders import Borders, Inside, LinkPiece, Path, Port
-from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status, by_key
-from luminal_lab.viz.folded import foldable, roots_of, status_between, used_in, views_between
-from luminal_lab.viz.folding import node_label
+from luminal_lab.viz.entries import GraphEntries, NodeEntry, Status
+from luminal_lab.viz.folded import status_between, used_in, views_between
 from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.live.layouts import Contents, Hints, Layouts
 from luminal_lab.viz.live.rows import Rows
+from luminal_lab.viz.live.trees import path_of_group, tree_of
+from luminal_lab.viz.opening import Contents as BoxContents, first_open
 from luminal_lab.viz.payload import Box, Item, Kind, Mark, counted
-from luminal_lab.viz.scopes import Scope, dissolve, group_equal, scope_tree
+from luminal_lab.viz.scopes import Scope, name_of_group
 from luminal_lab.viz.sizes import room_at, size_of_box, size_of_item, words_of, words_width
 
 Name: TypeAlias = tuple[str, int | str]
@@ -30,7 +31,6 @@ Name: TypeAlias = tuple[str, int | str]
 class Thing(NamedTuple):
     """A node, or a closed box, in a frame."""
 
-    label: str
     entry: NodeEntry | None = None
     kind: Kind = "op"
     marks: tuple[Mark, ...] = ()
@@ -62,9 +62,12 @@ class GraphView:
     """All things by id; those of a frame are `frame.inside.things`."""
     frames: Mapping[int | None, ScopeFrame]
     """The frames by the box that opens each, outer ones first."""
-    folded: Mapping[int, int]
-    """The views folded into wires, each with the node that it views."""
+    folded: Sequence[tuple[int, int]]
+    """What has no thing of its own, each with what stands for it: views with the nodes that they
+    view, scalars with all that read them."""
     shown: str
+    open: Sequence[int]
+    """The boxes open at first."""
 
 
 def view_of(
@@ -82,25 +85,18 @@ class _ViewBuilder:
         self.rows = rows
         self.layouts = layouts
         self.before = _Before(before, layouts)
-        self.known = by_key(entries.all)
         self.is_pair = any(entry.status for entry in entries.all)
-        folded = foldable(entries, self.known, frozenset())
-        self.roots = roots_of(entries, folded)
-        get = self.roots.get
-        self.reads = {
-            entry.key: [get(source, source) for source in entry.sources]
-            for entry in entries.all
-            if entry.key not in folded
-        }
+        self.known, self.roots, self.scalars, self.reads, root = tree_of(entries, rows.subject.kept)
         self.used = used_in(entries, self.known)
         self.things: list[Thing] = []
         self.homes: list[int | None] = []
         self.boxes: list[int] = []
         self.ids: dict[int, int] = {}
         """The ids of nodes' things, by key."""
-        root, homes = scope_tree(entries.all, folded)
-        group_equal(root, self.known, self.reads, homes)
-        dissolve(root)
+        self.scopes: dict[int, Scope] = {}
+        """The scopes of boxes, by id."""
+        self.members: set[int] = set()
+        """The boxes of equal scopes behind the first."""
         self._walk(root)
 
     # -- things ------------------------------------------------------------------------------------
@@ -127,6 +123,9 @@ class _ViewBuilder:
                     self.things.append(self._node(self.known[child]))
                     continue
                 self.boxes.append(id)
+                self.scopes[id] = child
+                if is_group and child.index:
+                    self.members.add(id)
                 self.things.append(self._box(id, child, is_group))
                 if child.group and not is_group:
                     todo.append(((), child.group, id))
@@ -136,8 +135,7 @@ class _ViewBuilder:
     def _node(self, entry: NodeEntry) -> Thing:
         node = entry.node
         kind = self.rows.kind_of(node)
-        kernel = self.rows.launches.get(node.id, "") if kind == "launch" else ""
-        return Thing(node_label(node, kind, kernel), entry, kind, tuple(self._marks(entry)))
+        return Thing(entry, kind, tuple(self._marks(entry)))
 
     def _marks(self, entry: NodeEntry) -> list[Mark]:
         derivation, marks = entry.node.meta.derivation, list[Mark]()
@@ -154,12 +152,11 @@ class _ViewBuilder:
     def _box(self, id: int, scope: Scope, is_member: bool) -> Thing:
         statuses = [self.known[key].status for key in scope.inside] if self.is_pair else []
         group = () if is_member else scope.group
-        last = group[-1] if group else scope
-        ends = f"{scope.name} … {last.name}" if group else scope.name
+        ends = name_of_group(group) if group else scope.name
         box = Box(
             id,
             ends,
-            f"{scope.path}…{last.path}" if group else scope.path,
+            path_of_group(group) if group else scope.path,
             None,
             False,
             len(scope.inside),
@@ -169,7 +166,7 @@ class _ViewBuilder:
             removed=statuses.count("removed"),
             rewired=statuses.count("rewired"),
         )
-        return Thing(box.name, box=box)
+        return Thing(box=box)
 
     # -- frames ------------------------------------------------------------------------------------
 
@@ -193,10 +190,48 @@ class _ViewBuilder:
                 local[contents] = self.layouts.find(contents, hints)
             frames[box] = ScopeFrame(box, inside, contents, local[contents])
         known = len(self.entries.all)
-        shown = f"{counted(known - len(self.roots), 'node')}"
-        if self.roots:
-            shown += f" of {known:,} ({counted(len(self.roots), 'view')} in the edges)"
-        return GraphView(self.things, frames, self.roots, shown)
+        shown = f"{counted(len(self.reads), 'node')}"
+        hidden = [
+            f"{counted(len(self.roots), 'view')} in the edges" if self.roots else "",
+            f"{counted(len(self.scalars), 'scalar')} in the ops" if self.scalars else "",
+        ]
+        if any(hidden):
+            shown += f" of {known:,} ({', '.join(filter(None, hidden))})"
+        return GraphView(self.things, frames, self._folded(), shown, self._open(frames))
+
+    def _folded(self) -> Sequence[tuple[int, int]]:
+        """Return what stands for all that has no thing of its own."""
+        readers: dict[int, list[int]] = {}
+        for key, sources in self.reads.items() if self.scalars else ():
+            for source in dict.fromkeys(sources):
+                if source in self.scalars:
+                    readers.setdefault(source, []).append(key)
+        pairs: list[tuple[int, int]] = []
+        for key, root in [*self.roots.items(), *zip(self.scalars, self.scalars, strict=True)]:
+            standing = readers.get(root, []) if root in self.scalars else [root]
+            pairs += [(key, into) for into in standing]
+        return pairs
+
+    def _open(self, frames: Mapping[int | None, ScopeFrame]) -> Sequence[int]:
+        """Return the boxes open at first; what came and went within a pass is not seen at once."""
+        contents: dict[int | None, BoxContents[int]] = {}
+        changed = {e.key for e in self.entries.all if e.status in ("added", "removed", "rewired")}
+        gone = {e.key for e in self.entries.all if e.status in ("removed", "passing")}
+        passing = {e.key for e in self.entries.all if e.status == "passing"}
+        for box, frame in frames.items():
+            things = frame.inside.things
+            own = [entry.key for id in things if (entry := self.things[id].entry) is not None]
+            inside = self.scopes[box].inside if box is not None else ()
+            contents[box] = BoxContents(
+                [id for id in things if id in frames],
+                len(own) - len(passing.intersection(own)),
+                len(own) - len(gone.intersection(own)),
+                len(changed.intersection(inside)),
+                len(inside),
+                len(inside) - len(gone.intersection(inside)),
+                box in self.members,
+            )
+        return first_open(contents)
 
     def _path(self, box: int | None) -> str:
         opened_box = None if box is None else self.things[box].box
@@ -212,7 +247,7 @@ class _ViewBuilder:
             entry = known[key]
             for direct, root in zip(entry.sources, roots, strict=True):
                 if root not in ids:
-                    continue  # broken graphs are shown too
+                    continue  # a scalar; broken graphs are shown too
                 views = () if direct == root else views_between(known, direct, root)
                 if views not in words:
                     words[views] = words_of(views)
@@ -253,9 +288,8 @@ class _ViewBuilder:
         assert thing.entry is not None
         node = thing.entry.node
         name, type = node.meta.name or self.rows.number, self.rows.type_text(node)
-        return _node_block(
-            thing.label, name, type, thing.kind, thing.marks, thing.entry.status, room
-        )
+        label, status = self.rows.longest[node.id], thing.entry.status
+        return _node_block(label, name, type, thing.kind, thing.marks, status, room)
 
 
 @lru_cache(maxsize=4096)

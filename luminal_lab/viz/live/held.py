@@ -12,6 +12,9 @@ from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.boards import Boards
 from luminal_lab.viz.live.bundle import Bundling
 
+MANY = 10_000
+"""From so many nodes on, in all stages together, views are sent when they are needed."""
+
 
 class Held:
     """Some subjects, and their bundle, made on first use."""
@@ -48,8 +51,22 @@ class Held:
     def data(self) -> bytes:
         """The bundle."""
         if self._data is None:
-            self._data = self._bundled().to_bytes()
+            bundling = self._bundled()
+            bundling.draw()
+            self._data = bundling.to_bytes()
         return self._data
+
+    def first_data(self, run: int, stage: int) -> bytes:
+        """Return the bundle as it is needed at first: of large graphs it has the view of one stage.
+
+        The front end asks for the rest as soon as it shows that.
+        """
+        nodes = sum(len(made.ir) for backed in self._backed for made in backed.snapshots)
+        if self._data is not None or nodes < MANY:
+            return self.data
+        bundling = self._bundled()
+        bundling.draw_first(run, stage)
+        return bundling.to_bytes()
 
     def origins(self, run: int) -> tuple[Origin, ...]:
         """Return the user's lines, as a run's bundle counts them."""

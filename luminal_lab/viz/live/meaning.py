@@ -15,7 +15,9 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.passes.compilation import LINE
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
+from luminal_lab.viz.entries import entries_of, union_of
 from luminal_lab.viz.live.backed import Backed
+from luminal_lab.viz.live.trees import keys_in
 
 Selection: TypeAlias = "dict[str, Any]"
 """The front end's form of a selection: its kind, and numbers; empty for none."""
@@ -228,12 +230,7 @@ def _selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin
         case "node":
             return _nodes(backed.snapshots, given["stage"], given["ids"])
         case "scope":
-            path = given["path"]
-            return tuple(
-                node
-                for node in backed.snapshots[given["stage"]].ir
-                if node.meta.scope == path or node.meta.scope.startswith(f"{path}.")
-            )
+            return _in_box(backed, given["stage"], given["path"])
         case "line":
             return origins[given["origin"]]
         case "firing":
@@ -262,6 +259,18 @@ def _selected(given: Mapping[str, Any], backed: Backed, origins: Sequence[Origin
             return facts.buffers[given["buffer"]]
         case _:
             return ()
+
+
+def _in_box(backed: Backed, stage: int, path: str) -> tuple[Node, ...]:
+    """Return the nodes of a scope; or of a box that is none, as the graph has it."""
+    snapshot = backed.snapshots[stage]
+    ir = snapshot.ir
+    nodes = [n for n in ir if n.meta.scope == path or n.meta.scope.startswith(f"{path}.")]
+    if not nodes:
+        entries = union_of(snapshot.diff()) if stage else entries_of(ir)
+        keys = keys_in(entries, backed.subject.kept, path)
+        nodes = [node for node in ir if node.id in keys]
+    return tuple(nodes)
 
 
 def _nodes(snapshots: Sequence[Snapshot], stage: int, ids: Iterable[int]) -> tuple[Node, ...]:

@@ -100,6 +100,11 @@ class Replies:
         last = len(backed.snapshots) - 1
         return _number(question, name, last + 1, last)
 
+    def rest(self, _: Question) -> Reply:
+        """Show the views that were not sent at first."""
+        self._show()
+        return {}
+
     # -- values ------------------------------------------------------------------------------------
 
     def values(self, question: Question) -> Reply:
@@ -237,6 +242,7 @@ ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
     "error_overlay": Replies.error_overlay,
     "ptx": Replies.ptx,
     "rerun": Replies.rerun,
+    "rest": Replies.rest,
     "sources": Replies.sources,
     "time": Replies.time,
     "values": Replies.values,

@@ -12,16 +12,18 @@ from dataclasses import dataclass
 from typing import get_args
 
 from luminal_lab.core.ir import IR, Node
-from luminal_lab.core.op import Op, TensorType
+from luminal_lab.core.op import Op, TensorType, View
+from luminal_lab.core.ops import Constant
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import line_text, name_bodies, op_text, types_text
 from luminal_lab.errors import DimError
 from luminal_lab.io.facts import Subject
 from luminal_lab.timing.work import is_work, work_of
 from luminal_lab.viz.egraph_elements import Element
-from luminal_lab.viz.folding import kind_of
+from luminal_lab.viz.labels import kind_of, node_label
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.payload import Kind
+from luminal_lab.viz.scalars import number_text
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """The kinds of nodes, in the header's order."""
@@ -72,6 +74,11 @@ class Rows:
         """The row of each record under the current names."""
         self.met: dict[Node, int] = {}
         """The last row of each record."""
+        self.longest: dict[int, str] = {}
+        """The longest label that a node has had, by id."""
+        self._labels: list[str] = []
+        self._scalars: dict[int, str] = {}
+        """The constants, and the views of constants, as text by id."""
         self._text = columns.text
         self._lines: list[int] = []
         self._kinds: list[Kind] = []
@@ -108,10 +115,25 @@ class Rows:
         elif kind == "input" and node.id in self.subject.parameters:
             kind = "parameter"
         self._kinds.append(kind)
+        self._label(node, kind)
         flops, moved = work(ir, node) if ir is not None else (math.nan, math.nan)
         self._flops.append(flops)
         self._bytes.append(moved)
         return row
+
+    def _label(self, node: Node, kind: Kind) -> None:
+        """Note what a node is called in pictures, with the scalars that it reads."""
+        id = node.id
+        self._scalars.pop(id, None)
+        if isinstance(node.op, Constant):
+            self._scalars[id] = number_text(node.op.value)
+        elif isinstance(node.op, View) and node.sources[0] in self._scalars:
+            self._scalars[id] = self._scalars[node.sources[0]]
+        kernel = self.launches.get(id, "") if kind == "launch" else ""
+        operands = [self._scalars.get(source) for source in node.sources]
+        label = node_label(node, kind, kernel, operands)
+        self._labels.append(label)
+        self.longest[id] = max(self.longest.get(id, ""), label, key=len)
 
     def forget(self, nodes: Iterable[Node]) -> None:
         """Forget records whose lines changed, so that they get new rows."""
@@ -160,6 +182,7 @@ class Rows:
         put(f"{prefix}node.id", "i32", [node.id for node in nodes])
         put(f"{prefix}node.op", "u32", [text(node.op.name) for node in nodes])
         put(f"{prefix}node.text", "u32", self._lines)
+        put(f"{prefix}node.label", "u32", [text(label) for label in self._labels])
         put(f"{prefix}node.type", "u32", shown)
         put(f"{prefix}node.dtype", "u32", [type_numbers[1] for type_numbers in texts])
         put(f"{prefix}node.shape", "u32", [type_numbers[2] for type_numbers in texts])

@@ -45,6 +45,8 @@ class HasSubjects(Protocol):
 class HasStory(HasSubjects, Protocol):
     """An open recording that may have a story."""
 
+    name: str
+
     @property
     def contents(self) -> Contents:
         """What is in its file."""
@@ -80,7 +82,12 @@ def recording_workbench(recorded: HasStory) -> Workbench:
 
 
 def recording_story(recorded: HasStory) -> Story:
-    """Return the story of a recording."""
+    """Return the story of a recording, or raise an error that there is none."""
+    if not recorded.contents.story:
+        raise GraphError(
+            f"recording {recorded.name}: there is no story in it",
+            hint='ll.story(cx, [("dce", "…")]).save("run.lab") writes one',
+        )
     return Story(_compiles(recorded), recorded.contents.story)
 
 
@@ -99,9 +106,9 @@ class BackedSpace(Backed):
     """Whether it is the space that is shown, and not a program of it."""
 
     @override
-    def picture(self, theme: Theme = "auto") -> Picture:
+    def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
         if self.space is None or not self.is_whole:
-            return super().picture(theme)
+            return super().picture(theme, stage)
         return space_picture(self.space, theme=theme)
 
     @override

@@ -2,16 +2,15 @@
 
 Each firing lists the rows that it takes out and puts in; lines that change only by a new name go
 with the last firing. A stage that changed anything has a view of its own, in which shared nodes
-stand once.
+stand once. Views are drawn when they are asked for, each as similar as possible to the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from luminal_lab.core.ir import IR
-from luminal_lab.passes.generic import TIDYING
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.passes.snapshot import Firing, Snapshot
 from luminal_lab.viz.entries import GraphEntries, entries_of
 from luminal_lab.viz.live.columns import Columns
@@ -32,9 +31,11 @@ class Stages:
         self.rows = rows
         self.stages: list[dict[str, Any]] = []
         """The header's entry for each stage."""
-        self.views: list[dict[str, Any]] = []
+        self.views: list[dict[str, Any] | None] = []
+        """The header's entry for each view; None for those that are not drawn yet."""
+        self._seen: list[_Seen] = []
+        self._drawn: dict[int, GraphView] = {}
         self._layouts = Layouts()
-        self._view: GraphView | None = None
         self._lines: list[int] = []
         """The rows of the current graph, in order."""
         self._names: LineNames | None = None
@@ -68,13 +69,10 @@ class Stages:
         put(f"{prefix}link.new", "i32", [new for _, new in pairs])
         old, self._lines, self._names = self._lines, lines, names
         if is_first:
-            self._see(entries_of(ir), {}, _by_id(self.rows, lines))
+            self._see(_Seen(snapshot, None, [], [], lines))
         elif any(map(any, (gone, new))) or _ends(snapshot.before) != _ends(ir):
-            now = _by_id(self.rows, [self.rows.met[node] for node in born])
-            was = _by_id(self.rows, old)
-            self._see(
-                entries_between(snapshot, born), was, {**was, **now, **_by_id(self.rows, lines)}
-            )
+            met = [self.rows.met[node] for node in born]
+            self._see(_Seen(snapshot, born, old, met, lines))
         self.stages.append(self._said(snapshot, is_first))
 
     # -- rows --------------------------------------------------------------------------------------
@@ -121,12 +119,22 @@ class Stages:
 
     # -- what is seen ------------------------------------------------------------------------------
 
-    def _see(self, entries: GraphEntries, was: dict[int, int], now: dict[int, int]) -> None:
-        """Add a view."""
-        prefix = f"{self.prefix}v{len(self.views)}/"
-        self._view = view_of(entries, self.rows, self._layouts, self._view)
-        standing = _Standing(was, now)
-        self.views.append(put_view(self.columns, prefix, self._view, self._layouts, standing))
+    def _see(self, seen: _Seen) -> None:
+        self._seen.append(seen)
+        self.views.append(None)
+
+    def draw(self, number: int) -> None:
+        """Draw a view, unless it is drawn."""
+        if self.views[number] is not None:
+            return
+        seen, rows = self._seen[number], self.rows
+        was, met = _by_id(rows, seen.old), _by_id(rows, seen.met)
+        standing = _Standing(was, {**was, **met, **_by_id(rows, seen.lines)})
+        before = max((other for other in self._drawn if other < number), default=-1)
+        view = view_of(seen.entries, rows, self._layouts, self._drawn.get(before))
+        self._drawn[number] = view
+        prefix = f"{self.prefix}v{number}/"
+        self.views[number] = put_view(self.columns, prefix, view, self._layouts, standing)
 
     def _said(self, snapshot: Snapshot, is_first: bool) -> dict[str, Any]:
         return {
@@ -139,7 +147,6 @@ class Stages:
             "before": len(snapshot.before),
             "after": len(snapshot.ir),
             "effect": not is_first and bool(snapshot.firings),
-            "tidies": snapshot.name in TIDYING,
             "firings": 0 if is_first else len(snapshot.firings),
             "counts": {} if is_first else snapshot.counts,
             "refusals": [
@@ -182,6 +189,27 @@ def _settle(old: list[int], lines: list[int], gone: list[list[int]], new: list[l
     wanted = set(lines)
     gone[-1] += sorted(alive - wanted)
     new[-1] += sorted(wanted - alive)
+
+
+class _Seen(NamedTuple):
+    """What a view is drawn from: a stage's snapshot, and rows."""
+
+    snapshot: Snapshot
+    born: Sequence[Node] | None
+    """The nodes that its firings put in; None for the graph as written."""
+    old: Sequence[int]
+    """The rows of the graph before."""
+    met: Sequence[int]
+    """The rows of those that were born."""
+    lines: Sequence[int]
+    """The rows of the graph."""
+
+    @property
+    def entries(self) -> GraphEntries:
+        """The nodes on show: those of the graph, or of the graphs before and after."""
+        if self.born is None:
+            return entries_of(self.snapshot.ir)
+        return entries_between(self.snapshot, self.born)
 
 
 class _Standing:

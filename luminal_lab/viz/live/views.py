@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 from luminal_lab.viz.borders import LinkPiece, Port
-from luminal_lab.viz.folding import BUDGET
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.frames import GraphView, ScopeFrame, ends_of
 from luminal_lab.viz.live.layouts import Flat, Layouts
@@ -41,10 +40,8 @@ def put_view(
     _put_things(columns, prefix, view, rows)
     _put_wires(columns, prefix, frames, rows)
     _put_layouts(columns, prefix, [layouts.flat[layout] for layout in used])
-    folded = [(rows.now(key), rows.now(root)) for key, root in view.folded.items()]
-    folded += [
-        (old, rows.now(root)) for key, root in view.folded.items() if (old := rows.old(key)) >= 0
-    ]
+    folded = [(rows.now(key), rows.now(into)) for key, into in view.folded]
+    folded += [(old, rows.now(into)) for key, into in view.folded if (old := rows.old(key)) >= 0]
     columns.put(f"{prefix}folded.row", "u32", [row for row, _ in folded])
     columns.put(f"{prefix}folded.into", "u32", [into for _, into in folded])
     boxes = [thing.box for thing in view.things if thing.box is not None]
@@ -54,23 +51,8 @@ def put_view(
         "layouts": len(used),
         "boxes": [_box(box) for box in boxes],
         "shown": view.shown,
-        "open": opened(view),
+        "open": [box.path for id in view.open if (box := view.things[id].box) is not None],
     }
-
-
-def opened(view: GraphView) -> list[str]:
-    """Return the paths of the boxes open at first, level by level, as long as they fit."""
-    paths: list[str] = []
-    level: list[int] = [id for id in view.frames[None].inside.things if id in view.frames]
-    total = len(view.frames[None].inside.things)
-    while level:
-        things = [view.frames[box].inside.things for box in level]
-        total += sum(map(len, things))
-        if total > BUDGET:
-            break
-        paths += [box.path for id in level if (box := view.things[id].box) is not None]
-        level = [id for part in things for id in part if id in view.frames]
-    return paths
 
 
 def _box(box: Box) -> dict[str, Any]:
@@ -121,7 +103,6 @@ def _put_things(columns: Columns, prefix: str, view: GraphView, rows: RowsOfEntr
     )
     own = [-1 if thing.box is None else number[thing.box.id] for thing in things]
     put(f"{prefix}thing.box", "i32", own)
-    put(f"{prefix}thing.label", "u32", columns.texts(thing.label for thing in things))
     marks = [sum(MARKS[mark] for mark in thing.marks) if thing.marks else 0 for thing in things]
     put(f"{prefix}thing.marks", "u8", marks)
     statuses = [0 if entry is None else STATUSES[entry.status] for entry in entries]

@@ -16,6 +16,7 @@ from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
+from luminal_lab.viz.telling import telling
 
 
 @told_object("workbench")
@@ -26,9 +27,7 @@ class Workbench(Live):
 
     @override
     def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
-        # What the last passes changed says more than that some after them had nothing to do.
-        last = len(snapshots) - 1
-        return next((at for at in range(last, 0, -1) if snapshots[at].firings), last)
+        return telling(snapshots)
 
     def board(self, kernel: str | Kernel) -> Board:
         """Return the board of a kernel, with the schedules that were tried in the page.

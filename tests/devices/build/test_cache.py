@@ -504,7 +504,7 @@ def test_an_entry_without_facts_is_shown_as_damaged(cache, folder):
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 KB"), (2_500_000, "2.5 MB"), (3e9, "3,000.0 MB")],
 )
 def test_sizes(size, text):
-    assert module._bytes(size) == text
+    assert module.bytes_text(size) == text
 
 
 def test_clear_removes_the_entries_and_nothing_else(cache, folder):

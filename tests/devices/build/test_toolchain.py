@@ -550,7 +550,7 @@ def test_a_file_that_is_no_library(tmp_path):
     path.write_text("hello, this is no library at all, however long it may be")
     error = error_of(lambda: load(path), DeviceError)
     assert error.message.startswith(f"load: {path} cannot be loaded: ")
-    assert error.hint == "luminal_lab.devices.build.cache.clear() has everything compiled again"
+    assert error.hint == "luminal-lab cache clear --older 0 --yes has everything compiled again"
 
 
 # -- several at once -------------------------------------------------------------------------------

@@ -108,8 +108,7 @@ def calls(text: str) -> Iterator[str]:
             elif "lab_tensor_map" in one:
                 given.append("&map")
             else:
-                far = variable == "*from" and name != "lab_bulk_store"
-                given.append(f"({kind} *){'memory' if far else 'shared'}")
+                given.append(f"({kind} *){'memory' if variable == '*from' else 'shared'}")
         call = f"{name}({', '.join(given)});"
         yield call if result == "void" else f"*y++ = (double){call}"
 
@@ -140,8 +139,7 @@ def test_every_function_of_the_prelude_compiles(arch: str) -> None:
     names = {*known_in("cuda")} - hopper | {"lab_tensor_map"}
     if arch == "sm_90a":
         names |= hopper
-        names |= {"lab_registers_rise_232", "lab_registers_fall_40"}
-        for unit, ways in (("f16", ("", "_rows", "_own", "_own_rows")), ("tf32", ("", "_own"))):
+        for unit, ways in (("f16", ("", "_rows")), ("tf32", ("",))):
             names |= {f"lab_wgmma_{unit}_n{n}{way}" for n in (8, 64) for way in ways}
         names.add("lab_wgmma_bf16_n256")
     text = prelude("cuda", names)

@@ -1,11 +1,13 @@
 """Chains: which calls may be one kernel, what that computes, and what programs say of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.core.ir import IR
+from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import ints
 from luminal_lab.core.ops import Call
 from luminal_lab.kernels.definition.define import define
@@ -17,11 +19,14 @@ from luminal_lab.kernels.fuse.chains import (
     is_cascade,
     merged,
     sources_of,
+    wiring,
 )
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.session import Graph
 from luminal_lab.tensor.lazy import Lazy
 from tests.passes.running import check_values
+from tests.search import written
+from tests.search.written import SPELLINGS
 
 
 def apart(*results: Lazy) -> IR:
@@ -64,6 +69,35 @@ def test_what_is_read_elsewhere_is_inside_no_chain():
     assert ending(apart(*attention())) == []
 
 
+def divided_last(*more: str) -> list[Lazy]:
+    """Return attention whose softmax has two results: weights, and what divides their sum."""
+    cx = Graph()
+    q, k, v = (cx.tensor((9, 8), name=name) for name in "qkv")
+    scores = q @ k.transpose(0, 1)
+    weights = (scores - scores.max(-1, keepdim=True)).exp()
+    total = weights.sum(-1, keepdim=True)
+    return [(weights @ v) / total, *({"weights": weights, "total": total}[one] for one in more)]
+
+
+def test_a_kernel_of_several_results_is_inside_if_all_of_them_are():
+    ir = apart(*divided_last())
+    assert [named(chain) for chain in ending(ir)] == [
+        "matmul softmax matmul_mul",
+        "softmax matmul_mul",
+    ]
+    for other in ("weights", "total"):
+        ir = apart(*divided_last(other))
+        assert [named(chain) for chain in ending(ir)] == []
+
+
+def test_its_results_are_told_apart():
+    ir = apart(*divided_last())
+    *first, last = ending(ir)[0]
+    swapped = Node(last.id, last.op, last.sources[::-1], last.type)
+    assert wiring(ir, (*first, last)) == wiring(ir, ending(apart(*divided_last()))[0])
+    assert wiring(ir, (*first, last)) != wiring(ir, (*first, swapped))
+
+
 def test_dead_nodes_read_nothing():
     ir = apart(attention()[0])
     output = ir.outputs[0]
@@ -73,7 +107,7 @@ def test_dead_nodes_read_nothing():
 
 
 def test_a_chain_is_one_graph_with_the_same_values():
-    for result in (attention()[0], network()):
+    for result in (attention()[0], network(), divided_last()[0]):
         ir = apart(result)
         chain = ending(ir)[0]
         body, rng = merged(ir, chain), np.random.default_rng(0)
@@ -102,3 +136,13 @@ def test_and_what_is_kept_apart():
         compile_ir(ir, FuseChains(programs), "dce").ir for programs in ((), ((text, False),))
     )
     assert [sum(isinstance(node.op, Call) for node in each) for each in (one, three)] == [1, 3]
+
+
+@pytest.mark.parametrize("size", ["numbers", "symbols"])
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=[*SPELLINGS])
+def test_attention_is_one_kernel_however_it_is_written(spelling: Any, size: str):
+    sizes: dict[str, Any] = {"n": "n", "t": "t"} if size == "symbols" else {}
+    cx = written.attention(**spelling, **sizes)
+    ir = compile_ir(cx.ir, ll.GenericCompiler(), ll.Pipeline(ll.CPUCompiler().passes)).ir
+    names = [node.op.body.name for node in ir if isinstance(node.op, Call)]
+    assert [name for name in names if name != "recip"] in (["attention"], ["attention_causal"])

@@ -25,7 +25,7 @@ from luminal_lab.kernels.user.kernel import OURS
 STRICT = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-fsyntax-only"]
 SHAPES = {f"lab_{d.short}x{n}" for d, n in product(DType, (2, 4, 8, 16))}
 GROUPS = {
-    f"lab_wgmma_{u}_n{n}{w}" for u, w in product(("f16", "bf16"), ("", "_own")) for n in (8, 64)
+    f"lab_wgmma_{u}_n{n}{w}" for u, w in product(("f16", "bf16"), ("", "_rows")) for n in (8, 64)
 }
 CPUS = ["", "-march=native", "-mavx2 -mfma -mf16c", "-mavx512f"]
 
@@ -68,7 +68,6 @@ def test_the_probe_of_rates_compiles_without_a_warning() -> None:
 @pytest.mark.parametrize("language", ["cuda", "metal"])
 def test_all_that_gpus_call_passes_the_emulators_front_end(language: DialectName) -> None:
     uses = {*known_in(language), *SHAPES} | (GROUPS if language == "cuda" else set())
-    uses -= {"lab_bulk_store", "lab_bulk_commit", "lab_bulk_wait"}  # it has none of these
     if language == "metal":
         uses = {n for n in uses if "f64" not in n and "double" not in prelude(language, {n})}
     start = {"cuda": 'extern "C" __global__ void', "metal": "kernel void"}[language]
@@ -91,7 +90,7 @@ def test_a_file_says_what_it_is_for(file: str) -> None:
 
 @pytest.mark.parametrize("language", OWN)
 def test_every_word_stands_for_something_in_some_row(language: str) -> None:
-    shapes = rows_of([*SHAPES, *GROUPS, "lab_registers_rise_232"])
+    shapes = rows_of([*SHAPES, *GROUPS])
     every = [*rows(), *shapes]
     for file in (*OWN[language], "maths.c"):
         for paragraph in paragraphs(file):

@@ -1,0 +1,139 @@
+"""`advise`: find what may be slow, try what would help, and say what did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+
+from luminal_lab.advice.apart import breaks, copies, stored
+from luminal_lab.advice.compiling import low_shares, recompiled, sizes, uncompiled
+from luminal_lab.advice.finding import MOST, Advice, Finding, Gain
+from luminal_lab.advice.forms import gathers, one_hots, orders
+from luminal_lab.advice.host import calls, probes
+from luminal_lab.advice.loops import loops
+from luminal_lab.advice.numbers import doubles, inverses
+from luminal_lab.advice.suspect import Case, Suspect
+from luminal_lab.advice.trial import tried
+from luminal_lab.progress import progress
+from luminal_lab.timing.launches import lines_text
+from luminal_lab.timing.turns import Turns
+
+LOOKING: Sequence[Callable[[Case], Iterator[Suspect]]] = (
+    recompiled,
+    uncompiled,
+    breaks,
+    stored,
+    copies,
+    doubles,
+    inverses,
+    one_hots,
+    gathers,
+    orders,
+    loops,
+    calls,
+    probes,
+    sizes,
+    low_shares,
+)
+"""All that look for something slow."""
+WORTH = 1.05
+"""The ratio below which a change is not worth a word."""
+
+
+def suspects(case: Case) -> list[Suspect]:
+    """Return all that may be slow, what takes the most time first."""
+    found = [suspect for look in LOOKING for suspect in look(case)]
+
+    def weight(suspect: Suspect) -> float:
+        return sum(case.touched.get(id, 0.0) for id in set(suspect.nodes))
+
+    return sorted(found, key=weight, reverse=True)
+
+
+def advise(case: Case, budget: float) -> Advice:
+    """Return at most five things that are slow; within a budget of seconds each is tried.
+
+    Ctrl-C ends it, and what was found by then stays.
+    """
+    findings: list[Finding] = []
+    notes: list[str] = []
+    count, skipped, unsure = 0, 0, 0
+    started = monotonic()
+    try:
+        asked = suspects(case)
+        with progress(f"advise {case.written.name}", len(asked), "change") as bar:
+            for suspect in bar.each(asked, lambda suspect: suspect.kind):
+                turns = None
+                if suspect.variant is not None:
+                    if monotonic() - started > budget:
+                        skipped += 1
+                        continue
+                    variant = suspect.variant()
+                    turns = None if variant is None else tried(case, variant)
+                    count += turns is not None
+                    unsure += turns is not None and not turns.is_sure
+                gain = gain_of(suspect, turns, best(case))
+                if gain is not None:
+                    findings.append(finding_of(case, suspect, gain))
+    except KeyboardInterrupt:
+        notes.append("stopped by Ctrl-C: what was found by then is here")
+    if skipped:
+        notes.append(
+            f"{skipped} more could not be tried within {budget:g} s: cx.advise(budget=…) has more"
+        )
+    if unsure:
+        many = "1 change was" if unsure == 1 else f"{unsure} changes were"
+        notes.append(f"{many} tried and left out: too close, or too busy to say")
+    timings = case.timings
+    shown = chosen(findings)
+    return Advice(timings.graph, timings.device, best(case), shown, count, tuple(notes))
+
+
+def best(case: Case) -> float:
+    """Return what a run takes that nothing disturbs."""
+    return min(case.timings.whole)
+
+
+def chosen(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return what saves most: what was measured, and then one that is modelled.
+
+    What is only possible says nothing where something that was tried is at the same line.
+    """
+    order = sorted(findings, key=lambda finding: finding.gain.seconds, reverse=True)
+    tried = [finding for finding in order if finding.gain.how == "measured"]
+    known = {line for finding in tried for line in finding.lines}
+    modelled = [f for f in order if f.gain.how == "modelled" and not known & set(f.lines)]
+    return tuple([*tried, *modelled[:1]][:MOST])
+
+
+def gain_of(suspect: Suspect, turns: Turns | None, total: float) -> Gain | None:
+    """Return what a change gains, if it is worth a word."""
+    if turns is not None:
+        bounds = turns.bounds
+        if not turns.is_sure or turns.ratio < WORTH:
+            return None
+        low, high = bounds or (None, None)
+        return Gain("measured", turns.ratio, total * (1 - 1 / turns.ratio), low, high, turns.busy)
+    if suspect.saved is not None:
+        return Gain("measured", 1 + suspect.saved / total, suspect.saved)
+    if suspect.variant is not None or suspect.ratio is None or suspect.ratio < WORTH:
+        return None
+    return Gain("modelled", suspect.ratio, total * (1 - 1 / suspect.ratio))
+
+
+def finding_of(case: Case, suspect: Suspect, gain: Gain) -> Finding:
+    """Return a suspect with its place and its gain."""
+    nodes = [case.written[id] for id in suspect.nodes]
+    origins = [node.meta.origin for node in nodes]
+    first = next((origin for origin in origins if origin is not None), None)
+    return Finding(
+        suspect.kind,
+        suspect.title,
+        suspect.why,
+        suspect.change,
+        lines_text(origins),
+        "" if first is None else first.text,
+        nodes[0].meta.scope if nodes else "",
+        suspect.nodes,
+        gain,
+    )

@@ -1,0 +1,201 @@
+"""What is kept on this machine's disk to save time: compiled libraries, winners of searches, rates.
+
+    ~/.cache/luminal_lab/libraries/lib-<key>/           a compiled library
+    ~/.cache/luminal_lab/libraries/rates-<key>.json     the machine's rates, once measured
+    ~/.cache/luminal_lab/winners/<key>/                 what a search found
+
+All of it can go at any time: it is made again when it is needed. Other processes may use it
+meanwhile, so an entry goes as a whole, and by default none goes that was used a moment ago. A link
+is removed as a link; what it leads to stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from typing_extensions import override
+
+from luminal_lab.devices.build import cache
+from luminal_lab.devices.build.cache import FRESH, bytes_text, cut_text
+from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.machines.rates import PeakRates
+from luminal_lab.reading import read_plain
+
+CachedKind: TypeAlias = Literal["libraries", "winners", "rates"]
+KINDS: tuple[CachedKind, ...] = get_args(CachedKind)
+ABOUT = {
+    "libraries": "compiled kernels, with their sources",
+    "winners": "the fastest programs that searches found",
+    "rates": "what this machine can do at most, measured",
+}
+"""What each kind is."""
+RATES = re.compile(r"rates-[0-9a-f]{32}\.json")
+UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60))
+
+
+class CachedEntry(NamedTuple):
+    """Something that is kept on disk."""
+
+    kind: CachedKind
+    path: Path
+    size: int
+    """Its bytes."""
+    used: datetime
+    """When it was last used, or for rates, when they were measured."""
+
+    @property
+    def about(self) -> str:
+        """What it is of: the first line of a source or a definition, or the device of rates."""
+        with suppress(OSError, ValueError):
+            if self.kind == "rates":
+                rates = PeakRates.from_json(read_plain(self.path).decode())
+                many = "1 thread" if rates.threads == 1 else f"{rates.threads} threads"
+                return f"{rates.device}, {many}"
+            name = cache.SOURCE if self.kind == "libraries" else "definition.txt"
+            text = read_plain(self.path / name, sys.maxsize).decode("utf-8", "replace")
+            lines = (line.strip() for line in text.split("\n"))
+            return cut_text(next((line for line in lines if line and line[0] != "#"), ""), 70)
+        return "not readable"
+
+    @property
+    def age(self) -> str:
+        """How long ago it was last used.
+
+        >>> from datetime import timedelta
+        >>> long_ago = datetime.now(UTC) - timedelta(days=3)
+        >>> CachedEntry("libraries", Path("lib"), 0, long_ago).age
+        '3 days'
+        """
+        seconds = max(time.time() - self.used.timestamp(), 0.0)
+        for unit, length in UNITS:
+            if seconds >= length:
+                many = int(seconds // length)
+                return f"{many} {unit}{'s' * (many != 1)}"
+        return "just now"
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it was used so recently that a process may be about to load it."""
+        return time.time() - self.used.timestamp() < FRESH
+
+    def remove(self) -> bool:
+        """Remove it as a whole; return whether that could be done."""
+        if self.kind != "rates":
+            return cache.remove(self.path)
+        try:
+            self.path.unlink()
+        except OSError:
+            return False
+        return True
+
+
+class CachedEntries(tuple[CachedEntry, ...]):
+    """What is kept on disk, the most recently used first; shown as a table."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of them."""
+        return sum(entry.size for entry in self)
+
+    @property
+    def settled(self) -> CachedEntries:
+        """Those that no process is about to load, since none used them within ten minutes."""
+        return CachedEntries(entry for entry in self if not entry.is_fresh)
+
+    def of(self, kind: CachedKind) -> CachedEntries:
+        """Return those of one kind."""
+        return CachedEntries(entry for entry in self if entry.kind == kind)
+
+    def clear(self) -> CachedEntries:
+        """Remove all of them, and return those that are gone."""
+        return CachedEntries(entry for entry in self if entry.remove())
+
+    @property
+    def total(self) -> str:
+        """How many there are of each kind, and their size together."""
+        words = [named(kind, len(own)) for kind in KINDS if (own := self.of(kind))]
+        return f"{', '.join(words)}; {bytes_text(self.size)}" if words else "nothing is cached"
+
+    @override
+    def __repr__(self) -> str:
+        if not self:
+            return self.total
+        rows = [f"{'kind':9}  {'size':>9}  {'last used':10}  of"]
+        rows += [
+            f"{entry.kind:9}  {bytes_text(entry.size):>9}  {entry.age:10}  {entry.about}"
+            for entry in self
+        ]
+        return "\n".join([self.total, *rows])
+
+
+def named(kind: CachedKind, many: int) -> str:
+    """Return a number of entries in words.
+
+    >>> named("libraries", 1), named("winners", 3), named("rates", 1)
+    ('1 library', '3 winners', '1 file of rates')
+    """
+    one = {"libraries": "library", "winners": "winner", "rates": "file of rates"}[kind]
+    plural = {"libraries": "libraries", "winners": "winners", "rates": "files of rates"}[kind]
+    return f"{many:,} {one if many == 1 else plural}"
+
+
+def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:
+    """Return what is kept on disk: all kinds or one, and only what was not used for a time.
+
+    Kinds are "libraries", "winners" and "rates"; `older` is in seconds. `.clear()` removes what is
+    returned. Everything is made again when it is needed.
+
+    >>> import luminal_lab as ll
+    >>> sorted({entry.kind for entry in ll.devices.cached("rates")}) in ([], ["rates"])
+    True
+    """
+    if kind is not None and kind not in KINDS:
+        raise ArgumentError(
+            f"cached: there is no kind {kind!r}",
+            hint=nearest(kind, KINDS) or f"the kinds are {', '.join(KINDS)}",
+        )
+    latest = time.time() - older
+    entries = [
+        entry
+        for folder in folders()
+        for entry in _entries(folder)
+        if kind in (None, entry.kind) and (not older or entry.used.timestamp() <= latest)
+    ]
+    return CachedEntries(sorted(entries, key=lambda entry: entry.used, reverse=True))
+
+
+def folders() -> tuple[Path, ...]:
+    """Return the folders that may hold something."""
+    libraries = cache.Cache().folders
+    own = cache.user_folder() or cache.spare_folder() / "libraries"
+    return tuple(dict.fromkeys((*libraries, own, own.with_name("winners"))))
+
+
+def _entries(folder: Path) -> Iterator[CachedEntry]:
+    is_winners = folder.name == "winners"
+    for path in cache.entry_paths(folder):
+        used, size = cache.use_of(path)
+        if os.path.lexists(path):
+            kind = "winners" if is_winners else "libraries"
+            yield CachedEntry(kind, path, size, datetime.fromtimestamp(used, UTC))
+    for path in () if is_winners else _rates(folder):
+        with suppress(OSError):
+            status = path.lstat()
+            used = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield CachedEntry("rates", path, status.st_size, used)
+
+
+def _rates(folder: Path) -> Iterable[Path]:
+    with suppress(OSError):
+        return [path for path in folder.iterdir() if RATES.fullmatch(path.name)]
+    return ()

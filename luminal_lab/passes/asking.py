@@ -1,0 +1,105 @@
+"""Why a search found nothing: how far its questions led, and the node where they ended.
+
+A search written as code asks a graph one question after another: is this a product, is a factor of
+it a reciprocal, … A yes is a step further; where there are several answers, each is tried from
+where the question was asked. Of all the misses, the one with the most steps behind it is told.
+Patterns of rules tell the same (`pattern.why_not`).
+
+Nobody listens while a graph is compiled: then a miss is a call that does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from luminal_lab.core.ir import Node
+from luminal_lab.core.op import Op
+
+T = TypeVar("T")
+
+
+class Misfit(NamedTuple):
+    """Where a search stopped: the node, why, and the answers that led there."""
+
+    node: Node
+    why: str
+    """A sentence without its full stop, about the node."""
+    steps: tuple[str, ...] = ()
+
+    def told(self, subject: str) -> str:
+        """Return how far a search got, and where it stopped."""
+        count = len(self.steps)
+        if not count:
+            return f"{subject} stops at once: {self.why}."
+        far = f"{count} step{'s' * (count > 1)}"
+        return f"{subject} gets {far} far: {'; '.join(self.steps)}.\nThere it stops: {self.why}."
+
+
+class Inquiry:
+    """What a search was answered so far, and the furthest miss."""
+
+    def __init__(self) -> None:
+        self.path: list[str] = []
+        self.furthest: Misfit | None = None
+
+    def step(self, text: str) -> None:
+        """Note an answer that lets the search go on."""
+        self.path.append(text)
+
+    def back(self, length: int) -> None:
+        """Go back to where the path had this length."""
+        del self.path[length:]
+
+    def missed(self, node: Node, why: str, steps: Iterable[str] = ()) -> None:
+        """Note a miss, after further steps."""
+        path = (*self.path, *steps)
+        if self.furthest is None or len(path) > len(self.furthest.steps):
+            self.furthest = Misfit(node, why, path)
+
+    def each(self, answers: Iterable[T], step: str, node: Node, why: str) -> Iterator[T]:
+        """Yield answers, each a step from here; without any the node is missed."""
+        length, count = len(self.path), 0
+        for count, answer in enumerate(answers, 1):  # noqa: B007  # the last is meant
+            self.back(length)
+            self.step(step)
+            yield answer
+        self.back(length)
+        if not count:
+            self.missed(node, why)
+
+
+class Asking:
+    """A view of a graph that searches ask; somebody may listen."""
+
+    inquiry: Inquiry | None = None
+
+    def missed(self, node: Node, why: str, *of: object) -> None:
+        """Say why a search does not go on at a node; `{}` in the reason stand for `of`."""
+        if self.inquiry is not None:
+            self.inquiry.missed(node, why.format(*of))
+
+    def reached(self, step: str, *of: object) -> None:
+        """Say what a search has found on its way."""
+        if self.inquiry is not None:
+            self.inquiry.step(step.format(*of))
+
+    def holds(self, fact: bool, node: Node, why: str, *of: object) -> bool:
+        """Return a fact without which a search does not go on; the reason says that it is false."""
+        if self.inquiry is not None and not fact:
+            self.inquiry.missed(node, why.format(*of))
+        return fact
+
+
+def kind_of(node: Node) -> str:
+    """Return what a node is, in a word or two: its op, a call's body, a constant's number."""
+    body = node.op.body_of()
+    if body is not None:
+        return f"a call of {body.name}"
+    value: object = getattr(node.op, "value", None)
+    return f"{node.op.name}" if value is None else f"the number {value}"
+
+
+def is_not(node: Node, op: type[Op]) -> str:
+    """Return that a node has another op than the one wanted."""
+    return f"{node} is {kind_of(node)}, not {op.name}"

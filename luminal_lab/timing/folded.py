@@ -1,0 +1,181 @@
+"""Times folded: how much of a run each part of the model, each line, or each kind of work takes.
+
+    matmul_relu   2 ms    x @ w  cell 1:4  63 parts of 64        cell 1:4   1.97 ms
+                          relu   cell 1:5   1 part of 64    →    cell 1:5   0.03 ms
+
+A kernel has one time, and may do the work of several lines. It is divided among them by the
+operations that each has written, so that the parts add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from typing_extensions import override
+
+from luminal_lab.core.printer import as_text
+from luminal_lab.errors import ArgumentError, GraphError, position, whole_number
+from luminal_lab.machines.load import load_text
+from luminal_lab.tables import Table, aligned, frame, heads
+
+if TYPE_CHECKING:
+    from luminal_lab.timing.timings import Timing, Timings
+
+By: TypeAlias = Literal["scope", "line", "kind"]
+NOWHERE: Final = {"scope": "(no scope)", "line": "(no line)", "kind": "other"}
+HEADS: Final[Mapping[By, str]] = {"scope": "module", "line": "line", "kind": "kind"}
+
+
+class Part(NamedTuple):
+    """What a launch does for one line in one scope."""
+
+    scope: str
+    line: str
+    """As `file:line`; empty where nobody knows."""
+    share: float
+    """Of the launch's operations, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class FoldedRow:
+    """A part of the model, a line or a kind, and what it takes of a run."""
+
+    name: str
+    seconds: float
+    share: float
+    """Of all launches."""
+    launches: tuple[int, ...]
+    """The rows of the timings that count towards it."""
+
+
+@dataclass(frozen=True, repr=False)
+class Folded:
+    """Times by module, by line or by kind: a sequence of rows, the longest first."""
+
+    timings: Timings
+    by: By
+    rows: tuple[FoldedRow, ...]
+
+    def __iter__(self) -> Iterator[FoldedRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: int | str) -> FoldedRow:
+        """Return a row by its place or its name."""
+        if not isinstance(name, str):
+            if whole_number(name) is None:
+                raise ArgumentError(
+                    f"timings: {name!r} names no row", hint="give its place or name"
+                )
+            return self.rows[position(name, len(self), f"timings by {self.by}: there is no row")]
+        named = {row.name: row for row in self.rows}
+        fault = f"timings: by {self.by} there is no {name!r}"
+        GraphError.unless_known(name, named, fault, "print(…) shows all")
+        return named[name]
+
+    @property
+    def seconds(self) -> float:
+        """The sum of all rows, which is that of the launches."""
+        return sum(row.seconds for row in self.rows)
+
+    @override
+    def __str__(self) -> str:
+        timings = self.timings
+        unit = timings.unit
+        cells = [
+            [
+                timings.shown(row.seconds, unit),
+                f"{row.share:.0%}",
+                f"{len(row.launches)}",
+                row.name,
+            ]
+            for row in self.rows
+        ]
+        header = [(">", unit), *heads("> share > launches"), ("<", HEADS[self.by])]
+        title = f"{timings.graph} by {HEADS[self.by]}, {timings.how}{timings.where}"
+        lines = [title, *aligned(header, cells)]
+        lines.append(f"  {timings.shown(self.seconds, unit)} {unit} in all launches")
+        if self.by != "kind" and any(len(row.parts) > 1 for row in timings.rows):
+            lines.append(SPLIT)
+        lines += [load_text(timings.busy)] if load_text(timings.busy) else []
+        return "\n".join(lines)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<Folded: {len(self.rows)} rows by {self.by}; print(…) shows them>"
+
+    _repr_mimebundle_ = as_text
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each module, line or kind."""
+        rows = ((row.name, row.seconds, row.share, len(row.launches)) for row in self.rows)
+        columns = (HEADS[self.by], "seconds", "share", "launches")
+        return frame("timings", columns, rows, {"how": self.timings.how})
+
+
+SPLIT = "a kernel that does the work of several is divided by the operations that each has written"
+
+
+def folded(timings: Timings, by: object, depth: object = None) -> Folded:
+    """Return times by scope, line or kind; `depth` is how many levels of scopes count."""
+    if by not in get_args(By):
+        raise ArgumentError(
+            f"timings: by is {by!r}", hint='give "scope", "line" or "kind", as in times.by("line")'
+        )
+    how: By = by  # pyright: ignore[reportAssignmentType]  # it was just checked
+    if depth is not None:
+        hint = "give how many levels of scopes count: 1 or more"
+        ArgumentError.unless_number(depth, f"timings: depth is {depth!r}", hint, 1, 1_000)
+    levels = None if depth is None else whole_number(depth)
+    seconds: dict[str, float] = {}
+    launches: dict[str, dict[int, None]] = {}
+    for number, row in enumerate(timings.rows):
+        for name, share in _shares(row, how, levels):
+            seconds[name] = seconds.get(name, 0.0) + share * row.seconds
+            launches.setdefault(name, {})[number] = None
+    total = timings.launches
+    rows = [
+        FoldedRow(name, part, part / total if total else 0.0, tuple(launches[name]))
+        for name, part in sorted(seconds.items(), key=lambda item: -item[1])
+    ]
+    return Folded(timings, how, tuple(rows))
+
+
+def _shares(row: Timing, by: By, depth: int | None) -> Iterator[tuple[str, float]]:
+    """Yield whom a row's time belongs to, and how much of it."""
+    if by == "kind":
+        yield row.family or NOWHERE[by], 1.0
+        return
+    parts: Sequence[Part] = row.parts or _alone(row)
+    for part in parts:
+        name = part.line if by == "line" else _upper(part.scope, depth)
+        yield name or NOWHERE[by], part.share
+
+
+def _alone(row: Timing) -> list[Part]:
+    """Return the parts of a row that only knows its lines, such as that of an older file."""
+    lines = row.origins or ("",)
+    return [Part("", line, 1 / len(lines)) for line in lines]
+
+
+def _upper(scope: str, depth: int | None) -> str:
+    return scope if depth is None else ".".join(scope.split(".")[:depth])
+
+
+def parts_of(weights: Mapping[tuple[str, str], float]) -> tuple[Part, ...]:
+    """Return the parts of a launch, by what its written nodes ask for in each scope and line.
+
+    >>> parts_of({("h0", "a.py:3"): 3.0, ("h0", "a.py:4"): 1.0})
+    (Part(scope='h0', line='a.py:3', share=0.75), Part(scope='h0', line='a.py:4', share=0.25))
+    """
+    total = sum(weights.values())
+    share: Callable[[float], float] = lambda weight: (  # noqa: E731  # shorter than a function
+        weight / total if total else 1 / len(weights)
+    )
+    return tuple(
+        Part(*place, share(weight)) for place, weight in weights.items() if weight or not total
+    )

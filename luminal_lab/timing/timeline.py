@@ -1,0 +1,159 @@
+"""When things happened in one run, and the file that Perfetto and Chrome open.
+
+    Python      |--------------------------------------------|
+    launches        |-----------------------------|
+    kernels         |matmul--|  |relu|  |softmax---|
+    gaps        |---|        |--|    |--|           |--------|
+
+The file is an object of JSON in Chrome's trace-event format: complete events ("ph": "X") with
+microseconds, and a name for each track ("ph": "M").
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from luminal_lab.errors import visible
+
+if TYPE_CHECKING:
+    from luminal_lab.core.interpret import NodeStep
+    from luminal_lab.timing.timings import Timings
+
+TRACKS: Final = ("Python", "launches", "kernels", "gaps")
+LEAST_GAP = 1e-7
+"""Seconds below which there is no gap, but the grain of a clock."""
+
+
+class Span(NamedTuple):
+    """Something from its start on, in seconds after the run began."""
+
+    start: float
+    seconds: float
+    row: int = -1
+    """The row of the timings that it belongs to; -1 for what is no launch."""
+
+    @property
+    def end(self) -> float:
+        """When it is over."""
+        return self.start + self.seconds
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run: how long it took, the calls that launch kernels, and the kernels."""
+
+    seconds: float
+    calls: tuple[Span, ...]
+    """From Python's call of the device to its return; host work is one call too."""
+    kernels: tuple[Span, ...]
+    note: str = ""
+    """How the places are known, where no clock says so."""
+
+    @property
+    def gaps(self) -> tuple[Span, ...]:
+        """When no kernel runs: before, between and after them."""
+        return tuple(_gaps(self.kernels, self.seconds))
+
+    @property
+    def busy(self) -> float:
+        """The seconds in which kernels run."""
+        return self.seconds - sum(gap.seconds for gap in self.gaps)
+
+
+def _gaps(spans: Iterable[Span], until: float) -> Iterator[Span]:
+    now = 0.0
+    for span in [*sorted(spans), Span(until, 0.0)]:
+        if span.start - now > LEAST_GAP:
+            yield Span(now, span.start - now)
+        now = max(now, span.end)
+
+
+def laid(seconds: Sequence[float]) -> Timeline:
+    """Return rows one after the other, where nobody knows when each began."""
+    spans: list[Span] = []
+    now = 0.0
+    for number, taken in enumerate(seconds):
+        spans.append(Span(now, taken, number))
+        now += taken
+    note = "nobody knows when each began: medians, one after the other"
+    return Timeline(now, (), tuple(spans), note)
+
+
+def chrome_trace(timings: Timings) -> str:
+    """Return a run as a text that Perfetto opens."""
+    line = timings.timeline or laid([row.seconds for row in timings])
+    calls = [
+        (call, timings.labels[call.row] if call.row >= 0 else "launch kernels")
+        for call in line.calls
+    ]
+    tracks: dict[str, list[tuple[Span, str, dict[str, Any]]]] = {
+        "Python": [(Span(0.0, line.seconds), f"run {timings.graph}", {})],
+        "launches": [(call, name, {}) for call, name in calls],
+        "kernels": [
+            (span, timings.labels[span.row], _about(timings, span.row)) for span in line.kernels
+        ],
+        "gaps": [(gap, "no kernel runs", {}) for gap in line.gaps],
+    }
+    process = {"name": "process_name", "ph": "M", "pid": 1, "tid": 0}
+    events: list[dict[str, Any]] = [
+        {**process, "args": {"name": visible(f"{timings.graph}{timings.where}")}}
+    ]
+    for number, (track, spans) in enumerate(tracks.items(), 1):
+        head = {"name": "thread_name", "ph": "M", "pid": 1, "tid": number}
+        order = {**head, "name": "thread_sort_index", "args": {"sort_index": number}}
+        events += [{**head, "args": {"name": track}}, order]
+        for span, name, args in spans:
+            taken = {"ts": round(1e6 * span.start, 3), "dur": round(1e6 * span.seconds, 3)}
+            about = {"name": visible(name), "cat": track, "ph": "X", "pid": 1, "tid": number}
+            events.append({**about, **taken, "args": args})
+    other = {"how": timings.how, "device": visible(timings.device), "note": line.note}
+    other["doubts"] = "; ".join(timings.doubts)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": other})
+
+
+def _about(timings: Timings, number: int) -> dict[str, Any]:
+    row = timings.rows[number]
+    about = {
+        "value": visible(row.node),
+        "from": visible("; ".join(row.origins)),
+        "median of all runs, µs": round(1e6 * row.seconds, 3),
+        "bytes": row.bytes,
+        "operations": row.flops,
+        "share of the roof": None if row.share is None else round(row.share, 3),
+    }
+    return {name: value for name, value in about.items() if value not in (None, "")}
+
+
+def run_of(
+    start: float, end: float, steps: Sequence[NodeStep], numbers: Mapping[int, int]
+) -> Timeline:
+    """Return a traced run; `numbers` are the rows of nodes."""
+    known = [step for step in steps if step.node.id in numbers and step.seconds]
+    calls = dict.fromkeys(step.call for step in known if step.call is not None)
+    counts = Counter(step.call for step in known)
+    spans: list[Span] = []
+    note = ""
+    for call in (*calls, None):
+        mine = [step for step in known if step.call == call]
+        if not mine:
+            continue
+        begin, until = (start, end) if call is None else call
+        first = min((step.start for step in mine if step.start is not None), default=None)
+        # Another clock than Python's, or none: what is known is how long each took.
+        moved = 0.0 if first is None or begin <= first <= until else begin - first
+        now = begin
+        for step in mine:
+            if step.start is None:
+                note = "the device does not say when each kernel began: one after the other"
+            at = now if step.start is None else step.start + moved
+            spans.append(Span(at - start, step.seconds, numbers[step.node.id]))
+            now = at + step.seconds
+    alone = {step.call: numbers[step.node.id] for step in known if counts[step.call] == 1}
+    waited = [
+        Span(call[0] - start, call[1] - call[0], alone.get(call, -1)) for call in calls if call
+    ]
+    return Timeline(end - start, tuple(waited), tuple(sorted(spans)), note)

@@ -1,0 +1,54 @@
+"""The pass that a workbench begins at: one that takes nodes together, never one that tidies up."""
+
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.passes.generic import TIDYING
+from luminal_lab.viz.telling import telling
+from tests.viz.models import MODELS
+
+SMALL = [name for name in MODELS if name != "large"]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_of_a_model_it_is_recognition_or_fusion(name):
+    cx = MODELS[name]()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    name = cx.snapshots[telling(cx.snapshots)].name
+    assert name == "recognise" or name.startswith("fuse-")
+
+
+@pytest.mark.parametrize("name", ["mlp", "gpt2", "tiny", "block"])
+def test_without_recognition_it_is_fusion(name):
+    cx = MODELS[name]()
+    cx.compile(ll.CPUCompiler())
+    assert cx.snapshots[telling(cx.snapshots)].name.startswith("fuse-")
+
+
+def test_what_tidies_up_is_what_is_left_and_dead_code_the_last_of_that():
+    cx = ll.Graph()
+    x = cx.tensor((4,), name="x")
+    x.exp2()  # used by nothing
+    ((x * 1).sin() + (x * 1).sin()).retrieve()
+    cx.compile("dce, simplify, cse, dce")
+    snapshots = cx.snapshots
+    assert {snapshot.name for snapshot in snapshots[1:]} <= TIDYING
+    assert snapshots[telling(snapshots)].name == "cse"
+    cx.compile("dce")
+    assert cx.snapshots[telling(cx.snapshots)].name == "dce"
+
+
+def test_a_compile_that_changes_nothing_begins_at_its_end():
+    cx = ll.Graph()
+    cx.tensor((4,), name="x").sin().retrieve()
+    cx.compile("cse")
+    assert telling(cx.snapshots) == 1
+
+
+def test_the_picture_for_places_without_scripts_is_of_the_same_pass():
+    cx = MODELS["block"]()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    live = cx.workbench()
+    assert live.stage.name == "recognise"
+    assert live.picture().text.startswith(f"Graph block after {live.stage.title}")
+    assert cx.explore().picture().text.startswith(f"Graph block after {cx.snapshots[-1].title}")
