@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
     from luminal_lab.viz.live.beside import beside
+    from luminal_lab.viz.live.predict import predict
     from luminal_lab.viz.live.story import story
 
 __version__ = "0.1.0"
@@ -173,6 +174,7 @@ __all__ = [
     "op",
     "parse",
     "parse_pipeline",
+    "predict",
     "quantise",
     "rule",
     "run",
@@ -226,6 +228,7 @@ LATE = {
     "open": "io.opened",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
+    "predict": "viz.live.predict",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
     "stop_gradient": "passes.gradients",
@@ -278,7 +281,7 @@ for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
-DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.shown")
+DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

@@ -8,6 +8,7 @@ import { help } from "./help";
 import { alone, listen, type Where } from "../parts/keys";
 import type { Live } from "../data/live";
 import { ofPython, type Given } from "../graph/overlays";
+import { predict } from "../panes/predict";
 import { search, type Chosen, type SearchPane } from "../panes/searchview";
 import { sound, Store, type Pane, type Place } from "../data/store";
 import { stepsOf, tell } from "./story";
@@ -24,7 +25,7 @@ css`
 .ll-root .ll-host:focus-visible { outline: none; }
 `;
 
-export type What = "explorer" | "workbench" | "beside" | "accesses" | "search";
+export type What = "explorer" | "workbench" | "beside" | "predict" | "accesses" | "search";
 
 export interface ShellOptions {
   readonly what: What;
@@ -47,7 +48,7 @@ export interface Shell extends Pane {
 export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage, chosen, story }: ShellOptions): Shell {
   const host = h("div", { class: "ll-host", tabindex: -1 });
   const region = h("div", { class: "ll-unseen", role: "status" });
-  const words = { explorer: "Graph", workbench: "Workbench", beside: "Beside each other", accesses: "Accesses of a kernel", search: "Search" }[what];
+  const words = { explorer: "Graph", workbench: "Workbench", beside: "Beside each other", predict: "Predict, then reveal", accesses: "Accesses of a kernel", search: "Search" }[what];
   const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
   const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
   if (what === "workbench" || what === "beside") areas.push("Passes and firings");
@@ -87,7 +88,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   let now = given;
   const drawn = (): Pane & Partial<SearchPane> => {
     if (now instanceof Error) throw now;
-    if (now instanceof Store) return what === "explorer" ? explorer(now, host, live) : workbench(now, host, live, what === "beside");
+    if (now instanceof Store) return what === "predict" ? predict(now, host) : what === "explorer" ? explorer(now, host, live) : workbench(now, host, live, what === "beside");
     return what === "search" ? search(now, host, live, chosen) : accesses(now, host);
   };
   try {

@@ -13,7 +13,7 @@ from luminal_lab.display import Theme
 from luminal_lab.errors import GraphError, LabError
 from luminal_lab.io.derivation_facts import derivation_facts, with_derivation
 from luminal_lab.io.facts import KernelFacts, Subject
-from luminal_lab.io.recording import Contents
+from luminal_lab.io.opened import Opened
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.search.derivation import Derivation
@@ -25,7 +25,7 @@ from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed, backed_compile, backed_snapshot
 from luminal_lab.viz.live.explorer import Explorer, explorer
-from luminal_lab.viz.live.story import Story
+from luminal_lab.viz.live.story import recording_story
 from luminal_lab.viz.live.workbench import Workbench, workbench
 from luminal_lab.viz.picture import Picture
 
@@ -39,17 +39,6 @@ class HasSubjects(Protocol):
     @property
     def subjects(self) -> Sequence[Subject]:
         """The graphs and compiles in it."""
-        ...
-
-
-class HasStory(HasSubjects, Protocol):
-    """An open recording that may have a story."""
-
-    name: str
-
-    @property
-    def contents(self) -> Contents:
-        """What is in its file."""
         ...
 
 
@@ -73,22 +62,12 @@ def recording_explorer(recorded: HasSubjects) -> Explorer:
     return explorer(_compiles(recorded))
 
 
-def recording_workbench(recorded: HasStory) -> Workbench:
+def recording_workbench(recorded: Opened) -> Workbench:
     """Return a workbench of a recording, with its story if it has one."""
     if recorded.contents.story:
         with suppress(LabError):  # what it points at may not be there; the compiles are
             return recording_story(recorded)
     return workbench(_compiles(recorded))
-
-
-def recording_story(recorded: HasStory) -> Story:
-    """Return the story of a recording, or raise an error that there is none."""
-    if not recorded.contents.story:
-        raise GraphError(
-            f"recording {recorded.name}: there is no story in it",
-            hint='ll.story(cx, [("dce", "…")]).save("run.lab") writes one',
-        )
-    return Story(_compiles(recorded), recorded.contents.story)
 
 
 def _compiles(recorded: HasSubjects) -> Sequence[Backed]:
@@ -208,7 +187,6 @@ FORMATTERS: dict[str, Callable[[Any], Live]] = {
     "JoinedDerivation.explore": joined_explorer,
     "JoinedDerivation.workbench": joined_workbench,
     "Opened.explore": recording_explorer,
-    "Opened.story": recording_story,
     "Opened.workbench": recording_workbench,
     "Snapshot.explore": snapshot_explorer,
     "Space.explore": space_explorer,

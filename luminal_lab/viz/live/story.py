@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from typing_extensions import override
 
 from luminal_lab.display import Theme
-from luminal_lab.errors import ArgumentError, LabError
+from luminal_lab.errors import ArgumentError, GraphError, LabError
+from luminal_lab.io.opened import Opened
 from luminal_lab.io.recording import MOST_STEPS, save_recording
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.tensor.arguments import told_object
@@ -159,3 +160,16 @@ def story(thing: object, steps: Sequence[tuple[str, str]]) -> Story:
     <Story of twice: 2 steps; a notebook shows it, .export(…) and .save(…) keep it>
     """
     return Story(backed_of("story", thing), steps)
+
+
+def recording_story(recorded: Opened) -> Story:
+    """Return the story of a recording, or raise an error that there is none."""
+    if not recorded.contents.story:
+        raise GraphError(
+            f"recording {recorded.name}: there is no story in it",
+            hint='ll.story(cx, [("dce", "…")]).save("run.lab") writes one',
+        )
+    return Story(backed_of("story", recorded), recorded.contents.story)
+
+
+FORMATTERS: dict[str, Callable[[Opened], Story]] = {"Opened.story": recording_story}
