@@ -56,6 +56,7 @@ export function predict(store: Store, host: HTMLElement): Pane {
       h("table", null, h("thead", null, h("tr", null, ["question", "you said", "it is"].map((head) => h("th", { scope: "col" }, head)))), h("tbody", null, rows.map(([question, said, is, right]) => h("tr", null, h("td", null, question), h("td", { class: right === null ? "" : right ? "ll-is-right" : "ll-is-not" }, said && `${right ? "✓" : "✗"} ${said}`), h("td", null, is))))),
     );
     show("both");
+    told.scrollIntoView?.({ block: "nearest" });
   };
   const again = (): void => {
     isRevealed = false;

@@ -85,7 +85,9 @@ class Prediction(Live):
         shot, facts = backed.snapshots[stage], backed.subject.facts
         # Alone, the graph before says nothing of what the pass will do.
         start = Snapshot(shot.before, shot.before, Record("written", ()))
-        known = Facts(rules=facts.rules, cells=facts.cells)
+        fired = {rule for snapshot in backed.snapshots for rule in snapshot.counts}
+        rules = {name: rule for name, rule in facts.rules.items() if name in fired}
+        known = Facts(rules=rules, cells=facts.cells)
         subject = replace(backed.subject, snapshots=(start, shot), facts=known)
         super().__init__([Backed(subject, None, backed.session)])
         self.go(0)
