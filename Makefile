@@ -11,6 +11,8 @@ NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # What draws the shares of sweeps, as PYTEST_SEED="--seed 7"; another one each time, unless somebody says so.
 PYTEST_SEED ?=
+# The suite starts hundreds of Pythons: what one of them has compiled the others need not.
+unexport PYTHONDONTWRITEBYTECODE
 # More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
 LAB_ARGS ?=
 # More words for the fuzzer, as FUZZ_ARGS="--minutes 2 --checks cpu,torch".

@@ -78,7 +78,7 @@ PAGES = {
         "ll.compile_ir ll.GenericCompiler ll.HalfPrecision ll.Quantised ll.quantise "
         "ll.Compilation ll.Snapshot ll.Firing ll.Trace ll.diff ll.Diff ll.Pass ll.graph_pass "
         "ll.Pipeline ll.parse_pipeline ll.Rule ll.RuleSet ll.rule ll.variables ll.constants "
-        "ll.fields ll.op ll.counterexample",
+        "ll.fields ll.op ll.counterexample ll.minimise",
     ),
     "devices": ReferencePage(
         "Devices and times",
@@ -245,9 +245,10 @@ def members(cls: type) -> list[tuple[str, Any]]:
 
 
 def is_public(name: str, kind: Any) -> bool:
-    """Return whether a member of a class is a method or a property for users."""
+    """Return whether a member of a class is for users: a method or property with its own words."""
     is_member = callable(kind) or isinstance(kind, property | classmethod | staticmethod)
-    return name[0] != "_" and is_member and not inspect.isclass(kind) and bool(sentences(kind))
+    words = getattr(kind, "__doc__", "") or operator_of(kind)
+    return name[0] != "_" and is_member and not inspect.isclass(kind) and bool(words)
 
 
 def member(name: str, kind: Any) -> str:
@@ -312,8 +313,13 @@ def _default(default: Any) -> Any:
 
 def sentences(what: Any) -> str:
     """Return a docstring; for a method that is an operator's other name, which operator it is."""
-    operator = OPERATORS.get(getattr(what, "__qualname__", "").rpartition(".")[2])
+    operator = operator_of(what)
     return inspect.getdoc(what) or (f"Return `{operator}`." if operator else "")
+
+
+def operator_of(what: Any) -> str:
+    """Return the operator that a method is another name of, if it is one."""
+    return OPERATORS.get(getattr(what, "__qualname__", "").rpartition(".")[2], "")
 
 
 def described(what: Any) -> str:

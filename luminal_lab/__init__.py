@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.generic import GenericCompiler
     from luminal_lab.passes.gradients import custom_gradient, grad, gradient, stop_gradient
     from luminal_lab.passes.half import HalfPrecision
+    from luminal_lab.passes.minimise import minimise
     from luminal_lab.passes.pattern import constants, fields, op, variables
     from luminal_lab.passes.pipeline import Pipeline, parse_pipeline
     from luminal_lab.passes.proof import counterexample
@@ -170,6 +171,7 @@ __all__ = [
     "gradient",
     "graph_pass",
     "kernel",
+    "minimise",
     "nn",
     "op",
     "parse",
@@ -224,6 +226,7 @@ LATE = {
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",
     "kernel": "kernels.user.call",
+    "minimise": "passes.minimise",
     "op": "passes.pattern",
     "open": "io.opened",
     "parse": "core.parse",
@@ -296,9 +299,15 @@ def __getattr__(name: str) -> object:
         return value
     if name[:2] == "__":
         raise AttributeError(name)
+    from luminal_lab.core.origin import here  # noqa: PLC0415  # it is no name of this package
+
     method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
     raise UnknownNameError(
-        f"luminal_lab has no {name!r}", hint=method or errors.nearest(name, __all__)
+        f"luminal_lab has no {name!r}",
+        where=str(here() or "") or None,
+        hint=method
+        or errors.nearest(name, __all__)
+        or errors.nearest(f"x.{name}", [f"x.{word}" for word in dir(Tensor)]),
     )
 
 

@@ -61,6 +61,9 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 LONGEST_WORD = 200
+CLOSEST, LETTERS_AN_ERROR, LEAST_BEGINNING = 8, 3, 3
+"""The most words that a hint is chosen from, and what is near: one error in so many letters, or a
+word that is the other one for short."""
 LONGEST = 4_000
 LONGEST_LINES = 2_000, 500, 100
 """The most characters of an error, which may quote a foreign file, and of each of its lines.
@@ -304,9 +307,43 @@ def position(which: object, count: int, missing: str, hint: str = "they count fr
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Return a hint that names the known word nearest to `word`, or None."""
+    """Return a hint that names the known word that is a typing error away from `word`, or None.
+
+    >>> nearest("sofmax", ["softmax", "slice"]), nearest("ones_like", ["softmax", "slice"])
+    ("did you mean 'softmax'?", None)
+    """
     # A long word is no typing error, and comparing it is slow.
     if not isinstance(word, str) or len(word) > LONGEST_WORD:
         return None
-    close = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"did you mean {close[0]!r}?" if close else None
+    close = get_close_matches(word, list(known), n=CLOSEST, cutoff=cutoff)
+    # Of a path the last part counts, unless more of it was written.
+    ends = [other if "/" in word else other.rpartition("/")[2] for other in close]
+    by_distance = sorted((_typing_errors(word, end), at) for at, end in enumerate(ends))
+    for errors, at in by_distance:
+        letters = max(len(word), len(ends[at]))
+        if errors <= max(1, letters // LETTERS_AN_ERROR) or _is_short_for(word, close[at]):
+            return f"did you mean {close[at]!r}?"
+    return None
+
+
+def _is_short_for(word: str, other: str) -> bool:
+    """Return whether one of two words begins with the other, or leaves letters of it out."""
+    short, long = sorted((word.lower(), other.lower()), key=len)
+    if len(short) < LEAST_BEGINNING or short[0] != long[0]:
+        return False
+    letters = iter(long)
+    return long.startswith(short) or all(letter in letters for letter in short)
+
+
+def _typing_errors(word: str, other: str) -> int:
+    """Return how many letters are missing, added, wrong, or swapped with the next one."""
+    before: list[int] = []
+    row = [*range(len(other) + 1)]
+    for i, letter in enumerate(word, 1):
+        before, last, row = row, before, [i]
+        for j, wanted in enumerate(other, 1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and word[i - 2] == wanted:
+                least = min(least, last[j - 2] + 1)
+            row.append(least)
+    return row[-1]

@@ -294,7 +294,7 @@ class CompiledStore(Store):
         launches: Sequence[Launch] = getattr(compilation.program, "launches", ())
 
         def lines(node: int) -> tuple[Origin, ...]:
-            return compilation.trace(node).lines
+            return tuple(line for line, _ in compilation.attribution.lines(node))
 
         def nodes(id: int) -> set[int]:
             return {node.id for node in compilation.trace(id).last}

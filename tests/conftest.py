@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "share(names, cases, count, ids=None): parametrize with `count` of the cases, drawn by "
-        "--seed; with --long, with all of them",
+        "--seed; with --long, with all of them. share(count): so of the cases of all parametrize",
     )
     config.addinivalue_line("markers", "sweep: what `make test-long` runs, whole or by its share")
     if config.option.seed is None:
@@ -87,6 +87,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize a sweep with all of its cases, or with the share that the seed draws."""
     for mark in metafunc.definition.iter_markers("share"):
+        if len(mark.args) == 1:
+            continue  # drawn when all cases are there
         names, cases, count = mark.args
         cases, ids = list(cases), mark.kwargs.get("ids")
         chosen = list(range(len(cases)))
@@ -99,11 +101,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(names, [cases[place] for place in chosen], ids=ids)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark drawn shares as parts of sweeps."""
+    if item.get_closest_marker("share") is not None:
+        item.add_marker("sweep")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the seed does not draw of a test's cases, of those that were asked for."""
+    shares: dict[str, tuple[int, list[pytest.Item]]] = {}
     for item in items:
-        if item.get_closest_marker("share") is not None:
-            item.add_marker("sweep")
+        mark = item.get_closest_marker("share")
+        if mark is not None and len(mark.args) == 1 and not config.option.long:
+            name = item.nodeid.partition("[")[0]
+            shares.setdefault(name, (mark.args[0], []))[1].append(item)
+    left_out: set[pytest.Item] = set()
+    for name, (count, cases) in shares.items():
+        rng = random.Random(f"{config.option.seed} {name}")
+        left_out.update(rng.sample(cases, max(0, len(cases) - count)))
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

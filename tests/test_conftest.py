@@ -89,6 +89,42 @@ def test_long_runs_sweeps_whole_and_their_mark_selects_them(suite: pytest.Pytest
     assert "shares: all" in said
 
 
+CROSSED = """
+import pytest
+
+@pytest.mark.share(7)
+@pytest.mark.parametrize("m", "abcd")
+@pytest.mark.parametrize("n", range(10))
+def test_pairs(m, n):
+    print(f"case {n}{m}.")
+
+@pytest.mark.share(7)
+@pytest.mark.parametrize("n", range(3))
+def test_few(n):
+    pass
+
+@pytest.mark.parametrize("n", range(30))
+def test_planted(n):
+    pass
+"""
+
+
+def test_of_all_that_parametrize_gives_a_share_is_drawn(suite: pytest.Pytester):
+    suite.makepyfile(test_one=CROSSED)
+    outcomes, said = run(suite, "--seed", "3", "-s")
+    assert outcomes == {"passed": 7 + 3 + 30, "deselected": 33}
+    assert drawn(run(suite, "--seed", "3", "-s")[1]) == drawn(said)
+    assert drawn(run(suite, "--seed", "4", "-s")[1]) != drawn(said)
+    assert run(suite, "--long", "-m", "sweep")[0] == {"passed": 43, "deselected": 30}
+    assert suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes() == {"passed": 40}
+
+
+def test_a_share_is_drawn_of_what_is_asked_for(suite: pytest.Pytester):
+    suite.makepyfile(test_one=CROSSED)
+    assert run(suite, "test_one.py::test_pairs[7-c]")[0] == {"passed": 1}
+    assert run(suite, "-k", "test_pairs and 7")[0] == {"passed": 4, "deselected": 69}
+
+
 def test_workers_draw_the_same_share(suite: pytest.Pytester):
     suite.makepyfile(test_one=SHARED)
     outcomes = suite.runpytest_subprocess("-n", "2", *LESS).parseoutcomes()

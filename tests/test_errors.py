@@ -168,3 +168,22 @@ def test_a_notebook_shows_whole_what_is_behind_an_error_of_ours():
         (shown,) = error._render_traceback_()
     assert "in somebody_elses" in shown
     assert shown.endswith("KeyError: 'lost'\nPassError: pass mine: it failed with KeyError")
+
+
+@pytest.mark.parametrize(
+    ("written", "known", "near"),
+    [
+        ("sofmax", ["softmax", "slice"], "softmax"),
+        ("Grpah", ["Graph"], "Graph"),
+        ("ones_like", ["slice", "nonzero", "softmax"], None),
+        ("full", ["rule", "dual"], None),
+        ("zeros_like", ["parse_pipeline"], None),
+        ("float16", ["f16", "f64"], "f16"),
+        ("conv", ["conv2d", "cosine"], "conv2d"),
+        ("modle.py", ["folder/model.py"], "folder/model.py"),
+        ("csee", ["dce", "cse"], "cse"),
+        ("x" * 300, ["x" * 299], None),
+    ],
+)
+def test_a_hint_names_what_is_a_typing_error_away_or_nothing(written, known, near):
+    assert nearest(written, known) == (None if near is None else f"did you mean {near!r}?")

@@ -211,6 +211,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "lab": "it opens the notebooks that come with the course, in Jupyter, which runs them",
     "course": "to grade is to run: the help, the page and the chapter on teaching say so",
     "doctor": "it reads no file",
+    "cache": "it lists and deletes what is kept, and loads none of it",
     "passes": "it reads no file",
     "bench": "what --against reads is numbers and names",
     "record": "it reads no file",
@@ -247,6 +248,7 @@ PUBLIC: dict[str, list[Way] | str] = {
     ),
     **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
     "counterexample": "its graphs are those of a rule",
+    "minimise": "compile_ir compiles what it tries",
     "devices": "see DEVICE_NAMES",
     "search": "it rewrites definitions, and evaluates them in NumPy; nothing is compiled",
     "kernel": "its source is the caller's: whoever calls it runs it, as with exec",
@@ -279,6 +281,7 @@ DEVICE_NAMES: dict[str, str] = {
     "Recording": "a file of times; they are numbers and names",
     "Specification": "numbers",
     "Timings": "numbers",
+    "cached": "it lists and deletes what is kept, and loads none of it",
     "check_kernel": "it takes a kernel that ll.kernel has made",
     "conformance": "its graphs are its own",
     "known_devices": "names",
@@ -338,6 +341,7 @@ def again(passes: str) -> dict[str, Any]:
 EMULATED = [again("cuda{emulate = true}"), {"ask": "time"}]
 PAGE: dict[str, list[Way]] = {
     "board": [ask_page({"ask": "board", "kernel": 0, "schedule": "parallel i"})],
+    "rest": [ask_page({"ask": "rest"})],
     "rerun": [
         ask_page(again("generic, cpu"), runs=True),
         ask_page(again("cpu{compiler = no-compiler}")),
@@ -351,6 +355,7 @@ PAGE: dict[str, list[Way]] = {
     "values": [ask_page({"ask": "values", "id": 1})],
     "why": [ask_page({"ask": "why", "id": 1}), ask_page(again("cse"), {"ask": "why", "id": 1})],
     "why_not": [ask_page(again("cse"), {"ask": "why_not", "id": 1, "rule": "add-zero"})],
+    "minimise": [ask_page(again("cse"), {"ask": "minimise", "id": 1, "rule": "duplicate"})],
     "sources": [
         ask_page(again("cuda"), {"ask": "sources", "dialect": "cuda"}, dialect="cuda"),
         ask_page(again("cse"), {"ask": "sources", "dialect": "c"}),
@@ -429,6 +434,7 @@ REASONS = {
     "bench/machine_code.py subprocess.run": "objdump, which reads a library",
     "bench/paired.py subprocess.run": "git, on the checkout that we run from",
     "bench/process.py Popen": "this Python, on our own module, or a commit's that somebody names",
+    "bench/studies/advice.py exec": "our own planted models, as a file of a user's",
     "bench/studies/core.py subprocess.run": "this Python, on our own module",
     "bench/studies/maths.py CDLL": "what it compiled from our own functions",
     "bench/studies/maths.py subprocess.run": "the compiler, on our own functions",

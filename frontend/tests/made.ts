@@ -12,6 +12,8 @@ export interface Node {
   readonly name?: string;
   readonly scope?: string;
   readonly kind?: string;
+  /** What it is called in pictures, if that is not its op or its name. */
+  readonly label?: string;
   readonly origin?: number;
   readonly rule?: string;
 }
@@ -164,7 +166,7 @@ class Maker {
     this.put("node.type", "u32", text(type));
     this.put("node.dtype", "u32", text((node) => type(node).split("[")[0]!));
     this.put("node.shape", "u32", text((node) => type(node).slice(type(node).indexOf("["))));
-    this.put("node.label", "u32", text((node) => (node.op === "input" ? (node.name ?? node.op) : node.op)));
+    this.put("node.label", "u32", text((node) => node.label ?? (node.op === "input" ? (node.name ?? node.op) : node.op)));
     this.put("node.name", "u32", text(name));
     this.put("node.scope", "u32", text((node) => node.scope ?? ""));
     this.put("node.origin", "i32", this.rows.map((node) => node.origin ?? -1));
@@ -211,7 +213,7 @@ class Maker {
     const all = new Map<number, Node>();
     for (const node of [...before, ...(pass.firings ?? []).flatMap((one) => one.fresh), ...pass.nodes]) all.set(node.id, node);
     const nodes = [...all.values()].filter((node) => !this.folded.has(node.id));
-    const root = (id: number): number => (this.folded.has(id) && all.has(id) ? root(all.get(id)!.reads![0]!) : id);
+    const root = (id: number): number => (this.folded.has(id) && all.get(id)?.reads?.length ? root(all.get(id)!.reads![0]!) : id);
     // Frames, outer ones first.
     const paths = new Set<string>([""]);
     for (const { scope = "" } of nodes) scope.split(".").forEach((_, at, names) => paths.add(names.slice(0, at + 1).join(".")));
@@ -263,6 +265,7 @@ class Maker {
     for (const node of nodes) {
       const [old, now] = [was.get(node.id)?.reads ?? [], (is.get(node.id) ?? (was.has(node.id) ? undefined : node))?.reads ?? []];
       for (const id of new Set([...now, ...old])) {
+        if (this.folded.has(root(id))) continue; // a scalar
         const from = root(id);
         if (!all.has(from)) continue;
         const own = status(node.id);
@@ -290,10 +293,23 @@ class Maker {
     put("wire.label", "u32", wires.flatMap((one, frame) => [...one.keys()].map((key) => this.intern(label.get(`${frames[frame]}|${key}`)!))));
     [["side", "u8"], ["row", "u32"], ["status", "u8"]].forEach(([name, kind], at) =>
       put(`port.${name}`, kind as keyof Arrays, flat(ports, at + 1)));
-    const layouts = this.layouts(put, inside, wires, ports);
+    const isIn = (id: number, gone: number): boolean => ![gone, 4].includes(status(id));
+    const sides = was === is ? {} : Object.fromEntries((["before", "after"] as const).map((side): [string, Side] => {
+      const gone = side === "before" ? 1 : 2;
+      return [side, {
+        has: (thing) => (typeof thing === "string" ? nodes.some(({ id, scope = "" }) => `${scope}.`.startsWith(`${thing}.`) && isIn(id, gone)) : isIn(thing.id, gone)),
+        hasWire: (kind) => kind !== gone && kind !== 4,
+      }];
+    }));
+    const layouts = this.layouts(put, inside, wires, ports, sides);
     const views = nodes.length < all.size ? [...this.folded].filter((id) => all.has(id)) : [];
-    put("folded.row", "u32", views.map((id) => this.row(all.get(id)!)));
-    put("folded.into", "u32", views.map((id) => this.row(all.get(root(id))!)));
+    // A scalar stands in all that read it, a view in what it reads.
+    const standing = views.flatMap((id) => {
+      const into = all.get(id)!.reads?.length ? [all.get(root(id))!] : nodes.filter(({ reads = [] }) => reads.map(root).includes(id));
+      return into.map((one) => [this.row(all.get(id)!), this.row(one)] as const);
+    });
+    put("folded.row", "u32", standing.map(([row]) => row));
+    put("folded.into", "u32", standing.map(([, into]) => into));
     return {
       frames: frames.length, things: things.length, layouts,
       boxes: boxes.map((path) => ({
@@ -309,11 +325,14 @@ class Maker {
   private layouts(
     put: (name: string, kind: keyof Arrays, values: readonly number[]) => void,
     inside: readonly (readonly (Node | string)[])[], wires: readonly Map<string, number[]>[], ports: readonly Map<string, number[]>[],
+    sides: Readonly<Record<string, Side>>,
   ): number {
-    const known = new Map<string, number>(), chosen: number[] = [];
+    const known = new Map<string, number>();
     const sizes: number[] = [], rects: number[][] = [], portsAt: number[][] = [], courses: number[][][] = [];
-    inside.forEach((things, frame) => {
-      const level = things.map(() => 0), ends = [...wires[frame]!.values()];
+    const chosen = (side: Side): number[] => inside.map((things, frame) => {
+      const level = things.map(() => 0), all = [...wires[frame]!.values()];
+      const isThere = (end: number): boolean => end < 0 || side.has(things[end]!);
+      const ends = all.filter(([from, to, , kind]) => side.hasWire(kind!) && isThere(from!) && isThere(to!));
       for (let again = true, turn = 0; again && turn < things.length; turn++) {
         again = false;
         for (const [from, to] of ends as [number, number][])
@@ -324,6 +343,7 @@ class Maker {
       }
       const next: number[] = [], own: number[][] = [];
       things.forEach((thing, at) => {
+        if (!side.has(thing)) return void own.push([0, 0, 0, 0]);
         const [width, height] = typeof thing === "string" ? BOX : [WIDTH, HEIGHT];
         const left = next[level[at]!] ?? 0;
         next[level[at]!] = left + width + GAP;
@@ -333,7 +353,9 @@ class Maker {
       const height = Math.max(0, ...own.map(([, y, , h]) => y! + h!));
       const sides = [...ports[frame]!.values()].map(([, side]) => side!);
       const x = sides.map((_, at) => 10 + 20 * at);
-      const lines = (ends as [number, number][]).map(([from, to]) => {
+      const lines = (all as [number, number][]).map((wire) => {
+        if (!ends.includes(wire)) return [];
+        const [from, to] = wire;
         const up = own[from], down = own[to];
         const start = up ? [up[0]! + up[2]! / 2, up[1]! + up[3]!] : [x[-1 - from]!, sides[-1 - from] ? height : 0];
         const end = down ? [down[0]! + down[2]! / 2, down[1]!] : [x[-1 - to]!, sides[-1 - to] ? height : 0];
@@ -347,10 +369,11 @@ class Maker {
         portsAt.push(x);
         courses.push(lines);
       }
-      chosen.push(known.get(key)!);
+      return known.get(key)!;
     });
+    put("frame.layout", "u32", chosen({ has: () => true, hasWire: () => true }));
+    for (const [name, side] of Object.entries(sides)) put(`frame.${name}`, "u32", chosen(side));
     const summed = (counts: readonly number[]) => counts.reduce((sums, one) => (sums.push(sums.at(-1)! + one), sums), [0]);
-    put("frame.layout", "u32", chosen);
     put("layout.size", "f32", sizes);
     put("layout.thing_at", "u32", summed(rects.map((one) => one.length / 4)));
     put("layout.wire_at", "u32", summed(courses.map((one) => one.length)));
@@ -361,6 +384,12 @@ class Maker {
     put("layout.course", "f32", courses.flat(2));
     return known.size;
   }
+}
+
+/** What one graph of a pass has. */
+interface Side {
+  has(thing: Node | string): boolean;
+  hasWire(kind: number): boolean;
 }
 
 const depth = (path: string) => (path ? path.split(".").length : 0);

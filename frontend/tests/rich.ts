@@ -34,9 +34,9 @@ export const FACTS: Partial<Facts> = {
     },
   },
   times: [
-    { device: "this CPU", how: "measured", note: "quiet", clock: "ticks", rows: [time(0, 1e-6), time(1, 5e-6)] },
-    { device: "T4", how: "recorded", note: "", clock: "", rows: [time(0, 2e-6)] },
-    { device: "H200", how: "modelled", note: "", clock: "", rows: [time(0, 1e-6), time(1, 1e-6)] },
+    { device: "this CPU", how: "measured", note: "quiet", clock: "ticks", dialect: "c", run: { seconds: 1e-5, calls: [[2e-6, 7e-6]], kernels: [[0, 3e-6, 1e-6], [1, 4e-6, 5e-6]], note: "" }, rows: [time(0, 1e-6), time(1, 5e-6)] },
+    { device: "T4", how: "recorded", note: "", clock: "", dialect: "cuda", rows: [time(0, 2e-6)] },
+    { device: "H200", how: "modelled", note: "", clock: "", dialect: "cuda", rows: [time(0, 1e-6), time(1, 1e-6)] },
   ],
   roofline: [{ device: "this CPU", flops: 2e11, bytes: 2e10, how: "measured" }],
   cells: [{ title: "cell 1", text: "x, y = cx.tensor(4), cx.tensor(4)\nz = x + 0\n" }, { title: "cell 2", text: "z * y\n" }],

@@ -137,11 +137,11 @@ def trials() -> CheckResult:
     try:
         compiler_found = toolchain.find_compiler()
     except DeviceError:
-        return CheckResult("missing", "no C compiler: there are no kernels in C to be tried", ZIG)
+        return CheckResult("missing", "no C compiler: there are no kernels in C to try", ZIG)
     with warnings.catch_warnings(action="ignore"):  # the result says it
         build = builds(compiler_found)
     if build is None:
-        return CheckResult("none", "there can be no child process: kernels are tried in this one")
+        return CheckResult("none", "no child process is possible: kernels are tried in this one")
     if not build.sanitizers:
         return CheckResult(
             "works", "kernels are tried in a child process, between guard pages alone"
@@ -226,7 +226,7 @@ def cupy() -> CheckResult:
         return CheckResult("none", "runs kernels where there is an NVIDIA GPU")
     if find_spec("cupy") is None:
         return CheckResult(
-            "missing", "there is a GPU, and CuPy, which runs kernels, is not here", CUDA
+            "missing", "there is a GPU, but CuPy, which runs kernels, is missing", CUDA
         )
     if not gpu_count():
         return CheckResult("fails", "CuPy finds no GPU")
@@ -239,10 +239,10 @@ def ptx() -> CheckResult:
     """Look for NVRTC."""
     if sys.platform == "darwin":
         return CheckResult(
-            "none", "NVIDIA makes none for Macs; the source can be read and emulated"
+            "none", "NVIDIA has none for Macs; you can still read and emulate the source"
         )
     if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
-        return CheckResult("missing", "CUDA's source can be read, but not compiled to PTX", CUDA)
+        return CheckResult("missing", "you can read CUDA's source, but not compile it to PTX", CUDA)
     try:
         major, minor = nvrtc.version()
     except DeviceError as error:
@@ -256,11 +256,11 @@ def ptx() -> CheckResult:
 def metal() -> CheckResult:
     """Run something on a Mac's GPU."""
     if sys.platform != "darwin":
-        return CheckResult("none", "is on Macs; the source can be read and emulated")
+        return CheckResult("none", "only Macs have it; you can still read and emulate the source")
     try:
         import_metal()
     except DeviceError:
-        return CheckResult("missing", "PyObjC's Metal, which runs kernels, is not here", METAL)
+        return CheckResult("missing", "PyObjC's Metal, which runs kernels, is missing", METAL)
     fault = _fault_of(MetalCompiler())
     return CheckResult("fails", fault) if fault else CheckResult("works", "runs kernels")
 
@@ -270,12 +270,12 @@ def metal() -> CheckResult:
 
 def jupyter() -> CheckResult:
     """Look for JupyterLab."""
-    return _installed(["jupyterlab"], "no JupyterLab: luminal-lab open shows recordings without")
+    return _installed(["jupyterlab"], "no JupyterLab: luminal-lab open shows recordings without it")
 
 
 def widgets() -> CheckResult:
     """Look for the packages of live pictures."""
-    status = _installed(["anywidget", "ipywidgets"], "pictures are there, but not alive")
+    status = _installed(["anywidget", "ipywidgets"], "pictures are static, not live")
     if status.state != "works":
         return status
     try:
@@ -294,7 +294,7 @@ def tables() -> CheckResult:
 
 def layout() -> CheckResult:
     """Look for the layout engine for small graphs."""
-    status = _installed(["pygraphviz"], "graphs are laid out by our own engine")
+    status = _installed(["pygraphviz"], "our own engine lays out graphs")
     return status if status.state == "works" else CheckResult("none", status.what)
 
 

@@ -1,4 +1,4 @@
-"""`luminal-lab doctor`: what works on this machine, what does not, and what mends it."""
+"""`luminal-lab doctor`: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from luminal_lab.errors import LabWarning
 from luminal_lab.progress import progress
 
 ABOUT = """\
-Say what works on this machine and what does not, each with the one command that mends it. What can
-be tried is tried: a graph is computed by the interpreter, by the C compiler, and on a GPU if there
-is one."""
+Say what works on this machine and what does not, with the one command that fixes each. Whatever
+can be tried is tried: the interpreter, the C compiler, and a GPU if there is one each compute a
+graph."""
 EXAMPLES = """\
 luminal-lab doctor             a line for each thing
 luminal-lab doctor --json      for a program"""
@@ -62,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def lines(results: Mapping[DoctorCheck, CheckResult], *, is_coloured: bool) -> list[str]:
-    """Return the results: a line each, with the command that mends it below."""
+    """Return the results: a line each, with the command that fixes it below."""
     system = f"{platform.system()} {platform.machine()}"
     rows = [f"luminal_lab {luminal_lab.__version__} on {system}", ""]
     wide = max(len(check.name) for check in results) + 2
@@ -72,7 +72,7 @@ def lines(results: Mapping[DoctorCheck, CheckResult], *, is_coloured: bool) -> l
             word = f"\033[{COLOURS[result.state]}m{word}\033[0m"
         rows.append(f"  {word}  {check.name:{wide}}{result.what}")
         if result.mend:
-            rows.append(f"  {'':8}  {'':{wide}}to mend it: {result.mend}")
+            rows.append(f"  {'':8}  {'':{wide}}to fix it: {result.mend}")
     return [*rows, "", conclusion(results)]
 
 
@@ -83,8 +83,8 @@ def conclusion(results: Mapping[DoctorCheck, CheckResult]) -> str:
     if basic:
         return f"luminal_lab does not work here: {', '.join(basic)}"
     if broken:
-        return f"The basics work; what could be better: {', '.join(broken)}."
-    return "All works that this machine can have."
+        return f"The basics work. Could be better: {', '.join(broken)}."
+    return "Everything works that this machine supports."
 
 
 def as_json(results: Mapping[DoctorCheck, CheckResult], *, is_well: bool) -> dict[str, object]:

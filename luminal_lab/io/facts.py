@@ -71,6 +71,8 @@ class LaunchFacts:
     """The nodes of the graph as written that it computes."""
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
+    shares: tuple[float, ...] = ()
+    """The share of each line; they add up to 1. Of an old recording none: then all are equal."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,19 @@ class TimeRow:
 
 
 @dataclass(frozen=True)
+class RunFacts:
+    """When everything happened in one run, in seconds after it began."""
+
+    seconds: float
+    calls: tuple[tuple[float, float], ...]
+    """The calls that launch kernels: the start and the length of each."""
+    kernels: tuple[tuple[int, float, float], ...]
+    """The launch of each kernel, its start, and its length."""
+    note: str = ""
+    """How the places are known, where no clock says so."""
+
+
+@dataclass(frozen=True)
 class TimeFacts:
     """The times of all launches on one device."""
 
@@ -154,6 +169,10 @@ class TimeFacts:
     rows: tuple[TimeRow, ...] = ()
     doubts: tuple[str, ...] = ()
     """Why times or shares may be wrong: load, or a roof that was passed."""
+    dialect: Dialect | Literal[""] = ""
+    """What the device runs; "" if unknown."""
+    run: RunFacts | None = None
+    """When everything happened in one run, where that was measured."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""

@@ -21,6 +21,7 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.here import this_machine
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.launches import Covering
+from luminal_lab.timing.work import effort_for
 
 ARCH = "sm_80"
 """The target of CUDA sources for a compile that was for another device."""
@@ -131,15 +132,13 @@ def launch_facts(
 ) -> tuple[LaunchFacts, ...]:
     """Return the launches; `buffers` maps nodes to the indices of their buffers."""
     ir = launched.compilation.ir
-    written = launched.compilation.written
     number = {kernel.name: index for index, kernel in enumerate(launched.kernels)}
     facts: list[LaunchFacts] = []
     for launch in launched.launches:
         node = ir[launch.node]
         results = tuple(launched.picks(node.id)) or (node.id,)
         covers = sorted(launched.covering.written(node.id))
-        lines = [written[id].meta.origin for id in covers]
-        origins = dict.fromkeys(Line(*line) for line in lines if line is not None)
+        lines = launched.compilation.attribution.lines(node.id, effort_for(launched.dims))
         homes = [index for id in (*node.sources, *results) for index in buffers.get(id, ())]
         facts.append(
             LaunchFacts(
@@ -149,8 +148,9 @@ def launch_facts(
                 results,
                 node.sources,
                 tuple(covers),
-                tuple(origins),
+                tuple(Line(*line) for line, _ in lines),
                 tuple(dict.fromkeys(homes)),
+                tuple(round(share, 6) for _, share in lines),
             )
         )
     return tuple(facts)

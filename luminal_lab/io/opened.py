@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,10 @@ from luminal_lab.errors import (
 from luminal_lab.io.board_facts import foreign_kernels, recorded_board
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation, Following, Trace
 from luminal_lab.passes.diff import Diff, diff
+from luminal_lab.passes.generic import parse_pipeline
 from luminal_lab.passes.pipeline import Pipeline
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.story import Story
@@ -199,8 +201,8 @@ class Opened(DrawnGraph, Examined):
 
     @cached_property
     def compilation(self) -> Compilation:
-        """The compile, without a device and without rules."""
-        return Compilation(self.snapshots, Pipeline())
+        """The compile, without a device, and with those of its passes that are this package's."""
+        return compilation_of(self.snapshots)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -359,3 +361,20 @@ def _summary(subject: Subject) -> str:
     if facts.times:
         parts.append(f"times of {', '.join(device.device for device in facts.times)}")
     return "; ".join(parts)
+
+
+def compilation_of(snapshots: Sequence[Snapshot]) -> Compilation:
+    """Return the compile that some snapshots are of, so that it can be asked.
+
+    Of the passes only those of this package are there, which a name alone brings back; nothing
+    that a file brought along is run.
+    """
+    passes: dict[str, Pass] = {}
+    for title in dict.fromkeys(snapshot.title for snapshot in snapshots[1:]):
+        try:
+            (known,) = parse_pipeline(title).flat()
+        except (LabError, ValueError):
+            continue  # a pass of the user's, or several, or a device
+        if type(known).__module__.startswith("luminal_lab."):
+            passes[title] = known
+    return Compilation(snapshots, Pipeline([*passes.values()]))

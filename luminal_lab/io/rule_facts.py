@@ -43,11 +43,14 @@ def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
     typed = _typed(compilation)
     owners = {member.name: member for member in compilation.pipeline.flat()}
     rules = {name: _names(owner) for name, owner in owners.items()}
+    homes: dict[str, str] = {}
     for member in compilation.pipeline.flat():
         for rule in member.rules():
             if isinstance(rule, Rule) and rule.name not in facts:
                 facts[rule.name] = _rule(rule, typed)
-    homes: dict[str, str] = {}
+        for name in member.searches():  # they may be asked for, whether or not anything was found
+            facts.setdefault(name, _step(member))
+            homes.setdefault(name, member.name)
     for shot in compilation.snapshots:
         names = dict.fromkeys([*shot.counts, *(refusal.rule for refusal in shot.refusals)])
         for name in names:

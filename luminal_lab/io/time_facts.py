@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median, quantiles
-from typing import Literal
+from typing import Literal, cast, get_args
 
-from luminal_lab.io.facts import DeviceRoof, TimeFacts, TimeRow
+from luminal_lab.io.facts import DeviceRoof, Dialect, RunFacts, TimeFacts, TimeRow
 from luminal_lab.io.launch_facts import LaunchedCompile
 from luminal_lab.timing.column import Column
 from luminal_lab.timing.compare import SideBySide
@@ -19,9 +19,11 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
     """Return the times of a graph's launches."""
     ir = launched.compilation.ir
     rows: list[TimeRow] = []
-    for timing in timings:
+    launches: dict[int, int] = {}
+    for number, timing in enumerate(timings):
         launch_index = launched.at.get(ir[timing.node].id) if timing.node in ir else None
         if launch_index is not None:
+            launches[number] = launch_index
             low, high = _quartiles(timing.samples)
             limit = None if timing.limit is None else timing.limit.bound
             bound = None if limit is None else _bound(limit)
@@ -44,7 +46,33 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
         notes.append(f"{gone} rows that are no launch are left out")
     device = timings.device
     note = "; ".join(notes)
-    return TimeFacts(device, timings.how, note, timings.clock, tuple(rows), timings.doubts)
+    dialects = {kernel.dialect for kernel in launched.kernels}
+    return TimeFacts(
+        device,
+        timings.how,
+        note,
+        timings.clock,
+        tuple(rows),
+        timings.doubts,
+        _dialect(dialects.pop() if len(dialects) == 1 else ""),
+        _run(timings, launches),
+    )
+
+
+def _run(timings: Timings, launches: Mapping[int, int]) -> RunFacts | None:
+    """Return a run whose kernels are launches, by the rows of the timings."""
+    line = timings.timeline
+    if line is None:
+        return None
+    calls = tuple([(call.start, call.seconds) for call in line.calls])
+    kernels = tuple(
+        [
+            (launches[span.row], span.start, span.seconds)
+            for span in line.kernels
+            if span.row in launches
+        ]
+    )
+    return RunFacts(line.seconds, calls, kernels, line.note) if kernels else None
 
 
 def times_beside(launched: LaunchedCompile, compared: SideBySide) -> tuple[TimeFacts, ...]:
@@ -87,7 +115,13 @@ def _column(launched: LaunchedCompile, column: Column, doubts: tuple[str, ...]) 
     notes += [f"{gone} launches have no time or no place here"] if gone else []
     notes += column.notes
     ordered = tuple(rows[launch_index] for launch_index in sorted(rows))
-    return TimeFacts(column.label, column.how, "; ".join(notes), "", ordered, doubts)
+    dialect = "" if column.specification is None else column.specification.dialect
+    note = "; ".join(notes)
+    return TimeFacts(column.label, column.how, note, "", ordered, doubts, _dialect(dialect))
+
+
+def _dialect(name: str) -> Dialect | Literal[""]:
+    return cast("Dialect", name) if name in get_args(Dialect) else ""
 
 
 def _together(first: TimeRow, other: TimeRow) -> TimeRow:

@@ -17,12 +17,14 @@ from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Examined
-from luminal_lab.errors import GraphError, nearest
+from luminal_lab.errors import ArgumentError, GraphError, expect, nearest
 from luminal_lab.interrupts import opened
+from luminal_lab.passes.attribution import Attribution
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot, followed
+from luminal_lab.passes.stops import Stops, stops_of
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
@@ -156,6 +158,8 @@ class Compilation(Charted, Examined):
         """The device's kernels and plans for the last graph, whether or not they can run here."""
         self.runner = runner if getattr(runner, "is_runnable", True) else None
         """The runner of the last graph, unless the interpreter runs it."""
+        self.attribution = Attribution(self.snapshots)
+        """Whose lines a node of the last graph is, and each line's share."""
         self.storage = Storage(self.ir)
         """Values derived from inputs when they change, not at each run."""
 
@@ -314,6 +318,34 @@ class Compilation(Charted, Examined):
     def rules(self) -> dict[str, Rule]:
         """The rules that its passes tried, by name."""
         return rules_of(self.pipeline)
+
+    def stops(self, what: Following | Origin | None = None, *, rule: str = "") -> Stops:
+        """Return the firings that touch a node or a line, or those of a rule: breakpoints.
+
+        What is touched is given as for `trace`. Of each stop there are the graphs before and
+        after: the latter is what a compile that ends there would have made.
+
+        >>> import luminal_lab as ll
+        >>> cx = ll.Graph()
+        >>> y = ((cx.tensor((2,), name="x") * 1 + 0).sin() + 0).named("y").retrieve()
+        >>> print(cx.compile("simplify, dce").stops("%2", rule="add-zero")[0])
+        Pass 1, simplify, firing 2: add-zero: %4 → %x
+        """
+        if what is None and not rule:
+            raise ArgumentError(
+                "stops: neither a node nor a line nor a rule is given",
+                hint='as in stops("%9"), stops("cell 1, line 4") or stops(rule="add-zero")',
+            )
+        expect(rule, str, "stops: the rule is {}", 'give its name, as in rule="add-zero"')
+        fired = {firing.rule for snapshot in self.snapshots for firing in snapshot.firings}
+        if rule and rule not in fired:
+            raise GraphError(
+                f"stops: no firing of this compile is by {rule!r}",
+                hint=nearest(rule, fired)
+                or "print(compilation.snapshots) has the rules that fired",
+            )
+        rows = None if what is None else [{n.id for n in row} for _, row in self.trace(what).rows]
+        return stops_of(self.snapshots, rows, lambda firing: rule in ("", firing.rule))
 
     # -- asking ------------------------------------------------------------------------------------
 

@@ -228,6 +228,10 @@ class Snapshot(DrawnGraph, Explored):
             return (successor,)
         return tuple(self.ir[new] for new in dict.fromkeys(folded))
 
+    def standing_for(self, id: int) -> int:
+        """Return the node that has taken the place of one of the earlier graph, or itself."""
+        return _end(self._into, id)
+
     def back(self, node: NodeLike) -> tuple[Node, ...]:
         """Return the nodes of the earlier graph that a node of the later graph comes from."""
         return self._back(self.ir[node])

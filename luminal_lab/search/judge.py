@@ -1,8 +1,8 @@
 """Is a program as exact as what was written? Both in float32, against float64, on drawn inputs.
 
 Long axes are shorter there if what is written means the same at any length. A program that is wrong
-at such sizes is judged again at its own, unless that takes minutes: rules may have used how long an
-axis is.
+at such sizes is judged again at its own, as rules may have used how long an axis is. Axes that
+would take minutes stay short.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SIZES = 7, 1
 LONGEST = 33
 """The length of longer axes; more than twice the numbers that positions are compared with."""
 AGAIN = 1024
-"""Up to this length of all axes a refusal is judged again: passes take its square."""
+"""Axes up to this length have it where a refusal is judged again: passes take its square."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -67,8 +67,9 @@ def judged(space: Space, pick: Pick) -> Judgement:
     """Return whether a program computes what was written, as exactly."""
     sizes = shorter(space.definition)
     verdict = _judged(space, pick, sizes)
-    is_again = verdict.refusal and sizes and max(sizes) <= AGAIN
-    return _judged(space, pick, NO_SIZES) if is_again else verdict
+    longest = {size: length for size, length in sizes.items() if size > AGAIN}
+    is_again = verdict.refusal and len(longest) < len(sizes)
+    return _judged(space, pick, longest) if is_again else verdict
 
 
 def shorter(definition: Definition) -> Mapping[int, int]:

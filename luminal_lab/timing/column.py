@@ -112,7 +112,8 @@ class CPU:
             least, bound = row.limit or (None, "")
             known = row.bytes, row.flops, least, BOUNDS.get(bound, bound)
             taken = row.node, row.kernel, row.how, row.samples
-            parts.append(LaunchTime(*taken, *origin, *known, is_host=row.kind == "host"))
+            is_host, lines = row.kind == "host", covering.lines(id, environment.dims)
+            parts.append(LaunchTime(*taken, *origin, *known, is_host=is_host, lines=lines))
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         label = "this CPU" if self.threads is None else f"this CPU, {many}"
         rates = cast("PeakRates", timings.rates)

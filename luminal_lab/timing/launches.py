@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.timing.roofline import Modelled
 from luminal_lab.timing.timings import How, spread_of
+from luminal_lab.timing.work import effort_for
 
 
 class KernelUse(NamedTuple):
@@ -48,6 +49,8 @@ class LaunchTime:
     missing: str = ""
     """Why there is no time."""
     is_host: bool = False
+    lines: tuple[str, ...] = ()
+    """The user's lines that it comes from."""
 
     @property
     def seconds(self) -> float | None:
@@ -65,6 +68,7 @@ class Covering:
 
     def __init__(self, compilation: Compilation) -> None:
         self.shots = compilation.snapshots
+        self.attribution = compilation.attribution
         self._known: dict[tuple[int, int, bool], frozenset[int]] = {}
 
     def written(self, id: int) -> frozenset[int]:
@@ -76,17 +80,23 @@ class Covering:
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
 
+    def lines(self, id: int, dims: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the user's lines that a node of the last graph comes from, as `file:line`."""
+        return tuple(self.shares(id, dims))
+
+    def shares(self, id: int, dims: Mapping[str, int]) -> Mapping[str, float]:
+        """Return the share of each of these lines; they add up to 1."""
+        shares: dict[str, float] = {}
+        for line, share in self.attribution.lines(id, effort_for(dims)):
+            (text,) = lines_text([line])
+            shares[text] = shares.get(text, 0.0) + share
+        return shares
+
     def behind(self, id: int) -> list[Node]:
         """Return the written nodes that a node of the last graph comes from, merged ones too."""
         written = self.shots[0].ir
         ids = self._back(len(self.shots) - 1, id, merged=True)
         return [written[id] for id in sorted(ids)]
-
-    def origins(self, id: int) -> list[Origin | None]:
-        """Return the user's lines that wrote what a node of the last graph comes from."""
-        written = self.shots[0].ir
-        behind = self._back(len(self.shots) - 1, id, merged=True)
-        return [written[id].meta.origin for id in sorted(behind)]
 
     def time(
         self,
@@ -101,12 +111,16 @@ class Covering:
         node, covers, kernel = self.shots[-1].ir[use.node], self.written(use.node), use.kernel
         if kernel is None:
             name = node.op.name
-            return LaunchTime(str(node), name, how, (), covers, missing=missing, is_host=True)
+            lines = self.lines(use.node, dims)
+            return LaunchTime(
+                str(node), name, how, (), covers, missing=missing, is_host=True, lines=lines
+            )
         limit = (None, "") if least is None else (least.seconds, least.bound)
         value, work = self.value(use.node), (kernel.bytes(dims), kernel.flops(dims))
-        return LaunchTime(
+        timed = LaunchTime(
             str(node), kernel.name, how, samples, covers, value, *work, *limit, missing
         )
+        return replace(timed, lines=self.lines(use.node, dims))
 
     def _back(self, index: int, id: int, *, merged: bool) -> frozenset[int]:
         while index and not self.shots[index].firings:

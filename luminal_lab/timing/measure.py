@@ -29,7 +29,7 @@ from luminal_lab.timing.folded import Part, parts_of
 from luminal_lab.timing.launches import Covering, lines_text
 from luminal_lab.timing.timeline import run_of
 from luminal_lab.timing.timings import Timing, Timings
-from luminal_lab.timing.work import Work, effort_of, is_work, work_of, work_of_definition
+from luminal_lab.timing.work import Work, effort_for, is_work, work_of, work_of_definition
 
 if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernel
@@ -226,19 +226,20 @@ class _RowMaker:
             "modelled" if samples is None else "measured",
             family_of(node, kernel),
             self.parts(node),
+            self.shares(node),
         )
 
     def parts(self, node: Node) -> tuple[Part, ...]:
         """Return the lines and scopes that a node comes from, by what was written there."""
-        behind, ir = [node], self.ir
+        work: Mapping[Node, float] = {node: 1.0}
         if self.covering is not None:
-            behind, ir = self.covering.behind(node.id) or behind, self.covering.shots[0].ir
+            effort = effort_for(self.dims)
+            work = self.covering.attribution.work(node.id, effort) or work
         weights: dict[tuple[str, str], float] = {}
-        for part in behind:
-            effort = effort_of(ir, part, self.dims) if part.id in ir else 0
+        for part, share in work.items():
             line = "".join(lines_text([part.meta.origin]))
             place = part.meta.scope, line
-            weights[place] = weights.get(place, 0.0) + effort
+            weights[place] = weights.get(place, 0.0) + share
         return parts_of(weights)
 
     def work(self, node: Node) -> Work:
@@ -252,5 +253,10 @@ class _RowMaker:
 
     def origins(self, node: Node) -> tuple[str, ...]:
         """Return the user's lines that a node comes from, as `file:line`."""
-        behind = [] if self.covering is None else self.covering.origins(node.id)
-        return lines_text(behind) or lines_text([node.meta.origin])
+        lines = () if self.covering is None else self.covering.lines(node.id, self.dims)
+        return lines or lines_text([node.meta.origin])
+
+    def shares(self, node: Node) -> tuple[float, ...]:
+        """Return the share of each of these lines."""
+        known = () if self.covering is None else self.covering.shares(node.id, self.dims).values()
+        return tuple(known) or (1.0,) * len(self.origins(node))

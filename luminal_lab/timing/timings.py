@@ -84,6 +84,8 @@ class Timing:
     """The kind of work that it does, as in "product" or "copy"."""
     parts: tuple[Part, ...] = ()
     """The lines and scopes that it does the work of, each with its share."""
+    shares: tuple[float, ...] = ()
+    """The share of each of its lines, by what they compute; they add up to 1."""
 
     @property
     def seconds(self) -> float:
@@ -134,7 +136,7 @@ class Timing:
         parts += [size_text(self.bytes)] if self.bytes is not None else []
         if self.share is not None and self.limit is not None:
             parts.append(f"{self.share:.0%} of the limit ({self.limit.bound})")
-        return "; ".join([*parts, *([_lines(self.origins)] if self.origins else [])])
+        return "; ".join([*parts, *([_lines(self)] if self.origins else [])])
 
     _repr_mimebundle_ = as_text
 
@@ -320,7 +322,7 @@ class Timings(Charted, Displayed):
         mark = ">" if slowest else ""
         times = [mark, self.shown(row.seconds), spread, size, gbytes, gflops, share, bound]
         name = label + (" (host)" if row.kind == "host" else "")
-        return [*times, name, _lines(row.origins)]
+        return [*times, name, _lines(row)]
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -520,14 +522,18 @@ def _rate(amount: int | None, seconds: float) -> float | None:
     return None if amount is None or not seconds else amount / seconds / 1e9
 
 
-def _lines(origins: Sequence[str]) -> str:
-    more = f" and {len(origins) - 2} more" if len(origins) > 2 else ""
-    return "; ".join(origins[:2]) + more
+def _lines(row: Timing) -> str:
+    """Return the lines with the largest shares, and these where there are several."""
+    more = f" and {len(row.origins) - 2} more" if len(row.origins) > 2 else ""
+    shares = row.shares if len(row.shares) == len(row.origins) > 1 else ()
+    shown = [f" {share:.0%}" for share in shares] or [""] * len(row.origins)
+    pairs = zip(row.origins[:2], shown[:2], strict=True)
+    return "; ".join(f"{line}{share}" for line, share in pairs) + more
 
 
 def _record(row: Timing) -> list[object]:
     """Return a row of the table; most columns are attributes."""
     limit, bound = (None, None) if row.limit is None else row.limit
-    own = {"launch": row.name, "origin": _lines(row.origins), "limit_seconds": limit}
+    own = {"launch": row.name, "origin": _lines(row), "limit_seconds": limit}
     own["bound"] = bound
     return [own[name] if name in own else getattr(row, name) for name in COLUMNS]

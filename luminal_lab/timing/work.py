@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
@@ -128,6 +128,11 @@ def effort_of(ir: IR, node: Node, dims: Mapping[str, int]) -> int:
                 return 0
     except DimError:  # a size that nobody has said
         return 0
+
+
+def effort_for(dims: Mapping[str, int]) -> Callable[[IR, Node], float]:
+    """Return what nodes cost for sizes of dims."""
+    return lambda ir, node: effort_of(ir, node, dims)
 
 
 def work_of_definition(definition: Definition, dims: Mapping[str, int]) -> Work:

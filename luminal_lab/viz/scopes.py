@@ -99,6 +99,9 @@ def group_neighbours(
     """Group equal neighbours among the scopes in one; scalars are what stands in its readers."""
     children = sorted(scope.children.items(), key=lambda child: child[1].first)
     scope.children = dict(children)
+    for child in scope.children.values():
+        # A scope that has been cut may have other neighbours, and be told apart by their places.
+        child.group, child.index = (), 0
     run: list[Scope] = []
     signature: object = None
     for child in [*scope.children.values(), None]:

@@ -16,7 +16,7 @@ MARK = 15.0
 TOP, SIDE, BOTTOM = 30.0, 14.0, 14.0
 """The margins inside an open box; its title is in the upper one."""
 LONGEST_TYPE = 44
-MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": ""}
+MARKS = {"retrieved": "", "kept": "◆", "recomputed": "↻", "unused": "∅"}
 CHANGES = {"added": "+", "removed": "−", "rewired": "~"}
 
 
@@ -39,7 +39,10 @@ def type_of(item: Item, shapes: bool) -> str:
 def marks_of(item: Item) -> str:
     """Return the signs of a node's marks and status."""
     status = CHANGES.get(item.status, "")
-    return status + "".join([MARKS[mark] for mark in item.marks]) if item.marks else status
+    if not item.marks:
+        return status
+    marks = [mark for mark in item.marks if mark != "unused" or item.status != "removed"]
+    return status + "".join([MARKS[mark] for mark in marks])
 
 
 def size_of_item(item: Item, shapes: bool, labels: float) -> tuple[float, float]:

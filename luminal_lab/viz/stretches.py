@@ -9,8 +9,9 @@ ops that repeat make the rounds, and where nothing repeats, the order of the gra
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from luminal_lab.core.op import Source
@@ -54,21 +55,23 @@ class Stretching:
     is_pair: bool
     is_there: Callable[[int], bool] = lambda _: True
     """Whether a node may be shown."""
-    order: dict[int, int] = field(init=False)
-    files: Mapping[str, str] = field(init=False)
-    has_lines: bool = field(init=False)
-    """Whether lines tell nodes apart: a call of a model is one line, whatever the model does."""
 
-    def __post_init__(self) -> None:
-        self.order = {key: at for at, key in enumerate(self.known)}
-        made = {
-            entry.node.meta.origin
-            for entry in self.known.values()
-            if not isinstance(entry.node.op, Source)
-        }
-        lines = {(origin.file, origin.line) for origin in made if origin is not None}
-        self.files = short_files(file for file, _ in lines)
-        self.has_lines = len(lines) > 1
+    @cached_property
+    def order(self) -> Mapping[int, int]:
+        """The position of each node in the graph."""
+        return {key: at for at, key in enumerate(self.known)}
+
+    @cached_property
+    def lines(self) -> AbstractSet[tuple[str, int]]:
+        """The lines that wrote nodes: a call of a model is one, whatever the model does."""
+        nodes = (entry.node for entry in self.known.values())
+        made = {node.meta.origin for node in nodes if not isinstance(node.op, Source)}
+        return {(origin.file, origin.line) for origin in made if origin is not None}
+
+    @cached_property
+    def files(self) -> Mapping[str, str]:
+        """Short names of the files of lines."""
+        return short_files(file for file, _ in self.lines)
 
     def cut(self, root: Scope) -> None:
         """Cut a scope and all that is in it, so that no frame has too many things."""
@@ -202,7 +205,7 @@ class Stretching:
         nodes = [self.known[key].node for thing in part for key in _keys(thing)]
         lines = [node.meta.origin for node in nodes if not isinstance(node.op, Source)]
         origins = [origin for origin in lines if origin is not None]
-        if self.has_lines and origins and len(origins) == len(lines):
+        if len(self.lines) > 1 and origins and len(origins) == len(lines):
             files = {origin.file for origin in origins}
             file = self.files[origins[0].file]
             first, last = (pick(origin.line for origin in origins) for pick in (min, max))

@@ -41,7 +41,7 @@ MARKS = {
     "retrieved": "double outline: retrieved",
     "kept": "◆ kept",
     "recomputed": "↻ computed again",
-    "unused": "broken outline: used by no result",
+    "unused": "∅ used by no result",
 }
 CLASSES = re.compile(r' class="([^"]*)"')
 STATUS = {"added": "+ added", "removed": "− removed", "rewired": "~ reads other nodes"}
@@ -120,8 +120,11 @@ def _node(item: Item, rectangle: Rectangle, shapes: bool) -> str:
     is_unused = "unused" in item.marks and item.status != "removed"
     classes = ["s", item.kind]
     classes += [item.status] if item.status not in ("", "kept") else []
-    if item.kind in ("view", "outside") or is_unused or item.status == "removed":
+    # A dotted outline is a view's, a broken one that of what is gone.
+    if item.status == "removed":
         classes.append("d")
+    elif item.kind in ("view", "outside"):
+        classes.append("p")
     parts = [f"<title>{plain(tooltip(item))}</title>"]
     parts.append(f'<path class="{" ".join(classes)}" d="{outline(item.kind, *rectangle)}"/>')
     if "retrieved" in item.marks:
@@ -138,7 +141,7 @@ def _node(item: Item, rectangle: Rectangle, shapes: bool) -> str:
     first += text_width(name, NAME_SIZE) + 6 if name else 0
     base = y + (16.5 if below else height / 2 + 4.5)
     at = x + (width - first) / 2
-    gone = " removed" if item.status == "removed" else ""
+    gone = " removed x" if item.status == "removed" else ""
     if signs:
         kind = item.status if item.status not in ("", "kept") else ""
         parts.append(written(at, base, signs, LABEL_SIZE, f"b {kind}".strip()))
@@ -279,8 +282,8 @@ def _legend(payload: Payload, y: float, width: float) -> tuple[str, float]:
     for row in rows(entries, width) if entries else []:
         x = 0.0
         for kind in row:
-            dashed = " d" if kind in ("view", "outside") else ""
-            parts.append(f'<path class="s {kind}{dashed}" d="{outline(kind, x, y + 2, 22, 11)}"/>')
+            dotted = " p" if kind in ("view", "outside") else ""
+            parts.append(f'<path class="s {kind}{dotted}" d="{outline(kind, x, y + 2, 22, 11)}"/>')
             parts.append(written(x + 27, y + 11.5, WORDS[kind], NAME_SIZE, "i q"))
             x += 26 + text_width(WORDS[kind], NAME_SIZE) + 14
         y += LINE

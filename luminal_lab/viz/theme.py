@@ -37,8 +37,8 @@ STATUSES = {
     "rewired": ("#9a6700", "#fff8c5", "#e3b341", "#362a07"),
 }
 # Ground, text, faint text, edges, ground of open boxes, highlight; heat is the colour of overlays.
-LIGHT = ("#ffffff", "#1f2328", "#57606a", "#6e7781", "#f6f8fa", "#d1242f", "#fb8f44")
-DARK = ("#0d1117", "#e6edf3", "#9aa4af", "#8b949e", "#13181f", "#ff7b72", "#db6d28")
+LIGHT = ("#ffffff", "#1f2328", "#57606a", "#6e7781", "#f6f8fa", "#0b7285", "#fb8f44")
+DARK = ("#0d1117", "#e6edf3", "#9aa4af", "#8b949e", "#13181f", "#3bc9db", "#db6d28")
 
 
 def style_sheet(theme: Theme, used: AbstractSet[str]) -> str:
@@ -70,6 +70,8 @@ SHARED = (
     (".s", "stroke-width:1.2"),
     (".e", "fill:none;stroke-width:1.2"),
     (".d", "stroke-dasharray:5 3"),
+    (".p", "stroke-dasharray:.1 4;stroke-linecap:round;stroke-width:2"),
+    (".x", "text-decoration:line-through"),
     (".w", "stroke-width:2"),
     (".f", "opacity:.55"),
 )

@@ -19,6 +19,7 @@ def results(peer, workload, data):
     return [array for _ in range(workload.calls) for array in ready.read(ready.run())]
 
 
+@pytest.mark.share(8)
 @pytest.mark.parametrize("workload", CHOSEN, ids=lambda one: one.name)
 def test_ours_agrees(workload, request):
     data = workload.data(workload.sizes, np.random.default_rng(0))

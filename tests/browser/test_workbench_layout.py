@@ -14,7 +14,7 @@ SIZES = {420: 900, 1000: 800, 1344: 800, 1900: 1000}
 """Widths and heights of windows: a phone, half a screen, a laptop, a desktop."""
 
 CUT = """() => [...document.querySelectorAll(
-  '.ll-root button, .ll-root [role=tab], .ll-root .ll-title, .ll-root select, .ll-root .ll-bar *')]
+  '.ll-root :is(button, [role=tab], .ll-heading, select, .ll-bar *)')]
   .filter((one) => one.checkVisibility({visibilityProperty: true}) && !one.closest('svg, .ll-graph')
     && !one.closest('.ll-passes') && !one.matches('.ll-one, .ll-one *')
     && getComputedStyle(one).overflowX !== 'auto'
@@ -72,17 +72,49 @@ def test_no_width_cuts_or_overlaps_or_leaves_a_pane_empty(page: Any, tmp_path: P
 def test_where_there_is_room_all_is_in_sight_and_lit_by_one_selection(page: Any, tmp_path: Path):
     page.set_viewport_size({"width": 1344, "height": 900})
     opened(page, compiled(), tmp_path)
-    assert page.locator(".ll-title.ll-one").all_inner_texts() == ["Python", "source", "times"]
+    assert page.locator(".ll-heading h2").all_inner_texts() == ["Python", "source", "times"]
     page.get_by_text("softmax(-1)").first.click()
     # The line, nodes on both sides, lines of the kernel, the kernel's time.
     assert page.locator(".ll-lit:visible").count() >= 4
+
+
+def test_panes_fold_by_their_button_and_by_their_border_and_are_resized(page: Any, tmp_path: Path):
+    page.set_viewport_size({"width": 1344, "height": 900})
+    opened(page, compiled(), tmp_path)
+    for name, border in {
+        "Python": "between Python and graphs",
+        "source": "between graphs and kernel",
+        "times": "between times and details",
+    }.items():
+        heading = page.get_by_role("heading", name=name, exact=True)
+        bar = page.get_by_role("separator", name=border)
+        page.get_by_role("button", name=f"Fold {name}").click()
+        assert heading.is_hidden(), name
+        assert page.locator(".ll-graph").first.is_visible()
+        bar.focus()
+        page.keyboard.press("Enter")
+        assert heading.is_visible(), name
+        wide = heading.bounding_box()["width"]
+        page.keyboard.press("ArrowRight")
+        assert heading.bounding_box()["width"] != wide
+        # By hand: the border follows the mouse, and a double click folds.
+        box = bar.bounding_box()
+        page.mouse.move(box["x"] + 4, box["y"] + 60)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 60, box["y"] + 60)
+        page.mouse.up()
+        assert abs(bar.bounding_box()["x"] - box["x"] - 56) < 8
+        bar.dblclick(position={"x": 4, "y": 60})
+        assert heading.is_hidden(), name
+        bar.dblclick(position={"x": 4, "y": 60})
+        assert heading.is_visible(), name
 
 
 def test_a_key_fills_the_window_and_another_enlarges_the_type(page: Any, tmp_path: Path):
     page.set_viewport_size({"width": 1344, "height": 900})
     opened(page, compiled(), tmp_path)
     page.locator(".ll-graph").first.focus()
-    size = "parseFloat(getComputedStyle(document.querySelector('.ll-title')).fontSize)"
+    size = "parseFloat(getComputedStyle(document.querySelector('.ll-heading h2')).fontSize)"
     was = page.evaluate(size)
     for is_full in (True, False):
         page.keyboard.press("w")

@@ -44,10 +44,10 @@ def test_what_is_missing_is_told_with_what_mends_it(capsys, monkeypatch):
     assert out.partition("\n\n")[2] == (
         "  works     python    3.11\n"
         "  fails     compiler  gcc: it is broken\n"
-        "                      to mend it: /env/bin/python -m pip install ziglang\n"
+        "                      to fix it: /env/bin/python -m pip install ziglang\n"
         "  not here  metal     is on Macs\n"
         "\n"
-        "The basics work; what could be better: compiler.\n"
+        "The basics work. Could be better: compiler.\n"
     )
 
 

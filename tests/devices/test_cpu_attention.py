@@ -84,7 +84,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.share("case", CASES, 6)
 def test_it_is_one_kernel_that_gives_what_the_interpreter_gives(case):
     shapes, dims, options = CASES[case]
     wanted, _ = attended(shapes, dims, compiled=False, **options)

@@ -47,6 +47,7 @@ def decoded(model, passes, numbers=(3, 1, 4, 1, 5)):
     return np.stack(rows), compilation
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("lossy", LOSSY)
 def test_a_decode_step_is_the_interpreters_in_any_order(name, lossy):

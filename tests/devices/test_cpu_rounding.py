@@ -103,7 +103,7 @@ def drawn(seed: int, numpy: str) -> list[np.ndarray[Any, Any]]:
     return [one.astype(numpy) for one in sizes]
 
 
-@pytest.mark.share("seed, steps", programs(200), 12)
+@pytest.mark.share("seed, steps", programs(200), 6)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_has_no_sum_over_an_axis_is_the_interpreters_to_the_bit(
     seed: int, steps: tuple[str, ...], dtype: str
@@ -132,7 +132,7 @@ SOFT: dict[str, Callable[[Any], Any]] = {
 """Functions that round otherwise than NumPy's, but are finite, infinite or NaN where those are."""
 
 
-@pytest.mark.share("seed, end", [(seed, end) for seed in range(25) for end in SOFT], 12)
+@pytest.mark.share("seed, end", [(seed, end) for seed in range(25) for end in SOFT], 6)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_finite_infinite_or_no_number_is_the_interpreters(
     seed: int, end: str, dtype: str

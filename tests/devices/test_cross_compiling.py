@@ -78,7 +78,7 @@ def source(vector_bytes: int) -> str:
     return program_source(work.kernels.values(), work.uses)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.share("name", TARGETS, 2)
 def test_all_that_is_generated_compiles(name: str, tmp_path: Path) -> None:
     target, flags, width = TARGETS[name]
     # Ours, but for what is about linking, and about this very machine.

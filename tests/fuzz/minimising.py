@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from luminal_lab.core.dtypes import Array
+from luminal_lab.passes.minimise import Smallest
 from tests.fuzz.programs import Given, Program, Statement, built, renamed, values_of
 
 Shows = Callable[[Program], bool]
@@ -23,26 +24,10 @@ MOST = 400
 
 def minimised(program: Program, shows: Shows) -> Program:
     """Return a small program that still shows what this one shows."""
-    tried = 0
-    smaller = True
-    while smaller and tried < MOST:
-        smaller = False
-        for candidate in _candidates(program):
-            tried += 1
-            if tried > MOST:
-                break
-            if _shows(shows, candidate):
-                program, smaller = candidate, True
-                break
+    search = Smallest(shows, MOST)
+    program = search.of(program, _candidates)
     last = renamed(program)
-    return last if _shows(shows, last) else program
-
-
-def _shows(shows: Shows, program: Program) -> bool:
-    try:
-        return shows(program)
-    except Exception:
-        return False  # it is no program any more
+    return last if search.is_shown(last) else program
 
 
 def _candidates(program: Program) -> Iterator[Program]:

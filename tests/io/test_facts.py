@@ -116,6 +116,12 @@ def test_times_belong_to_launches(cx, facts):
     assert len(more.roofline) == 2
     assert all(len(row.samples) == 3 for row in measured.rows)
     assert all(row.samples == () for row in modelled.rows)
+    assert (modelled.dialect, measured.dialect) == ("cuda", "c")
+    assert modelled.run is None
+    assert measured.run is not None
+    assert [launch for launch, _, _ in measured.run.kernels] == [0, 1]
+    assert all(0 <= at < at + took <= measured.run.seconds for _, at, took in measured.run.kernels)
+    assert measured.run.calls
     assert measured.recorded().how == "recorded"
     assert modelled.recorded().how == "modelled"
 

@@ -26,6 +26,7 @@ def _short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving, "NUMBERS", {"columns": 2, "threads": 4, "elements": 2})
 
 
+@pytest.mark.share(72)
 @DIALECTS
 @pytest.mark.parametrize("op", [Update, "set", "add"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])

@@ -41,6 +41,7 @@ def check(write: Any) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("dtype", [dtype.name.rstrip("_") for dtype in DType])
 def test_all_dtypes(dtype):
     def write(cx: ll.Graph) -> list[ll.Tensor]:
@@ -54,6 +55,7 @@ def test_all_dtypes(dtype):
     check(write)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["int64", "int8", "uint8"])
 def test_all_axes(axis, kind):

@@ -7,7 +7,14 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import Graph, nn
-from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    DefinitionError,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    UnknownNameError,
+)
 from tests.expect import error_of
 from tests.nn.tiny import TinyGPT
 
@@ -161,3 +168,17 @@ def test_errors_within_name_the_users_line():
         error = error_of(call, DTypeError)
         assert error.hint == "did you mean 'float64'?"
         assert "test_module_errors.py" in error.where
+
+
+def test_an_unknown_name_in_forward_is_reported_at_its_own_line():
+    lab: Any = ll
+
+    class Masked(nn.Module):
+        def forward(self, x: ll.Tensor) -> ll.Tensor:
+            y = x + 1
+            return lab.triu(y)
+
+    x = ll.Graph().tensor((4, 4), name="x")
+    error = error_of(lambda: Masked()(x), UnknownNameError)
+    assert error.where.endswith("return lab.triu(y)")
+    assert error.hint == "tensors have it as a method: x.triu(...)"

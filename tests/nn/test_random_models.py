@@ -56,6 +56,7 @@ def of_anything(pick: Random) -> list[tuple[str, tuple[Any, ...], dict[str, Any]
     return [(pick.choice(names.split()), (), {})]
 
 
+@pytest.mark.share(16)
 @pytest.mark.parametrize("seed", range(50))
 def test_values_and_gradients(torch, seed):
     pick = Random(seed)

@@ -54,7 +54,7 @@ BINARY = [ops.Add(), ops.Mul(), ops.Mod(), ops.LessThan()]
 UNARY = [ops.Log2(), ops.Exp2(), ops.Sin(), ops.Sqrt(), ops.Recip()]
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.share("dtype", DType, 4)
 def test_every_elementwise_op_gives_the_bits_of_the_interpreter(dtype):
     values = VALUES[dtype.kind]
     if dtype.kind == "int":

@@ -93,6 +93,15 @@ def test_long_axes_are_shorter_where_the_length_says_nothing() -> None:
     assert shorter(searched(cx).definition) == {50257: 33, 40: 33}  # positions are drawn small
 
 
+def test_and_so_it_is_beside_a_table_that_is_too_long_for_that() -> None:
+    cx = ll.Graph()
+    words, table = cx.tensor((6,), "int64", name="words"), cx.tensor((50257, 100), name="table")
+    table.embedding(words).layer_norm(-1).retrieve()
+    *_, best = judged_programs(searched(cx))
+    assert not best.is_refused
+    assert any(firing.rule == "centre" for firing in best.derivation)
+
+
 @pytest.mark.parametrize("method", ["softmax", "layer_norm"])
 def test_what_rules_make_of_a_length_is_judged_at_that_length(method: str) -> None:
     cx = ll.Graph()

@@ -58,6 +58,7 @@ def tolerance(name: str, dtype: str) -> float | None:
     return 2e-5 if name == "pow" and dtype in ("float32", "float64") else None
 
 
+@pytest.mark.share(60)
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("name", [*OPERATORS, *METHODS])
 def test_all_pairs_of_special_values(torch, name, dtype):
@@ -80,6 +81,7 @@ def test_all_pairs_of_special_values(torch, name, dtype):
     against(torch, ours, theirs, a[usual], b[usual], rtol=tolerance(name, dtype))
 
 
+@pytest.mark.share(130)
 @pytest.mark.parametrize("name", ["add", "truediv", "pow", "lt"])
 @pytest.mark.parametrize("other", ALL)
 @pytest.mark.parametrize("dtype", ALL)

@@ -57,6 +57,7 @@ def call(name: str, **settings) -> Callable:
 CASES = [(name, {}) for name in NAMES + ACTIVATIONS] + SETTINGS
 
 
+@pytest.mark.share(90)
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=lambda v: str(v))
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_special_and_ordinary_values(torch, name, settings, dtype):
@@ -76,6 +77,7 @@ def test_special_and_ordinary_values(torch, name, settings, dtype):
     against(torch, ours, lambda t: function(t, **settings), x, atol=loose or None)
 
 
+@pytest.mark.share(70)
 @pytest.mark.parametrize("dtype", [*INTS, "bool"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "frac"])
 def test_integers(torch, name, dtype):

@@ -334,6 +334,7 @@ def shapes_of(text: str, sizes: dict[str, int] | None = None) -> list[tuple[Any,
     return [tuple(int(d) if d.isdigit() else known[d] for d in shape) for shape in dims]
 
 
+@pytest.mark.share(150)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 def test_sizes_of_0_and_1(torch, row):

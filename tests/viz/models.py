@@ -47,6 +47,34 @@ def _reads_tokens(name: str, model: nn.Module) -> ll.Graph:
     return cx
 
 
+class LinearBlock(nn.Module):
+    """A transformer block of layers, three of which are equal neighbours."""
+
+    def __init__(self, width: int = 32, heads: int = 4) -> None:
+        self.heads = heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.n1, self.n2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: ll.Tensor) -> ll.Tensor:
+        batch, rows, width = 2, 16, 32
+        y, size = self.n1(x), width // self.heads
+        q, k, v = (
+            w(y).reshape(batch, rows, self.heads, size).permute(0, 2, 1, 3)
+            for w in (self.wq, self.wk, self.wv)
+        )
+        scores = (q @ k.permute(0, 1, 3, 2)) * size**-0.5
+        mixed = (scores.softmax(-1) @ v).permute(0, 2, 1, 3).reshape(batch, rows, width)
+        x = x + self.wo(mixed)
+        return x + self.down(self.up(self.n2(x)).gelu())
+
+
+def linear_block() -> ll.Graph:
+    cx = ll.Graph("block")
+    LinearBlock()(cx.tensor((2, 16, 32), name="x")).named("y").retrieve()
+    return cx
+
+
 class Block(nn.Module):
     """A transformer block, all of it in one `forward`."""
 

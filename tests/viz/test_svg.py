@@ -152,7 +152,7 @@ def test_the_words_say_what_is_shown_and_what_is_not():
     assert "×12" in svg
 
 
-def test_a_retrieved_node_has_two_outlines_and_an_unused_one_a_broken_one():
+def test_a_retrieved_node_has_two_outlines_and_an_unused_one_a_sign():
     cx = ll.Graph()
     x = cx.tensor((2,), name="x")
     x.sin().retrieve()
@@ -161,4 +161,5 @@ def test_a_retrieved_node_has_two_outlines_and_an_unused_one_a_broken_one():
     nodes = re.findall(r"<g(?: class=\"f\")?><title>(%\d+) .*?</g>", svg, flags=re.DOTALL)
     assert nodes == ["%1", "%2"]
     sine, root = (svg.partition(f"<title>{name} ")[2].partition("</g>")[0] for name in nodes)
-    assert (sine.count('class="s op"'), root.count('class="s op d"')) == (2, 1)
+    assert (sine.count('class="s op"'), root.count('class="s op"')) == (2, 1)
+    assert ("∅" in sine, "∅" in root) == (False, True)

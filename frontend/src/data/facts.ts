@@ -75,6 +75,8 @@ export interface Launch {
   /** Nodes of the graph as written. */
   readonly covers: readonly number[];
   readonly origins: readonly number[];
+  /** Of each line its share of the time; of an old recording none. */
+  readonly shares?: readonly number[];
   readonly buffers: readonly number[];
 }
 
@@ -117,12 +119,25 @@ export interface Time {
   readonly bound: "memory" | "compute" | null;
 }
 
+/** One run, in seconds after it began. */
+export interface TimedRun {
+  readonly seconds: number;
+  /** The calls that launch kernels. */
+  readonly calls: readonly (readonly [start: number, seconds: number])[];
+  readonly kernels: readonly (readonly [launch: number, start: number, seconds: number])[];
+  readonly note: string;
+}
+
 export interface Times {
   readonly device: string;
   readonly how: "measured" | "recorded" | "modelled";
   readonly note: string;
   readonly clock: string;
   readonly rows: readonly Time[];
+  /** What the device runs; "" where nobody knows. */
+  readonly dialect?: Source["dialect"] | "";
+  /** When everything happened in one run; null where nobody measured it. */
+  readonly run?: TimedRun | null;
 }
 
 /** A median, and the ends of its interval. */

@@ -1,4 +1,4 @@
-// What the user's lines take: the time of each launch, shared by the lines that it comes of.
+// What the user's lines take: the time of each launch, shared by the lines that it comes of: by what each computes.
 
 import type { Run, Times } from "./model";
 
@@ -17,9 +17,9 @@ export function lineTimes({ facts }: Run): LineTimes | null {
   const seconds = new Map<number, number>();
   let total = 0;
   for (const { launch, median } of of.rows) {
-    const origins = facts.launches[launch]?.origins ?? [];
+    const { origins = [], shares } = facts.launches[launch] ?? {};
     total += median;
-    for (const origin of origins) seconds.set(origin, (seconds.get(origin) ?? 0) + median / origins.length);
+    origins.forEach((origin, at) => seconds.set(origin, (seconds.get(origin) ?? 0) + median * (shares?.[at] ?? 1 / origins.length)));
   }
   return { device: of.device, how: of.how, seconds, total };
 }

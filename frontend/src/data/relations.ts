@@ -1,7 +1,7 @@
 // What a selection is related to, everywhere: nodes of every stage, lines, firings, launches, kernels, buffers.
 
 import type { Launch, Run } from "./model";
-import type { Selected } from "./store";
+import type { Selected } from "./selected";
 
 /** Everything that lights up in some pane. */
 export interface Related {

@@ -3,18 +3,9 @@
 import type { Bundle } from "./bundle";
 import type { Run } from "./model";
 import { related, type Related } from "./relations";
+import { sound, type Selected } from "./selected";
 
-/** Something that somebody selected; everything else that lights up follows from it. */
-export type Selected =
-  | { readonly kind: "node"; readonly stage: number; readonly ids: readonly number[] }
-  | { readonly kind: "scope"; readonly stage: number; readonly path: string }
-  | { readonly kind: "line"; readonly origin: number }
-  | { readonly kind: "firing"; readonly stage: number; readonly firing: number }
-  | { readonly kind: "rule"; readonly rule: string }
-  | { readonly kind: "kernel"; readonly kernel: number }
-  | { readonly kind: "launch"; readonly launch: number }
-  | { readonly kind: "source"; readonly kernel: number; readonly dialect: string; readonly line: number }
-  | { readonly kind: "buffer"; readonly buffer: number };
+export type { Selected } from "./selected";
 
 /** Where we look: a run, the graph after one of its stages, and how many firings of it are done. */
 export interface Place {
@@ -136,14 +127,20 @@ export class Store {
     if (!isHere) return this.say("The graphs of this pass are being laid out.");
     if (next.run === run && next.stage === stage && next.firing === firing) return;
     this.place = next;
-    const hadSelected = next.run !== run && this.selected !== null;
-    if (next.run !== run) {
+    const hadSelected = this.selected !== null && (next.run !== run || this.isLeft(this.selected));
+    if (hadSelected) {
       this.found = null;
       this.selected = null;
       this.left = null;
     }
     this.tell("place", next);
     if (hadSelected) this.tell("selection", null);
+  }
+
+  /** Whether what is selected is a firing that is no longer looked at. */
+  private isLeft(selected: Selected): boolean {
+    const { stage, firing } = this.place;
+    return selected.kind === "firing" && (selected.stage !== stage || selected.firing !== firing - 1);
   }
 
   select(what: Selected | null): void {
@@ -186,37 +183,6 @@ export class Store {
   say(sentence: string): void {
     this.tell("said", sentence);
   }
-}
-
-/** What each kind of selection has; the same order as Python's. */
-const PARTS: Readonly<Record<string, string>> = {
-  node: "stage ids", scope: "stage path", line: "origin", firing: "stage firing", rule: "rule", kernel: "kernel",
-  launch: "launch", source: "kernel dialect line", buffer: "buffer",
-};
-
-/** What is selected according to somebody else, if the run has it: ids that no graph has are left out. */
-export function sound(given: unknown, run: Run): Selected | null {
-  const got = (given ?? {}) as Readonly<Record<string, unknown>>;
-  const kind = String(got["kind"]);
-  if (!Object.hasOwn(PARTS, kind)) return null;
-  const { kernels, launches, buffers } = run.facts;
-  const counts: Readonly<Record<string, number>> = {
-    stage: run.stages.length, firing: run.stages[Number(got["stage"])]?.firings ?? 0, origin: run.origins.length,
-    kernel: kernels.length, launch: launches.length, buffer: buffers.length, line: Infinity,
-  };
-  const found: Record<string, unknown> = { kind };
-  for (const part of PARTS[kind]!.split(" ")) {
-    const value = got[part];
-    const isSound =
-      part === "ids"
-        ? Array.isArray(value) && value.some((id) => run.rowsOf(id).length)
-        : part in counts
-          ? Number.isInteger(value) && Number(value) >= 0 && Number(value) < counts[part]!
-          : typeof value === "string";
-    if (!isSound) return null;
-    found[part] = Array.isArray(value) ? value.filter((id) => run.rowsOf(id).length) : value;
-  }
-  return found as unknown as Selected;
 }
 
 /** A part of the page that draws into a host and listens to a store. */

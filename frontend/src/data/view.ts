@@ -1,7 +1,6 @@
 // Where things are: frames, the things and wires in them, and layouts that frames share.
 
 import { damaged, type Texts } from "./columns";
-import type { Run } from "./model";
 
 export interface Box {
   readonly name: string;
@@ -24,6 +23,20 @@ export interface ViewHeader {
   readonly open?: readonly string[];
 }
 
+/** Whose places things have: those of both graphs of a pass together, or of one of them alone. */
+export type Places = "both" | "before" | "after";
+
+/** What a view needs of the run that it shows. */
+export interface RowsOfRun {
+  readonly index: number;
+  /** The id of each row. */
+  readonly id: Int32Array;
+  rowsOf(id: number): readonly number[];
+  string(index: number): string;
+  /** What a row is called in a picture. */
+  label(row: number): string;
+}
+
 /** Marks of a thing. */
 export const RETRIEVED = 1, KEPT = 2, RECOMPUTED = 4, UNUSED = 8;
 /** What became of a thing or wire in a pass. */
@@ -42,6 +55,8 @@ export class View {
   readonly wire;
   readonly port;
   readonly layout;
+  /** The layout of each frame, by whose places things have. */
+  readonly sides: Readonly<Record<Places, Uint32Array>>;
   /** What has no thing of its own: a view by the row that it views, a scalar by the first that reads it. */
   readonly folded: ReadonlyMap<number, number>;
   private readonly stands: ReadonlyMap<number, readonly number[]>;
@@ -50,7 +65,7 @@ export class View {
   private readonly insides = new Map<number, Uint32Array>();
 
   constructor(
-    readonly run: Run,
+    readonly run: RowsOfRun,
     bundle: Texts,
     readonly index: number,
     header: ViewHeader,
@@ -69,6 +84,9 @@ export class View {
       layout: u32("frame.layout"), things: u32("frame.thing_at"), wires: u32("frame.wire_at"),
       ports: u32("frame.port_at"), box: i32("frame.box"),
     };
+    // What is not of a pass has one graph.
+    const alone = (side: string) => (bundle.has(`${name}frame.${side}`) ? u32(`frame.${side}`) : this.frame.layout);
+    this.sides = { both: this.frame.layout, before: alone("before"), after: alone("after") };
     this.thing = {
       row: i32("thing.row"), old: i32("thing.old"), box: i32("thing.box"), frame: u32("thing.frame"),
       opens: i32("thing.opens"), marks: u8("thing.marks"), status: u8("thing.status"),
@@ -98,7 +116,7 @@ export class View {
       at.length === count + 1 && at[0] === 0 && at[count] === most && at.every((n, i) => !i || n >= at[i - 1]!);
     const layouts = layout.size.length / 2;
     const fits =
-      this.frames > 0 && thing.row.length === this.things && frame.layout.length === this.frames &&
+      this.frames > 0 && thing.row.length === this.things &&
       isRising(frame.things, this.frames, this.things) &&
       isRising(frame.wires, this.frames, this.wire.source.length) &&
       isRising(frame.ports, this.frames, this.port.row.length) &&
@@ -107,8 +125,14 @@ export class View {
       isRising(layout.ports, layouts, layout.port.length) &&
       isRising(layout.courses, layout.courses.length - 1, layout.course.length);
     if (!fits) throw damaged(`the parts of view ${this.index} do not fit together`);
+    for (const own of Object.values(this.sides)) this.checkLayouts(own, layouts);
+  }
+
+  private checkLayouts(chosen: Uint32Array, layouts: number): void {
+    const { frame, layout } = this;
+    if (chosen.length !== this.frames) throw damaged(`the parts of view ${this.index} do not fit together`);
     for (let one = 0; one < this.frames; one++) {
-      const own = frame.layout[one]!;
+      const own = chosen[one]!;
       const same = (of: Uint32Array, at: Uint32Array) =>
         own < layouts && of[one + 1]! - of[one]! === at[own + 1]! - at[own]!;
       if (!same(frame.things, layout.things) || !same(frame.wires, layout.wires) || !same(frame.ports, layout.ports))

@@ -1,7 +1,17 @@
-// What is selected, in words.
+// What is selected, and where one looks, in words.
 
 import { named } from "./named";
 import type { Selected, Store } from "./store";
+import { count } from "./units";
+
+/** Where one looks: the pass, and which of its firings was done last. */
+export function placeWords({ run, place: { stage, firing } }: Store): string {
+  const { title, name, before, after, effect } = run.stages[stage]!;
+  if (!stage) return `as written, ${count(after, "node")}`;
+  const firings = run.firings(stage), pass = name || title;
+  if (firing < 0) return `${pass}: ${effect ? `${before.toLocaleString("en")} → ${count(after, "node")}` : "no change"}`;
+  return firing ? `${pass}: firing ${firing} of ${firings.count}, ${firings.rule(firing - 1)}` : `${pass}: before the first of ${count(firings.count, "firing")}`;
+}
 
 /** What is selected, in words. */
 export function wordsOf(store: Store, selected: Selected): string {

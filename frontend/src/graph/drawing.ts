@@ -21,10 +21,11 @@ css`
 .ll-graph .ll-far { stroke: var(--ll-ground); stroke-width: .25em; paint-order: stroke; font-weight: bold; }
 .ll-graph .ll-way { font-size: calc(9.5px * var(--ll-fit, 1)); font-style: italic; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-word { font-size: calc(16px * var(--ll-fit, 1)); }
-.ll-graph .ll-gone { fill: var(--ll-removed-line); }
+.ll-graph .ll-gone { fill: var(--ll-removed-line); } .ll-struck { text-decoration: line-through; }
 .ll-graph .ll-wire { fill: none; }
-.ll-graph .ll-broken { stroke-dasharray: 5 3; }
-.ll-graph .ll-pale { opacity: .5; }
+.ll-broken { stroke-dasharray: 5 3; }
+.ll-dotted { stroke-dasharray: .1 4; stroke-linecap: round; stroke-width: 2px; }
+.ll-pale { opacity: .5; }
 `;
 
 /** What of a status is drawn: its name among the colours, and its sign. */
@@ -32,7 +33,7 @@ export const STATUS: Readonly<Record<number, readonly [name: string, sign: strin
   [ADDED]: ["added", "+"], [REMOVED]: ["removed", "−"], [REWIRED]: ["rewired", "~"], [PASSING]: ["rewired", "±"],
 };
 const CHANGES = [["added", "+"], ["removed", "−"], ["rewired", "~"]] as const;
-const SIGNS: readonly (readonly [number, string])[] = [[KEPT, "◆"], [RECOMPUTED, "↻"]];
+const SIGNS: readonly (readonly [number, string])[] = [[KEPT, "◆"], [RECOMPUTED, "↻"], [UNUSED, "∅"]];
 const LONGEST = 44, TITLE = 60;
 /** How high a node is, or lower. */
 const LOW = 40;
@@ -231,8 +232,9 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const status = there.status(one), marks = view.thing.marks[one]!;
   const [name, sign] = STATUS[status] ?? [kind, ""];
   const isUnused = (marks & UNUSED) > 0 && status !== REMOVED;
-  const isBroken = kind === "view" || isUnused || status === REMOVED || status === PASSING;
-  const lines = { ...paint(name), class: isBroken ? "ll-broken" : null, "stroke-width": status || box ? 2 : 1.2 };
+  // A broken outline is what is gone, a dotted one a view.
+  const isGone = status === REMOVED || status === PASSING;
+  const lines = { ...paint(name), class: isGone ? "ll-broken" : kind === "view" || kind === "outside" ? "ll-dotted" : null, "stroke-width": status || box ? 2 : 1.2 };
   const worth = worthOf(look, one), tint = tintOf(worth).split("|"), middle = tenth(x + width / 2);
   const isPale = (isUnused && !status) || (overlay && !worth?.text && !worth?.heat && !worth?.tint);
   const group = s("g", { class: isPale ? "ll-pale" : null }, ...sheets(box, rect, lines), shape(kind, rect, 0, lines));
@@ -244,13 +246,13 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const below = !isNear ? "" : worth?.text || (box || kind === "constant" ? "" : there.run.type(row));
   const hasTwo = height >= 40, isUnder = below && !hasTwo && !box;
   const base = !isNear ? height / 2 + 5.5 : box ? 18.5 : hasTwo && below ? 16.5 : height / 2 + 4.5;
-  const signs = sign + SIGNS.filter(([mark]) => marks & mark).map(([, text]) => text).join("");
+  const signs = sign + SIGNS.filter(([mark]) => marks & mark && (mark !== UNUSED || isUnused)).map(([, text]) => text).join("");
   group.append(
     s(
       "text",
       { class: `ll-name${isNear ? "" : " ll-word"}${status === REMOVED ? " ll-gone" : ""}`, x: middle, y: tenth(y + base) },
       signs !== "" && s("tspan", { fill: sign ? `var(--ll-${name}-line)` : null }, `${signs} `),
-      box ? titleOf(box) : there.run.label(row),
+      status === REMOVED ? s("tspan", { class: "ll-struck" }, there.run.label(row)) : box ? titleOf(box) : there.run.label(row),
       isNear && row >= 0 && !/^(input|parameter|constant)$/.test(kind) && s("tspan", { class: "ll-id", dx: 5 }, `%${shortened(there.run.name(row), 28)}`),
     ),
   );

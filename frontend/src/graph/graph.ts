@@ -6,13 +6,15 @@ import { listen } from "../parts/keys";
 import { fontFit, levelAt, readable } from "./lod";
 import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
+import { drift, isStill } from "./motion";
 import { amountOf, nameOf, toldOf } from "./naming";
-import { painter, SHORT, type Sight } from "./painter";
+import { LONGER, painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
 import { drawStubs, stubsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
+import type { Places } from "../data/view";
 import { css } from "../parts/styles";
 
 css`
@@ -32,6 +34,8 @@ export interface GraphOptions {
   /** Whether it says below how much is shown. */
   readonly caption?: boolean;
   readonly minimap?: boolean;
+  /** Whether nothing moves that both graphs of a pass have: each has places of its own otherwise. */
+  readonly isFixed?: boolean;
 }
 
 export interface GraphView extends Pane {
@@ -43,8 +47,8 @@ export interface GraphView extends Pane {
   /** All of it, or as much as one can read of what tells most. */
   fit(): void;
   zoom(factor: number): void;
-  /** Show a row: boxes that hide it open, and it comes into sight. */
-  focus(row: number): void;
+  /** Show a row, or a box by its path: boxes that hide it open, and it comes into sight. */
+  focus(what: number | string): void;
   /** Draw now what waits for its time, for who takes a picture of it. */
   flush(): void;
 }
@@ -68,8 +72,14 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const boxes = rows.map((row) => view.thingOf(row)).filter((thing) => thing >= 0).flatMap((thing) => view.above(thing));
     if (boxes.length) store.setOpen(new Set([...store.open, ...boxes.map((box) => view.box(box)!.path)]));
   }
+  /** Whose places things have: from firing to firing nothing moves. */
+  const places = (): Places => {
+    const { run, place: { stage, firing } } = store, { effect } = run.stages[stage]!;
+    if (options.isFixed || side === "both") return "both";
+    return !effect ? "after" : side === "before" ? side : firing < 0 ? "after" : "both";
+  };
   const now: Sight = {
-    scene: sceneOf(view, store.open), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
+    scene: sceneOf(view, store.open, places()), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
     camera: { x: 0, y: 0, scale: 1 }, size: { width: 0, height: 0 },
   };
   const paint = painter(now, () => mark());
@@ -95,10 +105,24 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   /** What there is to see: in a pass all of both graphs, else what is there. */
   const whole = (): Rect => {
     const { scene, there } = now, { root, view } = scene;
+    // What has places of its own is all there.
     const here = [...Array(view.frame.things[1]).keys()].filter((thing) => there.has(thing));
-    const isPart = !there.isOwn && here.length && here.length < view.frame.things[1]!;
+    const isPart = places() === "both" && !there.isOwn && here.length && here.length < view.frame.things[1]!;
     const { x, y, width, height } = isPart ? around(here.map((thing) => root.rect(thing))) : { x: 0, y: 0, width: scene.width, height: scene.height };
     return { x: x - 8, y: y - 8, width: width + 16, height: height + 16 };
+  };
+  /** Where things are that one sees, from above. */
+  const rectsOf = (things: Iterable<number>): Rect[] => {
+    const { scene, there } = now;
+    return [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
+  };
+  /** Where that is which a pass changed. */
+  const changedRects = (): Rect[] => (now.there.isOwn ? rectsOf(now.scene.frames.flatMap(({ frame }) => now.scene.view.changedIn(frame))) : []);
+  /** At another pass some of what it changed is in sight, from wherever one looked. */
+  const meeting = (camera: Camera): Camera => {
+    const rects = now.size.width ? changedRects() : [], area = seen(camera, now.size);
+    const isIn = ({ x, y, width, height }: Rect): boolean => x + width > area.x && x < area.x + area.width && y + height > area.y && y < area.y + area.height;
+    return !rects.length || rects.some(isIn) ? camera : towards(around(rects), whole(), now.size, camera.scale);
   };
   /** Where one sees as much as one can read; found anew where the picture is another. */
   const fitCamera = (): Camera => {
@@ -108,14 +132,12 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   /** All, or all of the width, or what tells most. */
   const readableCamera = (): Camera => {
-    const { size, scene, there } = now, all = whole(), least = readable(), entire = fitted(all, size);
+    const { size, scene } = now, all = whole(), least = readable(), entire = fitted(all, size);
     if (entire.scale >= least) return entire;
-    const rectsOf = (things: Iterable<number>): Rect[] =>
-      [...things].filter((thing) => scene.isVisible(thing) && !scene.isOpen(thing) && there.has(thing)).map((thing) => scene.rect(thing)!).sort((one, other) => one.y - other.y);
     const chosen = rectsOf(litOf(store, now).strong);
     if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
     const wide = fromTop(all, size, COMFORTABLE), scale = Math.max(least, wide.scale);
-    const changed = there.isOwn ? rectsOf(scene.frames.flatMap(({ frame }) => scene.view.changedIn(frame))) : [];
+    const changed = changedRects();
     if (changed.length) {
       const together = around(changed), fits = fitted(together, size).scale >= least;
       return wide.scale >= least && seenFrom(wide, changed[0]!, size) ? wide : towards(fits ? together : changed[0]!, all, size, scale);
@@ -208,8 +230,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       fly(moved(camera, byX, byY));
     }
   };
-  const focus = (row: number): void => {
-    const { view } = now.scene, thing = view.thingOf(row);
+  const focus = (what: number | string): void => {
+    const { view } = now.scene, thing = typeof what === "number" ? view.thingOf(what) : view.thingAt(what);
     if (thing < 0) return;
     const open = new Set([...store.open, ...view.above(thing).map((box) => view.box(box)!.path)]);
     if (open.size !== store.open.size) store.setOpen(open);
@@ -254,7 +276,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const renew = (): void => {
     const before: Scene = now.scene, old = now.camera, kept = now.size.width ? anchor() : null;
     now.there = new Presence(store.run, store.place, side);
-    const scene = (now.scene = sceneOf(now.there.view, store.open)), isOther = before.view !== scene.view;
+    const scene = (now.scene = sceneOf(now.there.view, store.open, places())), isOther = before.view !== scene.view;
     if (isOther) cursor = over = -1;
     let camera = old;
     if (isFitting && now.size.width) camera = fitCamera();
@@ -263,10 +285,16 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       const rect = thing >= 0 ? scene.rect(thing) : null;
       if (rect) camera = { ...old, x: kept.x - (rect.x + rect.width / 2) * old.scale, y: kept.y - rect.y * old.scale };
     }
+    if (isOther && places() !== "both") camera = meeting(camera);
     now.camera = camera;
     paint.draw();
     look(camera);
     if (!isOther && camera.scale === old.scale && !isStill()) paint.glide(before, (old.x - camera.x) / old.scale, (old.y - camera.y) / old.scale);
+    // Another pass: its graph after comes of the one before, whatever was seen until now.
+    else if (isOther && now.there.isOwn && places() === "after" && !isStill()) {
+      const from = sceneOf(scene.view, store.open, "before");
+      paint.glide(from, ...drift(from, scene), LONGER);
+    }
     if (camera !== old) tell();
     selectionCame();
     describe();
@@ -481,8 +509,4 @@ function placeIn(outer: Element, inner: Element): { left: number; top: number; r
 function seenFrom({ x, y, scale }: Camera, rect: Rect, { width, height }: Size): boolean {
   const left = rect.x * scale + x, top = rect.y * scale + y;
   return left >= 0 && top >= 0 && left + rect.width * scale <= width && top + rect.height * scale <= height;
-}
-
-function isStill(): boolean {
-  return typeof matchMedia === "function" && matchMedia("(prefers-reduced-motion: reduce)").matches;
 }

@@ -10,6 +10,7 @@ import { css } from "../parts/styles";
 css`
 .ll-marks path { fill: none; vector-effect: non-scaling-stroke; stroke: var(--ll-high); stroke-width: 2.2px; }
 .ll-marks .ll-ring { stroke-width: 3px; }
+.ll-marks .ll-halo { stroke-width: 9px; opacity: .3; }
 .ll-marks .ll-near { stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 6 3; }
 .ll-marks .ll-read { stroke: var(--ll-accent); stroke-dasharray: 7 3; }
 .ll-marks .ll-at { stroke: var(--ll-text); stroke-width: 1.5px; opacity: .55; }
@@ -100,9 +101,10 @@ export function marksOf(store: Store, look: Look, apart: number): SVGPathElement
           far[way] += Math.abs(course.at(-1)! - course[2]!) / thick(look.level);
         }
     }
+  const chosen = ringsOf(look, strong, apart);
   const paths = [
     ["ll-lit", wires.up, null], ["ll-read", wires.down, dashes(7, 3, far.down)],
-    ["ll-near", ringsOf(look, soft, apart), dashes(6, 3, lengthOf(look, soft))], ["ll-ring", ringsOf(look, strong, apart), null],
+    ["ll-near", ringsOf(look, soft, apart), dashes(6, 3, lengthOf(look, soft))], ["ll-halo", chosen, null], ["ll-ring", chosen, null],
   ] as const;
   return paths.filter(([, d]) => d).map(([name, d, style]) => s("path", { class: name, d, style }));
 }

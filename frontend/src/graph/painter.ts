@@ -31,8 +31,8 @@ const STEP = 80;
 const MOST = 3, PAUSE = 80;
 /** Milliseconds of drawing in one go: while one moves, and after something was done. */
 const GO = 10, LONG = 30;
-/** Milliseconds of an animation. */
-export const SHORT = 140;
+/** Milliseconds of an animation, and of one that tells what became of what. */
+export const SHORT = 140, LONGER = 420;
 /** More than this does not glide, but is there at once. */
 const MANY = 300;
 
@@ -49,8 +49,8 @@ export interface Painter {
   move(): void;
   /** Another scene, place or overlay; `afresh` draws even what looks the same. */
   draw(afresh?: boolean): void;
-  /** Have what stood elsewhere in a scene before glide to its new place, all moved by so much. */
-  glide(before: Scene, byX: number, byY: number): void;
+  /** Have what stood elsewhere in a scene before glide to its new place, all moved by so much; what was not there appears. */
+  glide(before: Scene, byX: number, byY: number, duration?: number): void;
   /** Draw now what waits for its time. */
   flush(): void;
   dispose(): void;
@@ -183,22 +183,26 @@ export function painter(sight: Sight, levelled: () => void): Painter {
       if (afresh) for (const part of parts.values()) [part.shown, part.there] = ["", null];
       look();
     },
-    glide: (before, byX, byY) => {
+    glide: (before, byX, byY, duration = SHORT) => {
       let count = 0;
+      const appear = (element: Element): void => void element.animate?.([{ opacity: 0 }, { opacity: 1 }], { duration });
       const { scene, camera } = sight;
       const glideOne = (element: Element, x: number, y: number, left: number, top: number) => {
         if (Math.hypot(left, top) * camera.scale < 2 || count++ > MANY) return;
-        element.animate?.([{ transform: `translate(${x + left}px,${y + top}px)` }, { transform: `translate(${x}px,${y}px)` }], { duration: SHORT, easing: "ease-out" });
+        element.animate?.([{ transform: `translate(${x + left}px,${y + top}px)` }, { transform: `translate(${x}px,${y}px)` }], { duration, easing: "ease-out" });
       };
       for (const [key, { element, things, placement, x, y }] of parts) {
         const frame = Number(key.split(":")[0]), placed = scene.placed(frame), old = before.placed(frame);
-        if (!placed || !old) element.animate?.([{ opacity: 0 }, { opacity: 1 }], { duration: SHORT });
+        if (!placed || !old) appear(element);
         else if (old.placement === placement) glideOne(element, x, y, old.x - placed.x + byX, old.y - placed.y + byY);
-        else
+        else {
           for (const [thing, one] of things) {
-            const was = before.rect(thing)!, is = scene.rect(thing)!;
-            glideOne(one, 0, 0, was.x - is.x + byX, was.y - is.y + byY);
+            const was = before.rect(thing), is = scene.rect(thing);
+            if (was && is) glideOne(one, 0, 0, was.x - is.x + byX, was.y - is.y + byY);
+            else appear(one);
           }
+          if (count <= MANY) element.querySelectorAll(".ll-wire").forEach(appear);
+        }
       }
     },
     flush: () => {

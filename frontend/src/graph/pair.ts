@@ -1,7 +1,7 @@
-// Before and after in fixed positions: side by side, one over the other with a slider, or both as one.
+// Before and after: side by side, each laid out for itself or in fixed places; with a slider; both as one.
 
 import { choose, chosen } from "../parts/choices";
-import { button, div, fill, h } from "../parts/dom";
+import { div, fill, h } from "../parts/dom";
 import { graphView, type GraphView } from "./graph";
 import type { Pane, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
@@ -20,15 +20,24 @@ css`
 
 /** Halves narrower than this are no help: both graphs are one picture then, unless somebody wants it otherwise. */
 const NARROW = 300;
-const MODES = { beside: "side by side", over: "slider", both: "union", after: "after only" } as const;
+const MODES = { beside: "side by side", fixed: "fixed places", over: "slider", both: "union", after: "after only" } as const;
 type Mode = keyof typeof MODES;
 
-export function pair(store: Store, host: HTMLElement): Pane {
+export interface Pair extends Pane {
+  /** Ways to show both, for a bar. */
+  readonly modes: HTMLElement;
+  views(): GraphView[];
+  /** Those that move by themselves. */
+  leads(): GraphView[];
+}
+
+export function pair(store: Store, host: HTMLElement): Pair {
   let mode = chosen("pair", "") as Mode | "";
   if (!Object.hasOwn(MODES, mode)) mode = "";
   let shown: string | null = null;
   let views: { view: GraphView; caption: HTMLElement; side: Side }[] = [];
   let stops: (() => void)[] = [];
+  let isBound = false;
   const area = div("ll-pair");
   const slider = h("input", { type: "range", min: 0, max: 100, value: 50, "aria-label": "how much of the graph before is seen", oninput: () => cut() });
   const slide = div("ll-slide", "after", slider, "before");
@@ -36,7 +45,7 @@ export function pair(store: Store, host: HTMLElement): Pane {
   const buttons = (Object.keys(MODES) as Mode[]).map((one) =>
     h("button", { type: "button", class: "ll-button", "data-mode": one, onclick: () => (choose("pair", (mode = one)), show()) }, MODES[one]),
   );
-  const bar = h("div", { class: "ll-bar", role: "group", "aria-label": "how before and after are shown" }, buttons, button("fit", "fit the picture (f)", () => views[0]?.view.fit()));
+  const modes = h("span", { class: "ll-group", role: "group", "aria-label": "how before and after are shown" }, buttons);
 
   const clear = (): void => {
     for (const stop of stops) stop();
@@ -44,11 +53,11 @@ export function pair(store: Store, host: HTMLElement): Pane {
     views = [];
     stops = [];
   };
-  const make = (side: Side): void => {
+  const make = (side: Side, isFixed: boolean): void => {
     const caption = div("ll-caption ll-one");
     const half = div("ll-half", caption);
     area.append(half);
-    views.push({ view: graphView(store, half, { side, minimap: side !== "before" }), caption, side });
+    views.push({ view: graphView(store, half, { side, isFixed, minimap: side !== "before" }), caption, side });
   };
   /** One camera moves the other; what one tells because it was moved is no news. */
   const bind = (): void => {
@@ -75,13 +84,15 @@ export function pair(store: Store, host: HTMLElement): Pane {
       clear();
       fill(area);
       area.className = `ll-pair${now === "over" ? " ll-over" : ""}`;
-      const sides: readonly Side[] = now === "beside" || now === "over" ? ["before", "after"] : [now];
+      const isFixed = now === "fixed" || now === "over";
+      const sides: readonly Side[] = isFixed || now === "beside" ? ["before", "after"] : [now];
       // The host is in the page by now, and as large as it will be.
-      for (const side of sides) make(side);
+      for (const side of sides) make(side, isFixed);
       if (now === "over") area.append(div("ll-cut"));
       slide.hidden = now !== "over";
       cut();
-      bind();
+      isBound = isFixed;
+      if (isBound) bind();
       if (hadFocus) views.at(-1)!.view.element.focus({ preventScroll: true });
       shown = now;
     }
@@ -91,8 +102,8 @@ export function pair(store: Store, host: HTMLElement): Pane {
     for (const { caption, side } of views)
       fill(caption, side === "before" ? `before ${about.title}: ${count(about.before, "node")}` : side === "both" ? `before and after ${about.title}` : firing >= 0 ? done : `${done}: ${count(about.after, "node")}`);
   };
-  host.append(bar, area, slide);
+  host.append(area, slide);
   show();
   const stop = store.on("place", show);
-  return { dispose: () => (stop(), clear()) };
+  return { modes, views: () => views.map(({ view }) => view), leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view), dispose: () => (stop(), clear()) };
 }

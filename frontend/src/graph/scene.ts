@@ -4,7 +4,7 @@
 // not change is the same object as in the scene before, so that it need not be drawn again.
 
 import { Apart, NEAR } from "./apart";
-import type { View } from "../data/view";
+import type { Places, View } from "../data/view";
 
 /** What an open box has around what is in it; as in viz/sizes.py. */
 export const TOP = 30, SIDE = 14, BOTTOM = 14;
@@ -147,20 +147,20 @@ export class Scene {
   }
 
   isVisible(thing: number): boolean {
-    return this.byFrame.has(this.view.thing.frame[thing]!);
+    return this.rect(thing) !== null;
   }
 
   isOpen(thing: number): boolean {
     return this.byFrame.has(this.view.thing.opens[thing]!);
   }
 
-  /** Where a thing is, if it is visible. */
+  /** Where a thing is, if it is visible; what these places lack has no size. */
   rect(thing: number): Rect | null {
     const { view } = this, frame = view.thing.frame[thing]!;
     const placed = this.byFrame.get(frame);
     if (!placed) return null;
     const { x, y, width, height } = placed.placement.rect(thing - view.frame.things[frame]!);
-    return { x: placed.x + x, y: placed.y + y, width, height };
+    return width ? { x: placed.x + x, y: placed.y + y, width, height } : null;
   }
 
   /** What stands for a row: its node, or the closed box that it is in; -1 where there is nothing. */
@@ -224,10 +224,10 @@ export function meets(cell: Pick<Cell, "left" | "top" | "right" | "bottom">, are
 }
 
 /** Place all that is visible when these boxes are open; what was placed before is the same object. */
-export function sceneOf(view: View, open: ReadonlySet<string>): Scene {
+export function sceneOf(view: View, open: ReadonlySet<string>, places: Places = "both"): Scene {
   let known = placements.get(view);
   if (!known || known.size > MOST) placements.set(view, (known = new Map()));
-  return new Scene(view, place(view, 0, open, known), open);
+  return new Scene(view, place(view, 0, open, known, places), open);
 }
 
 const placements = new WeakMap<View, Map<string, Placement>>();
@@ -235,14 +235,15 @@ const MOST = 3000;
 
 // -- one frame ------------------------------------------------------------------------------------
 
-function place(view: View, frame: number, open: ReadonlySet<string>, known: Map<string, Placement>): Placement {
-  const first = view.frame.things[frame]!, layout = view.frame.layout[frame]!;
+function place(view: View, frame: number, open: ReadonlySet<string>, known: Map<string, Placement>, places: Places): Placement {
+  const first = view.frame.things[frame]!, layout = view.sides[places][frame]!, { rect, things } = view.layout;
+  const isThere = (thing: number): boolean => rect[4 * (things[layout]! + thing - first) + 2]! > 0;
   const inner = new Map<number, Placement>();
   let key = `${layout} ${frame > 0}`;
   if (open.size)
     for (const thing of view.boxesIn(frame))
-      if (open.has(view.box(thing)!.path)) {
-        const one = place(view, view.thing.opens[thing]!, open, known);
+      if (open.has(view.box(thing)!.path) && isThere(thing)) {
+        const one = place(view, view.thing.opens[thing]!, open, known, places);
         inner.set(thing - first, one);
         key += ` ${thing - first}:${one.serial}`;
       }
@@ -253,7 +254,7 @@ function place(view: View, frame: number, open: ReadonlySet<string>, known: Map<
   if (!found) {
     const { rects, ports: at, courses, width, height } = sent(view, layout);
     found = ports
-      ? opened(view, frame, inner, ports)
+      ? opened(view, frame, layout, inner, ports)
       : new Placement(view, layout, !frame, width, height, rects, at, courses, inner);
     known.set(key, found);
   }
@@ -290,8 +291,8 @@ function portsOf(view: View, frame: number, inner: ReadonlyMap<number, Placement
   return found;
 }
 
-function opened(view: View, frame: number, inner: ReadonlyMap<number, Placement>, chosen: Int32Array): Placement {
-  const layout = view.frame.layout[frame]!, old = sent(view, layout);
+function opened(view: View, frame: number, layout: number, inner: ReadonlyMap<number, Placement>, chosen: Int32Array): Placement {
+  const old = sent(view, layout);
   const rects = old.rects.slice();
   for (const [at, { width, height }] of inner) {
     rects[4 * at + 2] = Math.max(rects[4 * at + 2]!, width + 2 * SIDE);
@@ -302,6 +303,7 @@ function opened(view: View, frame: number, inner: ReadonlyMap<number, Placement>
   for (let at = 0; 2 * at < chosen.length; at++) courses.push(apart.course(courseOf(view, layout, old.courses, at)));
   const ports = old.ports.map((x, at) => apart.x(x, view.port.side[firstPort + at] ? old.height : 0));
   for (let at = 0; at < rects.length; at += 4) {
+    if (!rects[at + 2]) continue;
     const x = old.rects[at]! + old.rects[at + 2]! / 2, y = old.rects[at + 1]! + old.rects[at + 3]! / 2;
     rects[at] = apart.x(x, y) - rects[at + 2]! / 2;
     rects[at + 1] = apart.y(y) - rects[at + 3]! / 2;
@@ -437,6 +439,7 @@ function cells(placement: Placement): Cell[] {
   if (!placement.isRoot) widen(first, 0, -TOP, width, 0);
   for (let at = 0; at < things; at++) {
     const { x, y, width, height } = placement.rect(at);
+    if (!width) continue;
     const one = cell(x + width / 2, y + height / 2);
     one.things.push(at);
     widen(one, x, y, x + width, y + height);

@@ -202,8 +202,8 @@ export function drawn(data: Columns<Header>, host: HTMLElement): Pane {
     if (found) said.textContent = told(found).join(", ");
   };
   const stops = [
-    listen(canvas, { right: () => go(cursor + 1), left: () => go(cursor - 1), reader: () => go(rowOf(1)), source: () => go(rowOf(-1)) }),
-    listen(host, { previousPass: () => step(-1), nextPass: () => step(1) }),
+    listen(canvas, { nextCell: () => go(cursor + 1), previousCell: () => go(cursor - 1), nextThread: () => go(rowOf(1)), previousThread: () => go(rowOf(-1)) }),
+    listen(host, { previousPhase: () => step(-1), nextPhase: () => step(1) }),
   ];
   const watch = typeof ResizeObserver === "function" ? new ResizeObserver(() => isTable || paint()) : null;
   watch?.observe(area);

@@ -79,7 +79,12 @@ function overlay(rows: ReadonlySet<number>): Overlay {
   };
 }
 
-export function beside(store: Store, host: HTMLElement): Pane {
+export interface Beside extends Pane {
+  views(): GraphView[];
+  leads(): GraphView[];
+}
+
+export function beside(store: Store, host: HTMLElement): Beside {
   let other = -1, at: Aligned | null = null, seen = "";
   let views: GraphView[] = [];
   const table = div("ll-aligned"), twins = div("ll-twins");
@@ -178,5 +183,5 @@ export function beside(store: Store, host: HTMLElement): Pane {
   host.append(div("ll-beside", table, twins));
   draw();
   const stops = [store.on("place", draw), store.on("bundle", () => ((seen = ""), draw()))];
-  return { dispose: () => (stops.forEach((stop) => stop()), clear()) };
+  return { views: () => views, leads: () => views, dispose: () => (stops.forEach((stop) => stop()), clear()) };
 }

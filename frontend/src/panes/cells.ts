@@ -8,7 +8,7 @@ import type { Origin } from "../data/model";
 import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { seconds } from "../data/units";
-import { HOW, tookBy } from "./times";
+import { HOW, tookBy } from "./took";
 
 css`
 .ll-cell { background: var(--ll-panel); font-weight: 600; }

@@ -7,6 +7,7 @@ import { changed as changedText } from "./kernels";
 import { listing } from "../parts/listing";
 import type { Live } from "../data/live";
 import { rules } from "./rules";
+import type { Stepper } from "./stepper";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { count } from "../data/units";
@@ -25,93 +26,29 @@ css`
 .ll-ir.ll-lit { border-color: var(--ll-accent); }
 `;
 
-const BEAT = 700;
 const FEW = 60, HIGH = 22;
 /** So many nodes a row names. */
 const SOME = 3;
-
-/** Goes through the firings of a pass, or those of one rule; keys, buttons and a clock share it. */
-export class Stepper {
-  rule = "";
-  private clock: number | undefined;
-  private readonly listeners = new Set<() => void>();
-
-  constructor(private readonly store: Store) {}
-
-  /** The firings that are gone through. */
-  shown(): number[] {
-    const firings = this.store.run.firings(this.store.place.stage);
-    return Array.from({ length: firings.count }, (_, at) => at).filter((at) => !this.rule || firings.rule(at) === this.rule);
-  }
-
-  /** The firing that was done last; -1 before the first. */
-  get current(): number {
-    const { stage, firing } = this.store.place;
-    return (firing < 0 ? this.store.run.firings(stage).count : firing) - 1;
-  }
-
-  get isPlaying(): boolean {
-    return this.clock !== undefined;
-  }
-
-  /** Do firings up to one, and select it; -1 takes all back. */
-  to(firing: number): void {
-    const { run, place } = this.store;
-    const firings = run.firings(place.stage);
-    this.store.go({ firing: firing + 1 });
-    this.store.select(firing < 0 ? null : { kind: "firing", stage: place.stage, firing });
-    this.store.say(firing < 0 ? "before the first firing" : `firing ${firing + 1} of ${firings.count}: ${firings.rule(firing)}`);
-  }
-
-  /** One on or back; says whether there was one. */
-  step(by: 1 | -1): boolean {
-    const shown = this.shown();
-    // From the whole pass one starts at its beginning.
-    const from = by > 0 && this.store.place.firing < 0 ? -1 : this.current;
-    const next = by > 0 ? shown.find((one) => one > from) : from < 0 ? undefined : (shown.filter((one) => one < from).at(-1) ?? -1);
-    if (next !== undefined) this.to(next);
-    return next !== undefined;
-  }
-
-  play(isOn = !this.isPlaying): void {
-    clearInterval(this.clock);
-    this.clock = undefined;
-    if (isOn) {
-      if (this.current === this.shown().at(-1)) this.to(-1);
-      this.clock = setInterval(() => this.step(1) || this.play(false), BEAT) as unknown as number;
-    }
-    this.tell();
-  }
-
-  /** Hear when playing starts and ends, or another rule is chosen. */
-  heard(act: () => void): () => void {
-    this.listeners.add(act);
-    return () => this.listeners.delete(act);
-  }
-
-  choose(rule: string): void {
-    this.rule = rule;
-    this.tell();
-  }
-
-  private tell(): void {
-    for (const one of this.listeners) one();
-  }
-}
 
 export function firings(store: Store, host: HTMLElement, live: Live, stepper: Stepper): Pane {
   let shown: number[] = [];
   let place = "";
   const where = div("ll-grow ll-faint");
   const filter = h("select", { class: "ll-select", "aria-label": "only of this rule", onchange: () => stepper.choose(filter.value) });
-  const play = button("", "play the firings (p)", () => stepper.play());
+  const play = button("", "play the firings, or pause (p)", () => stepper.play());
   const bar = div(
     "ll-bar",
-    button("|◀", "before the first firing", () => stepper.to(-1)),
-    button("◀", "one firing back (,)", () => stepper.step(-1)),
+    h(
+      "span",
+      { class: "ll-group" },
+      button("|◀", "to before the first firing", () => stepper.to(-1)),
+      button("◀", "one firing back (,)", () => stepper.step(-1)),
+      button("▶", "one firing on (.)", () => stepper.step(1)),
+      button("▶|", "to after the last firing", () => stepper.whole()),
+    ),
     play,
-    button("▶|", "one firing on (.)", () => stepper.step(1)),
-    button("all", "the whole pass", () => store.go({ firing: -1 })),
+    button("◀◉", "back to a firing that touches the selection, in any pass (<)", () => stepper.touch(-1)),
+    button("◉▶", "on to a firing that touches the selection, in any pass (>)", () => stepper.touch(1)),
     filter,
     where,
   );
@@ -131,7 +68,7 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
       }
       filter.value = stepper.rule;
       bar.hidden = !of().count;
-      fill(play, stepper.isPlaying ? "❚❚" : "▶");
+      fill(play, stepper.isPlaying ? "Pause" : "Play");
       fill(where, `${firing < 0 ? "all" : firing} of ${count(of().count, "firing")} done`);
       shown = stepper.shown();
       // No higher than what is in it.

@@ -1,8 +1,7 @@
 // A rule: what it says, its two sides drawn, its Python, what was refused, and why it did not fire here.
 
-import { asked } from "../parts/asking";
 import { button, div, fill, h, link, s } from "../parts/dom";
-import type { Stepper } from "./firings";
+import type { Stepper } from "./stepper";
 import { code } from "./kernels";
 import type { Live } from "../data/live";
 import type { Sketch } from "../data/model";
@@ -10,6 +9,7 @@ import { named } from "../data/named";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { Watch } from "../parts/watch";
+import { askSmallest, askWhyNot } from "./whynot";
 
 css`
 .ll-root .ll-whole pre { white-space: pre-wrap; }
@@ -73,17 +73,17 @@ export function rules(store: Store, host: HTMLElement, into: HTMLElement, live: 
   let wanted = "";
   let drawnFor = "";
   const body = h("div");
-  const answer = h("div", { role: "status" });
+  const answer = h("div", { class: "ll-answer", role: "status" });
   const choice = h("select", { class: "ll-select", "aria-label": "rule to look at", onchange: () => ((wanted = choice.value), show()) });
-  const why = button("Why did it not fire here?", "at the node that is selected; asks the kernel", () => void ask());
-  fill(into, h("h2", null, "the rule"), div("ll-sides", choice, why), answer, body);
+  const why = button("Why did it not fire here?", "at the node that is selected; asks the kernel", () => void ask(askWhyNot));
+  const smallest = button("Smallest graph that shows it", "in which it still fires, or stops for the same reason; asks the kernel", () => void ask(askSmallest));
+  fill(into, h("h2", null, "the rule"), div("ll-sides", choice, why, smallest), answer, body);
 
-  const ask = async (): Promise<void> => {
-    const { run, stage } = store.place;
+  const ask = async (how: typeof askWhyNot): Promise<void> => {
+    const { stage } = store.place;
     const [id] = store.selected ? (store.related.nodes[Math.max(0, stage - 1)] ?? []) : [];
     if (id === undefined) return void fill(answer, h("p", { class: "ll-sorry" }, "Select a node first: a rule fires at a node."));
-    const reply = await asked(live, answer, "why_not", { run, stage, rule: choice.value, id: store.selected?.kind === "node" ? store.selected.ids[0] : id });
-    if (reply) fill(answer, h("p", null, String(reply["text"])));
+    await how(store, live, answer, choice.value, (store.selected?.kind === "node" ? store.selected.ids[0] : undefined) ?? id);
   };
   const current = (): string => {
     const { selected, run, place } = store;

@@ -4,7 +4,7 @@ import { asked } from "../parts/asking";
 import { columns, unpacked, type Arrays, type Columns } from "../data/columns";
 import { div, fill, h, s, set, span } from "../parts/dom";
 import { code, textsDiffer } from "./kernels";
-import { keyed } from "../parts/keys";
+import { listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { Rows } from "../parts/rows";
 import { scaleOf, text, type Scale } from "./searchscale";
@@ -360,11 +360,8 @@ function drawn(first: Read, host: HTMLElement, live: Live, known?: Chosen): { re
     const one = candidates[nearest(event)];
     status.textContent = one ? `${name(one)}: ${told(one)}` : counted();
   });
-  keyed(picture as unknown as HTMLElement, ({ key }) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, Home: -candidates.length, End: candidates.length }[key];
-    if (by) choose(Math.max(0, Math.min(candidates.length - 1, chosen().at + by)));
-    return !!by;
-  });
+  const by = (count: number) => (): void => choose(Math.max(0, Math.min(candidates.length - 1, chosen().at + count)));
+  listen(picture, { previousCandidate: by(-1), nextCandidate: by(1), firstCandidate: by(-Infinity), lastCandidate: by(Infinity) });
   const watch = typeof ResizeObserver === "function" ? new ResizeObserver(() => picture.clientWidth !== width && paint()) : null;
   watch?.observe(host);
   draw();

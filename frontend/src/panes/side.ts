@@ -8,6 +8,7 @@ import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { bytes, count, many, seconds } from "../data/units";
 import { wordsOf } from "../data/words";
+import { questions } from "./whynot";
 
 css`
 .ll-side { overflow: auto; padding: 8px 12px 16px; border-left: 1px solid var(--ll-line); flex: 0 1 310px; min-width: 210px; overflow-wrap: anywhere; }
@@ -110,6 +111,7 @@ function told(store: Store, live: Live): Child[] {
           return h("li", null, link(one.stage ? stageName(one.stage) : "as written", () => store.go({ stage: one.stage })), one.stage > 0 && [`: ${one.what} by `, rule(one.rule), one.because && `, ${one.because}`], others.length > 0 && h("div", null, isOut ? "became " : "from ", nodes(others)));
         })),
       ),
+      titled("Why not …", questions(store, live, id)),
       titled("Values", valuesOf(live, { run: place.run, stage: isHere ? stage : selected.stage, id })),
     ];
   }

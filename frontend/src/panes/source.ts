@@ -9,17 +9,19 @@ import type { Source } from "../data/model";
 import type { Pane, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { tabList } from "../parts/tabs";
-import { HOW, tookBy } from "./times";
+import { HOW, tookBy } from "./took";
 import { seconds } from "../data/units";
 
 css`
 .ll-lineno { flex: none; min-width: 5ch; text-align: right; color: var(--ll-faint); margin-right: 8px; user-select: none; }
 .ll-known > .ll-lineno { color: var(--ll-accent); font-weight: 700; text-decoration: underline; text-underline-offset: 2px; }
 .ll-facts { display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 5px 8px; border-bottom: 1px solid var(--ll-line); flex: none; }
-.ll-took-by { display: grid; grid-template-columns: max-content minmax(60px, 1fr) max-content max-content; align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; }
+.ll-took-by { display: grid; grid-template-columns: max-content minmax(40px, 1fr) max-content minmax(0, max-content); align-items: center; gap: 1px 10px; padding: 5px 10px; border-bottom: 1px solid var(--ll-line); font-size: 12px; } .ll-took-by > svg { width: 100%; height: 14px; } .ll-took-by > .ll-faint { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .ll-pick { max-width: 100%; min-width: 0; }
 `;
 
+/** Which source a device runs, by what is chosen above it. */
+const RUNS: Readonly<Record<Dialect, Source["dialect"]>> = { c: "c", cuda: "cuda", metal: "metal", ptx: "cuda" };
 const NAMES = { c: "C", cuda: "CUDA", metal: "Metal", ptx: "PTX" } as const;
 type Dialect = keyof typeof NAMES;
 export const NO_KERNELS = "There are no kernels in this run: compile for a device, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler()).";
@@ -74,6 +76,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
   const open = (name: string): void => {
     dialect = dialects.find((one) => NAMES[one] === name)!;
     list.show();
+    follow();
   };
   const choice = new KernelChoice(store, (kernel) => {
     list.watch.select({ kind: "kernel", kernel });
@@ -88,12 +91,31 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     if (what === "ptx") sent.set(key, { text: String(reply["text"]), resources: reply["resources"] as Source["resources"] });
     place = "";
     list.show();
+    follow();
   };
+  /** The line that is selected in one language, in the one that is shown now: that which computes most of the same nodes. */
+  const follow = (): void => {
+    const { selected } = store, sources = store.run.facts.kernels[choice.current]?.sources ?? [];
+    const linesOf = (of: string) => sources.find((one) => one.dialect === of)?.lines ?? [];
+    if (selected?.kind === "source" && selected.kernel === choice.current && selected.dialect !== dialect) {
+      const own = new Set(linesOf(selected.dialect).find(([line]) => line === selected.line)?.[1]);
+      let best = -1, most = 0;
+      for (const [line, ids] of linesOf(dialect)) {
+        const shared = ids.filter((id) => own.has(id)).length / Math.max(1, new Set([...ids, ...own]).size);
+        if (shared > most) [best, most] = [line, shared];
+      }
+      if (best > 0) list.watch.select({ ...selected, dialect, line: best });
+    }
+    for (let at = 0; at < lines.length; at++) if (isLit(at)) return list.rows.reveal(at);
+  };
+  const isLit = (at: number): boolean => !!store.selected && !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1);
   /** What its launches took together, on each device. */
   const took = (): Node | false => {
     const { launches, times } = store.run.facts;
     const own = new Set(launches.flatMap((launch, at) => (launch.kernel === choice.current ? [at] : [])));
-    const all = times.flatMap(({ device, how, rows }, at) => {
+    // What runs other source has other times.
+    const all = times.flatMap(({ device, how, rows, dialect: runs }, at) => {
+      if (runs && runs !== RUNS[dialect]) return [];
       const found = rows.filter((row) => own.has(row.launch)), { share, bound } = found[0] ?? { share: null, bound: null };
       return found.length ? [{ device, how, at, sum: found.reduce((sum, { median }) => sum + median, 0), share: found.length === 1 ? share : null, bound }] : [];
     });
@@ -102,7 +124,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
       device,
       s("svg", { role: "img", "aria-label": HOW[how] }, s("rect", { class: tookBy(at, how), x: 1, y: 3, height: 8, width: `${(96 * sum) / most + 0.5}%` })),
       h("strong", null, seconds(sum)),
-      h("span", { class: "ll-faint" }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
+      h("span", { class: "ll-faint", title: HOW[how] }, share === null ? HOW[how] : `${HOW[how]} · ${Math.round(100 * share)} % of roof${bound ? ` (${bound})` : ""}`),
     ]));
   };
   const draw = (): [number, number] => {
@@ -138,7 +160,7 @@ export function source(store: Store, host: HTMLElement, live: Live): Pane {
     },
     row: (at) => [span("ll-lineno", at + 1), span("", drawn(lines[at]!))],
     look: (at) => (known.has(at + 1) ? "ll-known" : ""),
-    isLit: (at) => !!store.related.lines.get(`${choice.current}/${dialect}`)?.has(at + 1),
+    isLit,
     what: (at): Selected | null => (known.has(at + 1) ? { kind: "source", kernel: choice.current, dialect, line: at + 1 } : null),
     light: (own) => {
       const before = `${choice.current} ${dialect}`;

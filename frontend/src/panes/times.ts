@@ -7,6 +7,8 @@ import { Labels } from "../parts/labels";
 import { listing, type Listing } from "../parts/listing";
 import type { Time, Times } from "../data/model";
 import { launchName } from "../data/named";
+import { lane, laneKey } from "./lanes";
+import { HOW, tookBy } from "./took";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { bytes, digits, many, seconds } from "../data/units";
@@ -17,22 +19,14 @@ css`
 .ll-launch.ll-table > b { grid-column: auto; overflow: hidden; text-overflow: ellipsis; font-weight: 400; }
 .ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(24px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
 .ll-launch.ll-table svg { width: 100%; height: 13px; }
-.ll-lane { width: 100%; height: 14px; min-width: 0; } .ll-lane rect { cursor: pointer; } .ll-lane rect:not(.ll-modelled) { stroke: var(--ll-ground); } .ll-lane .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 .ll-launch > b { grid-column: 1 / -1; } .ll-launch > svg { width: 100%; height: 17px; } .ll-launch > span { overflow: hidden; text-overflow: ellipsis; }
 .ll-totals { display: grid; grid-template-columns: auto auto auto minmax(0, 1fr); align-items: center; gap: 1px 12px; padding: 6px 8px; flex: none; } .ll-totals > details { min-width: 0; }
-.ll-took { fill: var(--ll-mine, var(--ll-accent)); stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.2; } .ll-took.ll-recorded { fill: url(#ll-hatch); fill-opacity: 1; }
-.ll-device-1 { --ll-mine: var(--ll-reduce-line); } .ll-device-2 { --ll-mine: var(--ll-source-line); } .ll-device-3 { --ll-mine: var(--ll-call-line); } .ll-device-4 { --ll-mine: var(--ll-kernel-line); } .ll-took.ll-modelled { fill: transparent; stroke-dasharray: 3 2; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
 .ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
 .ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
 .ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
 .ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 `;
-
-/** What a device is drawn with: how its times came about tells by its shape, and its colour repeats which it is. */
-export const tookBy = (device: number, how: Times["how"]): string => `ll-took ll-${how} ll-device-${device % 5}`;
-
-export const HOW = { measured: "measured here", recorded: "recorded elsewhere", modelled: "modelled, not run" } as const;
 
 /** A column for each device takes so many pixels at least, beside the names. */
 const COLUMN = 150, NAMES = 130;
@@ -68,7 +62,7 @@ export function times(store: Store, host: HTMLElement): Pane {
     isPlotted = !isPlotted;
     list.show();
   });
-  const totals = div("ll-totals");
+  const totals = div("ll-totals"), meaning = h("div");
   const plot = h("div", { style: "display:contents" });
   const isLit = (launch: number): boolean => !!store.selected && store.related.launches.has(launch);
 
@@ -123,21 +117,6 @@ export function times(store: Store, host: HTMLElement): Pane {
     const whole = `${name}, ${HOW[how]}: ${seconds(time.low)} to ${seconds(time.high)}; ${bytes(time.bytes)}, ${many(time.flops)} operations`;
     return [!isTable && h("span", { title: name }, name), bar, h("span", { title: whole }, seconds(time.median), share, !isTable && time.bound && ` (${time.bound})`)];
   };
-  /** The launches of a device in the order of the program, as long as they take. */
-  const lane = ({ device, how, rows }: Times, at: number): Child => {
-    const total = rows.reduce((sum, { median }) => sum + median, 0) || 1;
-    let from = 0;
-    const ordered = [...rows].sort((one, other) => one.launch - other.launch);
-    return s(
-      "svg",
-      { class: "ll-lane", viewBox: "0 0 1000 14", preserveAspectRatio: "none", role: "img", "aria-label": `${device}: launches in the order of the program` },
-      ordered.map(({ launch, median }) => {
-        const width = (1000 * median) / total, x = from;
-        from += width;
-        return s("rect", { class: tookBy(at, how), x, y: 2, width, height: 10, "vector-effect": "non-scaling-stroke", "data-launch": launch, onclick: () => list.watch.select({ kind: "launch", launch }) }, s("title", null, `${launchName(store.run, launch)}: ${seconds(median)}, ${HOW[how]}`));
-      }),
-    );
-  };
   const show = (): void => {
     const { times } = store.run.facts;
     const isTable = host.clientWidth >= NAMES + COLUMN * times.length;
@@ -172,11 +151,12 @@ export function times(store: Store, host: HTMLElement): Pane {
             h("span", null, s("svg", { width: 28, height: 11 }, s("rect", { class: tookBy(at, how), x: 1, y: 1, width: 22, height: 9 })), device),
             h("strong", null, seconds(rows.reduce((sum, time) => sum + time.median, 0))),
             note || clock ? h("details", null, h("summary", null, HOW[how]), [clock, note].filter(Boolean).join("; ")) : h("span", null, HOW[how]),
-            lane(times[at]!, at),
+            lane(store.run, times[at]!, at, (launch) => list.watch.select({ kind: "launch", launch })),
           ]),
           !times.length && "Nobody has timed this run: cx.time() and ll.compare(cx, …) do, and Time it under re-run.",
         );
         totals.classList.toggle("ll-note", !times.length);
+        fill(meaning, laneKey(times));
         fill(plot, isPlotted && roofline());
         plotted.hidden = !times.length;
         set(plotted, { "aria-pressed": String(isPlotted) });
@@ -190,7 +170,7 @@ export function times(store: Store, host: HTMLElement): Pane {
     list.watch.begin();
   };
   const hatch = s("pattern", { id: "ll-hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("path", { class: "ll-took", d: "M1 0V5" }));
-  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort, plotted), totals, plot);
+  host.append(s("svg", { width: 0, height: 0, style: "position:absolute", "aria-hidden": "true" }, hatch), div("ll-bar", sort, plotted), totals, meaning, plot);
   show();
   return { dispose: () => list.dispose() };
 }

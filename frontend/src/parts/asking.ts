@@ -6,7 +6,7 @@ import { Refused, type Live, type Reply } from "../data/live";
 import { css } from "./styles";
 
 css`
-.ll-trust { padding: 6px 8px; border-left: 3px solid var(--ll-high); background: var(--ll-panel); margin: 6px 0; }
+.ll-trust { padding: 6px 8px; border-left: 3px solid var(--ll-bad); background: var(--ll-panel); margin: 6px 0; }
 .ll-trust > p { margin: 0 0 6px; } .ll-trust > .ll-bar { padding: 6px 0 0; border: 0; }
 .ll-trust > pre { margin: 0 0 6px; padding: 6px; max-height: 16em; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--ll-line); }
 `;

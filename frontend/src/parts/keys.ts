@@ -1,4 +1,4 @@
-// Every shortcut there is, and who listens: one table, which the help shows.
+// Every shortcut there is, and who listens: of one table the help shows what somebody listens for.
 
 /** All of them, by where they mean something: what a handler goes by, the keys as `KeyboardEvent.key` has them, and words. */
 export const SHORTCUTS = {
@@ -42,22 +42,58 @@ export const SHORTCUTS = {
     nextAny: ["}", "the next pass, whatever it did"],
     previousFiring: [",", "one firing back"],
     nextFiring: [".", "one firing on"],
+    previousTouch: ["<", "back to a firing that touches the selection"],
+    nextTouch: [">", "on to a firing that touches the selection"],
     play: ["p", "play the firings, or pause"],
   },
   Story: {
     storyNext: ["N", "the next step of the story"],
     storyBack: ["B", "the step before"],
   },
+  Accesses: {
+    nextCell: ["ArrowRight", "to the next access"],
+    previousCell: ["ArrowLeft", "to the access before"],
+    nextThread: ["ArrowDown", "to the next thread"],
+    previousThread: ["ArrowUp", "to the thread before"],
+    previousPhase: ["[", "the phase before"],
+    nextPhase: ["]", "the next phase"],
+  },
+  "Chart of candidates": {
+    previousCandidate: ["ArrowLeft", "the candidate before"],
+    nextCandidate: ["ArrowRight", "the next candidate"],
+    firstCandidate: ["Home", "the first candidate"],
+    lastCandidate: ["End", "the last candidate"],
+  },
 } as const satisfies Record<string, Record<string, readonly [keys: string, what: string]>>;
 
-export type Where = keyof typeof SHORTCUTS;
+type Where = keyof typeof SHORTCUTS;
 type Names<W> = W extends Where ? keyof (typeof SHORTCUTS)[W] : never;
 export type ShortcutName = Names<Where>;
+/** What each element listens for. */
+const offers = new WeakMap<Element, Set<readonly ShortcutName[]>>();
+
+/** Say that an element hears these shortcuts, for the help. Returns how to take it back. */
+export function offer(element: Element, names: readonly ShortcutName[]): () => void {
+  const known = offers.get(element) ?? new Set();
+  offers.set(element, known.add(names));
+  return () => known.delete(names);
+}
+
+/** The shortcuts that somebody within a root hears, by where they mean something. */
+export function offered(root: Element): [where: string, shortcuts: (readonly [keys: string, what: string])[]][] {
+  const heard = new Set([root, ...root.querySelectorAll("*")].flatMap((one) => [...(offers.get(one) ?? [])].flat()));
+  return Object.entries(SHORTCUTS).flatMap(([where, area]) => {
+    const found = Object.entries<readonly [string, string]>(area).flatMap(([name, shortcut]) => (heard.has(name as ShortcutName) ? [shortcut] : []));
+    return found.length ? [[where, found]] : [];
+  });
+}
+
 /** What keys do; a handler that returns false has not used the key. */
 export type Handlers = { readonly [K in ShortcutName]?: (event: KeyboardEvent) => void | boolean };
 
 /** Listen within an element; a key that is used goes no further. Returns how to stop. */
 export function listen(host: Element, handlers: Handlers): () => void {
+  const taken = offer(host, Object.keys(handlers) as ShortcutName[]);
   const known = Object.values(SHORTCUTS).flatMap((area) => Object.entries<readonly [string, string]>(area)).filter(([name]) => name in handlers);
   const heard = (event: Event): void => {
     const pressed = event as KeyboardEvent;
@@ -70,7 +106,7 @@ export function listen(host: Element, handlers: Handlers): () => void {
     }
   };
   host.addEventListener("keydown", heard);
-  return () => host.removeEventListener("keydown", heard);
+  return () => (taken(), host.removeEventListener("keydown", heard));
 }
 
 /** Listen at one element for plain keys; `act` says whether it used one, which goes no further then. */

@@ -1,7 +1,7 @@
 // A list of many lines, of which only those in sight are elements.
 
 import { fill, h, set, type Child } from "./dom";
-import { keyed } from "./keys";
+import { keyed, offer } from "./keys";
 import { css, typeScale } from "./styles";
 
 css`
@@ -67,6 +67,7 @@ export class Rows {
       this.inner,
     );
     keyed(this.element, (event) => this.key(event));
+    offer(this.element, ["next", "previous", "choose"]);
     if (typeof ResizeObserver !== "undefined") {
       this.seen = new ResizeObserver(() => this.draw());
       this.seen.observe(this.element);

@@ -14,8 +14,11 @@ css`
 .ll-between:hover { background-color: var(--ll-chosen); }
 `;
 
-/** Lay two areas out in a host; `share` is what the first one has at first, in percent. */
-export function split(host: HTMLElement, way: "across" | "down", between: string, share: number): readonly [HTMLElement, HTMLElement] {
+/** Two areas, and what closes one of them and opens it again. */
+export type Split = readonly [first: HTMLElement, second: HTMLElement, fold: () => void];
+
+/** Lay two areas out in a host; `share` is what the first one has at first, in percent, and `folds` the one that closes. */
+export function split(host: HTMLElement, way: "across" | "down", between: string, share: number, folds: 0 | 1 = 1): Split {
   const areas = [div("ll-area"), div("ll-area")] as const;
   let now = share;
   let open = share; // as it was before it was closed
@@ -34,7 +37,7 @@ export function split(host: HTMLElement, way: "across" | "down", between: string
   };
   /** What a person has set is kept; what was there at first is not. */
   const moved = (value: number): void => (put(value), choose(between, String(now)));
-  const toggle = (): void => moved(now > 0 && now < 100 ? (way === "across" ? 100 : 0) : open);
+  const toggle = (): void => moved(now > 0 && now < 100 ? 100 * folds : open);
   bar.addEventListener("dblclick", toggle);
   keyed(bar, ({ key }) => {
     const step = { ArrowLeft: -3, ArrowUp: -3, ArrowRight: 3, ArrowDown: 3, Home: -100, End: 100 }[key];
@@ -51,5 +54,5 @@ export function split(host: HTMLElement, way: "across" | "down", between: string
   });
   put(Number(chosen(between, String(share))) || 0);
   host.append(area);
-  return areas;
+  return [...areas, toggle];
 }

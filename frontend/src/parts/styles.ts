@@ -34,8 +34,8 @@ const KINDS: Readonly<Record<string, string>> = {
 // of: the ground of bars and heads, thin lines, what is under the pointer, what is selected, links,
 // and of words alone what is good, bad and odd.
 const NAMES = "ground text faint edge open high heat panel line hover chosen accent good bad odd".split(" ");
-const LIGHT = "ffffff 1f2328 57606a 6e7781 f6f8fa d1242f fb8f44 f6f8fa d0d7de eaeef2 ddf4ff 0550ae 116329 a40e26 7d4e00".split(" ");
-const DARK = "0d1117 e6edf3 9aa4af 8b949e 13181f ff7b72 db6d28 161b22 30363d 21262d 12304f 79c0ff 56d364 ff9790 e3b341".split(" ");
+const LIGHT = "ffffff 1f2328 57606a 6e7781 f6f8fa 0b7285 fb8f44 f6f8fa d0d7de eaeef2 ddf4ff 0550ae 116329 a40e26 7d4e00".split(" ");
+const DARK = "0d1117 e6edf3 9aa4af 8b949e 13181f 3bc9db db6d28 161b22 30363d 21262d 12304f 79c0ff 56d364 ff9790 e3b341".split(" ");
 const FORCED = "Canvas CanvasText CanvasText CanvasText Canvas Highlight GrayText Canvas CanvasText Canvas Canvas LinkText CanvasText CanvasText CanvasText";
 
 /** Of classes of things, as grounds of text. */
@@ -109,10 +109,14 @@ css`
 .ll-button:hover:not(:disabled), .ll-select:hover { background: var(--ll-hover); }
 .ll-button:disabled { color: var(--ll-faint); border-style: dashed; cursor: default; }
 .ll-button[aria-pressed="true"], .ll-button[aria-expanded="true"] { background: var(--ll-chosen); border-color: var(--ll-accent); }
+.ll-group { display: inline-flex; }
+.ll-group > .ll-button { border-radius: 0; margin-left: -1px; }
+.ll-group > .ll-button:first-child { border-radius: 5px 0 0 5px; margin-left: 0; }
+.ll-group > .ll-button:last-child { border-radius: 0 5px 5px 0; }
 .ll-link { font: inherit; color: var(--ll-accent); background: none; border: 0; padding: 0; margin: 0; cursor: pointer; text-align: left; text-decoration: underline dotted; text-underline-offset: 4px; }
 .ll-bar { display: flex; flex-wrap: wrap; align-items: center; gap: 4px; padding: 5px 6px; background: var(--ll-panel); border-bottom: 1px solid var(--ll-line); }
 .ll-grow { flex: 1 1 auto; min-width: 0; }
 .ll-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.ll-sorry { padding: 6px 8px; border-left: 3px solid var(--ll-high); background: var(--ll-panel); margin: 6px 0; }
+.ll-sorry { padding: 6px 8px; border-left: 3px solid var(--ll-bad); background: var(--ll-panel); margin: 6px 0; }
 @media (prefers-reduced-motion: reduce) { .ll-root * { transition: none !important; animation: none !important; scroll-behavior: auto !important; } }
 `;

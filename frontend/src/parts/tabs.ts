@@ -47,8 +47,13 @@ export function tabList(label: string, names: readonly string[], open: (name: st
   return { element, heads, mark };
 }
 
+export interface Tabs extends Pane {
+  /** Open one, if it is there. */
+  open(name: string): void;
+}
+
 /** Draw tabs into a host, each with what it makes; `opened` hears which one is open. */
-export function tabs(host: HTMLElement, label: string, list: Readonly<Record<string, (host: HTMLElement) => Pane>>, first: string, opened: (name: string) => void): Pane {
+export function tabs(host: HTMLElement, label: string, list: Readonly<Record<string, (host: HTMLElement) => Pane>>, first: string, opened: (name: string) => void): Tabs {
   const names = Object.keys(list);
   const panes = new Map<string, Pane>();
   const open = (name: string): void => {
@@ -64,5 +69,5 @@ export function tabs(host: HTMLElement, label: string, list: Readonly<Record<str
   heads.heads.forEach((head, at) => head.setAttribute("aria-controls", panels[at]!.id));
   host.append(div("ll-tabs", heads.element, panels));
   open(names.includes(first) ? first : names[0]!);
-  return { dispose: () => panes.forEach((pane) => pane.dispose()) };
+  return { open: (name) => names.includes(name) && open(name), dispose: () => panes.forEach((pane) => pane.dispose()) };
 }

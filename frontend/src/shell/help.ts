@@ -1,7 +1,7 @@
 // The list of shortcuts, under `?`.
 
 import { button, h } from "../parts/dom";
-import { listen, SHORTCUTS, type Where } from "../parts/keys";
+import { listen, offered } from "../parts/keys";
 import { css } from "../parts/styles";
 
 css`
@@ -18,8 +18,9 @@ css`
 
 const SIGNS: Readonly<Record<string, string>> = { ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", Escape: "Esc", Backspace: "⌫" };
 
-/** Show the shortcuts over a root. */
-export function help(root: HTMLElement, areas: readonly Where[]): void {
+/** Show over a root the shortcuts that work in it. */
+export function help(root: HTMLElement): void {
+  const areas = offered(root);
   const before = document.activeElement;
   const close = (): void => {
     shown.remove();
@@ -41,11 +42,11 @@ export function help(root: HTMLElement, areas: readonly Where[]): void {
       "div",
       null,
       shut,
-      areas.map((where) => [
+      areas.map(([where, shortcuts]) => [
         h("h3", null, where),
-        h("dl", null, Object.values<readonly [string, string]>(SHORTCUTS[where]).map(([keys, what]) => h("div", null, h("dt", null, keys.split(" ").map((key) => h("kbd", null, SIGNS[key] ?? key))), h("dd", null, what)))),
+        h("dl", null, shortcuts.map(([keys, what]) => h("div", null, h("dt", null, keys.split(" ").map((key) => h("kbd", null, SIGNS[key] ?? key))), h("dd", null, what)))),
       ]),
-      h("p", { class: "ll-faint" }, "Drag to move the picture, turn the wheel to zoom (in a notebook after a click into it, or with Ctrl), click to select, double-click to open or close a box. Tab goes from part to part."),
+      root.querySelector(".ll-graph") && h("p", { class: "ll-faint" }, "Drag to move the picture, turn the wheel to zoom (in a notebook after a click into it, or with Ctrl), click to select, double-click to open or close a box. Tab goes from part to part."),
     ),
   );
   listen(shown, { escape: close, help: close });

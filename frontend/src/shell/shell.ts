@@ -5,13 +5,14 @@ import { decode } from "../data/bundle";
 import { fill, h } from "../parts/dom";
 import { explorer } from "./explorer";
 import { help } from "./help";
-import { alone, listen, type Where } from "../parts/keys";
+import { alone, listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { ofPython, type Given } from "../graph/overlays";
 import { predict } from "../panes/predict";
 import { search, type Chosen, type SearchPane } from "../panes/searchview";
-import { sound, Store, type Pane, type Place } from "../data/store";
 import { stepsOf, tell } from "./story";
+import { sound } from "../data/selected";
+import { Store, type Pane, type Place } from "../data/store";
 import { css, sheet, themed } from "../parts/styles";
 import { workbench } from "./workbench";
 
@@ -50,12 +51,9 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   const region = h("div", { class: "ll-unseen", role: "status" });
   const words = { explorer: "Graph", workbench: "Workbench", beside: "Beside each other", predict: "Predict, then reveal", accesses: "Accesses of a kernel", search: "Search" }[what];
   const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
-  const areas: Where[] = ["Everywhere", "Picture", "Lists and tables"];
-  if (what === "workbench" || what === "beside") areas.push("Passes and firings");
-  const explain = (): void => help(root, areas);
+  const explain = (): void => help(root);
   const stops: (() => void)[] = [];
   const steps = given instanceof Store ? stepsOf(story, given) : [];
-  if (steps.length) areas.push("Story");
   alone(root);
   // What had the focus may be gone after what it did: the keys stay here all the same.
   const stay = (event: Event): void => {

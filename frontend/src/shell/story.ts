@@ -2,7 +2,8 @@
 
 import { button, div, fill, h } from "../parts/dom";
 import { listen } from "../parts/keys";
-import { sound, type Place, type Selected, type Store } from "../data/store";
+import { sound } from "../data/selected";
+import type { Place, Selected, Store } from "../data/store";
 import { css } from "../parts/styles";
 
 css`

@@ -6,7 +6,8 @@ import { ofPython, type Given } from "../graph/overlays";
 import { start } from "./page";
 import type { Chosen } from "../panes/searchview";
 import { isAlone, shell, type Shell, type What } from "./shell";
-import { sound, Store, type Place } from "../data/store";
+import { sound } from "../data/selected";
+import { Store, type Place } from "../data/store";
 
 interface Rendered {
   readonly model: Model;

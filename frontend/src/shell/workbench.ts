@@ -8,34 +8,39 @@ import { board } from "../panes/board";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
 import { button, div, fill, h } from "../parts/dom";
-import { firings, Stepper } from "../panes/firings";
+import { firings } from "../panes/firings";
+import { Stepper } from "../panes/stepper";
 import { kernels } from "../panes/kernels";
 import { listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { memory } from "../panes/memory";
-import { pair } from "../graph/pair";
+import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
+import { hands } from "./hands";
 import { helpButton, tellButton } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
 import { split } from "../parts/split";
+import type { HitKind } from "../data/finding";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
-import { tabs } from "../parts/tabs";
+import { tabs, type Tabs } from "../parts/tabs";
 import { textDiff } from "../panes/textdiff";
-import { nextStage, timeline, told } from "../panes/timeline";
+import { timeline } from "../panes/timeline";
 import { times } from "../panes/times";
-import { wordsOf } from "../data/words";
+import { placeWords, wordsOf } from "../data/words";
 
 css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
 .ll-bench > .ll-bar { flex-wrap: nowrap; }
 .ll-panel > .ll-side { flex: 1 1 0; border: 0; }
+.ll-place { margin-left: 10px; }
 .ll-strip { flex: none; min-width: 0; }
 .ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: min(980px, 160vw); }
-.ll-root .ll-title { flex: none; margin: 0; padding: 3px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); font-size: 11.5px; font-weight: 600; }
+.ll-heading { flex: none; display: flex; align-items: center; padding: 1px 2px 1px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
+.ll-heading > h2 { flex: 1 1 0; margin: 0; font-size: 11.5px; font-weight: 600; } .ll-heading > .ll-button { border: 0; background: none; min-height: 20px; padding: 0 8px; }
 `;
 
 /** From so many pixels on everything has a place; below the second number details are below the graphs. */
@@ -55,13 +60,13 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   if (!store.isPlaced && !begun.has(store)) store.go({ stage: store.run.first });
   begun.add(store);
   const stepper = new Stepper(store);
-  const words = div("ll-grow ll-one");
+  const words = div("ll-grow ll-one ll-place");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
   const note = div("");
-  const passes = div("ll-strip");
+  const field = h("span"), passes = div("ll-strip");
   const area = div("ll-area");
   const fillIt = tellButton("⤢", "Fill the window, or not (w)", "ll-fill"), enlarge = tellButton("A", "Large type for a projector, or not (P)", "ll-projector");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, linkButton(store, () => !!host.closest(".ll-page"), note), enlarge, fillIt, helpButton()), note, passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), enlarge, fillIt, helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -80,16 +85,31 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   /** Whether there are runs to be beside each other in a tab. */
   const hasTwo = (): boolean => !isBeside && store.bundle.runs.length > 1;
   let panes: Pane[] = [];
+  let detail: Tabs | null = null, keys = (): void => undefined;
   let laid = "", hadTwo = false;
   /** A pane under its title. */
-  const titled = (at: HTMLElement, name: string): void => {
+  const titled = (at: HTMLElement, name: string, fold: () => void): void => {
     const inside = div("ll-area");
-    at.append(h("h2", { class: "ll-title ll-one" }, name), inside);
+    at.append(div("ll-heading", h("h2", { class: "ll-one" }, name), button("−", `Fold ${name}; Enter at its border opens it again`, fold)), inside);
     panes.push(make[name]!(inside));
   };
   const details = (at: HTMLElement, ...shown: string[]): void => {
     const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name) && (name !== "beside" || hadTwo)));
-    panes.push(tabs(at, "details", list, chosen("tab", "firings"), (name) => choose("tab", name)));
+    panes.push((detail = tabs(at, "details", list, chosen("tab", "firings"), (name) => choose("tab", name))));
+  };
+  /** Where a hit of a search is shown, if it is in a tab. */
+  const shownIn: Readonly<Partial<Record<HitKind, string>>> = { pass: "firings", rule: "firings", kernel: "source", line: "Python" };
+  const graphs = (at: HTMLElement): void => {
+    const tools = hands(store, at, live, {
+      draw: (host) => graphsIn(store, host),
+      before: (made) => (isBeside ? [] : (made as Pair).modes),
+      field,
+      side: () => detail?.open("about"),
+      went: (kind) => detail?.open(shownIn[kind] ?? ""),
+    });
+    panes.push(tools);
+    keys();
+    keys = listen(host, { ...tools.handlers, previousFiring: () => stepper.step(-1), nextFiring: () => stepper.step(1), previousTouch: () => stepper.touch(-1), nextTouch: () => stepper.touch(1), play: () => stepper.play() });
   };
   /** What there is to see decides what has a place: no pane is empty. */
   const plan = (): string => {
@@ -111,21 +131,21 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     root?.classList.toggle("ll-tall", layout === "wide" && shown.includes("source"));
     root?.classList.toggle("ll-tower", layout === "below");
     if (layout !== "wide") {
-      const [graphs, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 50 : 60);
-      panes.push(graphsIn(store, graphs));
+      const [pictures, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 50 : 60);
+      graphs(pictures);
       details(rest);
     } else {
       const hasSource = shown.includes("source"), hasTimes = shown.includes("times");
       const [top, below] = hasSource ? split(area, "down", "graphs and times", 60) : [area, null];
-      const [left, rest] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20) : [null, top];
-      const [graphs, right] = split(rest, "across", "graphs and kernel", 62);
-      if (left) titled(left, "Python");
-      panes.push(graphsIn(store, graphs));
+      const [left, rest, foldPython] = shown.includes("Python") ? split(top, "across", "Python and graphs", 20, 0) : [null, top];
+      const [pictures, right, foldSource] = split(rest, "across", "graphs and kernel", 62);
+      if (left) titled(left, "Python", foldPython!);
+      graphs(pictures);
       if (!below) details(right, ...shown);
       else {
-        titled(right, "source");
-        const [under, beside] = hasTimes ? split(below, "across", "times and details", 58) : [null, below];
-        if (under) titled(under, "times");
+        titled(right, "source", foldSource);
+        const [under, beside, foldTimes] = hasTimes ? split(below, "across", "times and details", 58, 0) : [null, below];
+        if (under) titled(under, "times", foldTimes!);
         details(beside, ...shown);
       }
     }
@@ -141,42 +161,22 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   watcher?.observe(host);
   const mark = (): void => {
     const { selected } = store;
-    fill(words, selected ? wordsOf(store, selected) : "select anything: its relatives light up everywhere");
-    words.classList.toggle("ll-faint", !selected);
-    words.classList.toggle("ll-mono", !!selected);
+    // A firing that is selected is the one that was done last.
+    const more = selected && selected.kind !== "firing" ? wordsOf(store, selected) : "";
+    fill(words, h("b", null, placeWords(store)), " · ", selected ? h("span", { class: "ll-mono" }, more) : h("span", { class: "ll-faint" }, "select anything: its relatives light up everywhere"));
     words.title = words.textContent;
     clear.hidden = !selected;
-  };
-  const go = (by: 1 | -1, all = false) => (): boolean => {
-    const { stage } = store.place;
-    const next = nextStage(store.run, stage, by, all);
-    store.go({ stage: next });
-    if (next !== stage) store.say(told(store.run.stages[next]!, next));
-    return next !== stage;
   };
   const stops = [
     store.on("selection", mark),
     store.on("place", () => (mark(), lay())),
     store.on("bundle", lay),
-    listen(host, {
-      previousPass: go(-1),
-      nextPass: go(1),
-      previousAny: go(-1, true),
-      nextAny: go(1, true),
-      previousFiring: () => stepper.step(-1),
-      nextFiring: () => stepper.step(1),
-      play: () => stepper.play(),
-      escape: () => {
-        const had = !!store.selected;
-        store.select(null);
-        return had;
-      },
-    }),
   ];
   mark();
   return {
     dispose: () => {
       for (const stop of stops) stop();
+      keys();
       watcher?.disconnect();
       cancelAnimationFrame(frame);
       for (const pane of [strip, ...panes]) pane.dispose();

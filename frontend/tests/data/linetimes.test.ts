@@ -19,3 +19,9 @@ test("a device that was measured goes before one that was modelled, and a device
   expect(lineTimes(run(times("measured"), times("modelled", 1, 1)))!.how).toBe("modelled");
   expect(lineTimes(run(times("measured")))).toBe(null);
 });
+test("a launch's time is shared by what its lines compute; of an old recording equally", () => {
+  const times = (shares?: number[]) =>
+    lineTimes({ facts: { times: [{ device: "CPU", how: "measured", note: "", clock: "", rows: [{ launch: 0, median: 4 }] }], launches: [{ origins: [2, 5], shares }] } } as never)!;
+  expect([...times([0.75, 0.25]).seconds]).toEqual([[2, 3], [5, 1]]);
+  expect([...times().seconds]).toEqual([[2, 2], [5, 2]]);
+});

@@ -54,3 +54,27 @@ test("readers read through folded views, boxes are there as long as something in
   expect(there.row(there.view.thingAt("h1.mlp"))).toBe(-1);
   expect(there.counts).toEqual({ all: 19, folded: 6, scalars: 0 });
 });
+
+test("a box counts what is in it at each side, and what of that changed", () => {
+  const node = (id: number, op: string, ...reads: number[]) => ({ id, op, reads, scope: id > 1 ? "a" : "" });
+  const one = made({
+    stages: [
+      { title: "written", nodes: [node(1, "input"), node(2, "exp2", 1), node(3, "sum", 2), node(4, "div", 2, 3)] },
+      { title: "recognise", nodes: [node(1, "input"), node(5, "call", 1)], firings: [{ rule: "softmax", gone: [node(2, "exp2", 1), node(3, "sum", 2), node(4, "div", 2, 3)], fresh: [node(5, "call", 1)] }] },
+    ],
+  }).runs[0]!;
+  const box = (side: Side) => {
+    const there = new Presence(one, { run: 0, stage: 1, firing: -1 }, side), { nodes, added, removed } = there.inBox(there.view.thingAt("a"));
+    return { nodes, added, removed };
+  };
+  expect(box("before")).toEqual({ nodes: 3, added: 0, removed: 3 });
+  expect(box("after")).toEqual({ nodes: 1, added: 1, removed: 0 });
+  expect(box("both")).toEqual({ nodes: 4, added: 1, removed: 3 });
+});
+
+test("of a graph alone a box has all of its rows", () => {
+  const one = made(blocks(2)).runs[0]!, there = new Presence(one, { run: 0, stage: 0, firing: -1 }, "after"), { view } = there;
+  const closed = view.boxes.map(({ path }) => there.inBox(view.thingAt(path)).nodes);
+  const inside = view.boxes.map(({ path }) => [...view.rowsIn(view.thingAt(path))].length);
+  expect(closed).toEqual(inside);
+});

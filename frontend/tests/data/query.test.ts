@@ -17,7 +17,8 @@ const run = made({
 }).runs[0]!;
 
 function found(typed: string): number[] {
-  return search(run.lines(0), query(run, typed)).map((row) => run.id[row]!);
+  const { exact, others } = search(run.lines(0), query(run, typed));
+  return [...exact, ...others].map((row) => run.id[row]!);
 }
 
 test.each([
@@ -51,7 +52,8 @@ test("what is called just so comes first", () => {
   expect(asked.isExact(run.lines(0)[1]!)).toBe(true);
   expect(found("x.weight")).toEqual([1]);
   const more = made({ stages: [{ title: "as written", nodes: [{ id: 1, op: "matmul" }, { id: 2, op: "mul" }] }] }).runs[0]!;
-  expect(search(more.lines(0), query(more, "mul")).map((row) => more.id[row])).toEqual([2, 1]);
+  const all = search(more.lines(0), query(more, "mul"));
+  expect([all.exact, all.others].map((rows) => rows.map((row) => more.id[row]))).toEqual([[2], [1]]);
 });
 
 test.each([
@@ -64,7 +66,7 @@ test.each([
 ])("%s is answered with a sentence", (typed, sentence) => {
   const asked = query(run, typed);
   expect(asked.error).toBe(sentence);
-  expect(search(run.lines(0), asked)).toEqual([]);
+  expect(search(run.lines(0), asked)).toEqual({ exact: [], others: [] });
 });
 
 test.each(["/(mul|add)/", "/(h\\.)+x*/", "/[(a+)]+/", "/\\(a+\\)+/", "/(a+)b|(c*)?/"])("%s may be searched for", (typed) => {
@@ -83,6 +85,14 @@ test("half of a division is a word, not an expression", () => {
   expect(query(run, "/").error).toBe("");
 });
 
+test("what matched of a row, and of any text", () => {
+  const asked = query(run, "mul h.1 -bias"), row = run.rowsOf(3)[0]!;
+  expect(asked.matchesIn(row)).toEqual([{ field: "op", text: "mul", span: [0, 3] }, { field: "scope", text: "h.1.mlp", span: [0, 3] }]);
+  expect(query(run, "dtype:/f\\d+/").matchesIn(row)).toEqual([{ field: "dtype", text: "f32", span: [0, 3] }]);
+  expect([asked.spansIn("h.1 is a mul"), asked.spansIn("mul"), asked.spansIn("mul h.1 bias")]).toEqual([[[9, 12], [0, 3]], null, null]);
+  expect(["mul", "op:mul", "%3", "-mul", "mul /h/"].map((typed) => query(run, typed).isOpen)).toEqual([true, false, false, false, true]);
+});
+
 test("a line of the user's in words", () => {
   expect(lineOf(made(SIMPLE).runs[0]!, 1)).toBe("cell 1, line 2: z = x + 0");
   expect(lineOf(run, -1)).toBe("");
@@ -92,15 +102,15 @@ test("each distinct text is looked at once", () => {
   const big = made(blocks(40)).runs[0]!;
   let looked = 0;
   const asked = query(big, "op:exp2");
-  const before = String.prototype.includes;
-  String.prototype.includes = function (this: string, ...given: [string, number?]) {
+  const before = String.prototype.indexOf;
+  String.prototype.indexOf = function (this: string, ...given: [string, number?]) {
     looked += 1;
     return before.apply(this, given);
   };
   try {
-    expect(search(big.lines(0), asked)).toHaveLength(120);
+    expect(search(big.lines(0), asked).exact).toHaveLength(120);
   } finally {
-    String.prototype.includes = before;
+    String.prototype.indexOf = before;
   }
   expect(looked).toBeLessThan(10);
 });

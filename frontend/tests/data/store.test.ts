@@ -1,7 +1,8 @@
 // Where we are and what is selected: always something that is there.
 
 import { expect, test, vi } from "vitest";
-import { sound, Store } from "../../src/data/store";
+import { sound } from "../../src/data/selected";
+import { Store } from "../../src/data/store";
 import { SIMPLE } from "../graphs";
 import { made } from "../made";
 

@@ -75,6 +75,30 @@ test("stepping shows what is there, and moves nothing", () => {
   expect(whereIs(5)).toEqual(before);
 });
 
+test("a whole pass shows each graph in places of its own, between which what both have moves", () => {
+  const moves = vi.fn();
+  vi.stubGlobal("matchMedia", () => ({ matches: false }));
+  Element.prototype.animate = moves;
+  try {
+    show(SIMPLE, { stage: 0 });
+    store.go({ stage: 1 });
+    graph.flush();
+    expect(names()).toEqual(["x", "y", "~ mul%5"]);
+    const own = whereIs(5);
+    expect(moves).toHaveBeenCalled();
+    moves.mockClear();
+    vi.stubGlobal("matchMedia", () => ({ matches: true }));
+    store.go({ stage: 0 });
+    store.go({ stage: 1 });
+    expect(moves).not.toHaveBeenCalled();
+    graph.dispose();
+    show(SIMPLE, { stage: 1 }, { side: "after", isFixed: true });
+    expect(whereIs(5)).not.toEqual(own);
+  } finally {
+    Reflect.deleteProperty(Element.prototype, "animate");
+  }
+});
+
 test("a closed box says how much is in it; views are words at the arrows", () => {
   show({ ...blocks(2), open: ["h0"] });
   expect(names()).toEqual(["exp2%2", "exp2%5", "exp2%8", "h1", "mlp", "tokens"]);

@@ -6,6 +6,7 @@ import type { Look } from "../../src/graph/drawing";
 import { levelAt } from "../../src/graph/lod";
 import { dashes, litOf, marksOf } from "../../src/graph/marks";
 import { Presence } from "../../src/data/presence";
+import { query, search } from "../../src/data/query";
 import { sceneOf } from "../../src/graph/scene";
 import { Store, type Selected, type Side } from "../../src/data/store";
 import { SIMPLE, blocks } from "../graphs";
@@ -42,11 +43,32 @@ test("a scope is its box; a closed box is related to what is in it", () => {
 
 test("wires are followed through borders, what is read apart from what reads", () => {
   const { paths } = lit(blocks(2), 0, { kind: "node", stage: 0, ids: [10] }, ["h0", "h0.mlp", "h1"]);
-  expect(paths.map((one) => one.getAttribute("class"))).toEqual(["ll-lit", "ll-read", "ll-ring"]);
+  expect(paths.map((one) => one.getAttribute("class"))).toEqual(["ll-lit", "ll-read", "ll-halo", "ll-ring"]);
   expect(paths[1]!.getAttribute("d")!.match(/M/g)!.length).toBeGreaterThan(3);
 });
 
 test("what is very long has no more dashes than what is long", () => {
   expect(dashes(6, 3, 400 * 9)).toBe(null);
   expect(dashes(6, 3, 400 * 9 * 50)).toBe("stroke-dasharray:300 150");
+});
+
+test("a scalar is lit in every op that reads it, and each op says it", () => {
+  const run = made({
+    folded: [2],
+    stages: [{ title: "written", nodes: [
+      { id: 1, op: "input", name: "x" }, { id: 2, op: "constant", kind: "constant", label: "0.5" },
+      { id: 3, op: "mul", reads: [1, 2], label: "mul × 0.5" }, { id: 4, op: "add", reads: [3, 2], label: "add + 0.5" },
+    ] }],
+  });
+  const store = new Store(run), view = store.run.viewOf(0), there = new Presence(store.run, store.place, "after");
+  const look = { scene: sceneOf(view, store.open), there, level: levelAt(1), overlay: null };
+  store.select({ kind: "node", stage: 0, ids: [2] });
+  const { strong, soft } = litOf(store, look);
+  expect(strong.size).toBe(0);
+  expect([...soft].map((thing) => store.run.label(view.thing.row[thing]!)).sort()).toEqual(["add + 0.5", "mul × 0.5"]);
+  expect(there.counts).toEqual({ all: 4, folded: 0, scalars: 1 });
+  // Who looks for it finds it, and the ops.
+  const { exact, others } = search(store.run.lines(0), query(store.run, "0.5"));
+  expect([...exact, ...others].map((row) => store.run.id[row]).sort()).toEqual([2, 3, 4]);
+  expect(view.thingOf(store.run.rowsOf(2)[0]!)).toBe(view.thingOf(store.run.rowsOf(3)[0]!));
 });

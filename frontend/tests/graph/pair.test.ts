@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Pair } from "../../src/graph/pair";
+import type { Store } from "../../src/data/store";
 
 interface Seen {
   readonly side: string;
@@ -7,7 +9,6 @@ interface Seen {
   camera: unknown;
 }
 const seen: Seen[] = [];
-let fits = 0;
 vi.mock("../../src/graph/graph", () => ({
   graphView: (_store: unknown, _host: unknown, { side }: { side: string }) => {
     const view = {
@@ -19,7 +20,6 @@ vi.mock("../../src/graph/graph", () => ({
         this.now = camera;
         for (const listener of this.listeners) listener(camera);
       },
-      fit: () => void fits++,
       onCamera(listener: (camera: unknown) => void) {
         view.listeners.push(listener);
         return () => undefined;
@@ -30,22 +30,32 @@ vi.mock("../../src/graph/graph", () => ({
     return view;
   },
 }));
-const { pair } = await import("../../src/graph/pair");
+const made = await import("../../src/graph/pair");
 const { named, opened, texts } = await import("../rich");
 
+/** With the ways to show both in the host, as in a bar. */
+const pair = (store: Store, host: HTMLElement) => {
+  const found = made.pair(store, host);
+  host.append(found.modes);
+  return found;
+};
+
 beforeEach(() => {
-  seen.length = fits = 0;
+  seen.length = 0;
 });
 afterEach(() => localStorage.clear());
 const sides = () => seen.map((one) => one.side);
 
-test("two pictures, whose cameras go together", () => {
-  const { host } = opened(pair, { stage: 1 });
+test("two pictures, whose cameras go together where places are fixed", () => {
+  const { host, pane } = opened(pair, { stage: 1 });
   expect(sides()).toEqual(["before", "after"]);
   expect(texts(host, ".ll-caption")).toEqual(["before simplify: 5 nodes", "after simplify: 3 nodes"]);
   const camera = { x: 1, y: 2, scale: 3 };
   seen[1]!.camera = camera;
-  expect(seen[0]!.camera).toBe(camera);
+  expect([seen[0]!.camera, (pane as Pair).leads().length]).toEqual([null, 2]);
+  named(host, "fixed places").click();
+  seen[1]!.camera = camera;
+  expect([seen[0]!.camera, (pane as Pair).leads().length]).toEqual([camera, 1]);
 });
 test("the graph as written is one picture", () => {
   const { store, host } = opened(pair, { stage: 1 });
@@ -69,8 +79,6 @@ test("both as one", () => {
   const { host } = opened(pair, { stage: 1 });
   named(host, "union").click();
   expect(sides()).toEqual(["both"]);
-  named(host, "fit the picture (f)").click();
-  expect(fits).toBe(1);
 });
 test("where halves would be too narrow both are one picture, until somebody chooses", () => {
   const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(590);

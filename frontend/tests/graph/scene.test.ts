@@ -148,6 +148,22 @@ test("a long wire is cut, so that no part reaches across everything", () => {
   for (const part of scene.root.parts) expect(part.bottom - part.top).toBeLessThan(6000);
 });
 
+test("each graph of a pass alone has places of its own, and none for what it lacks", () => {
+  const run = made(SIMPLE).runs[0]!, view = run.viewOf(1), scenes = (["both", "before", "after"] as const).map((places) => sceneOf(view, new Set(), places));
+  const [both, before, after] = scenes as [Scene, Scene, Scene];
+  const seen = (scene: Scene) => [...Array(view.things).keys()].filter((thing) => scene.isVisible(thing));
+  const ids = (scene: Scene) => seen(scene).map((thing) => run.id[view.thing.row[thing]!]!).sort();
+  expect(ids(before)).toEqual(Array.from(run.lines(0), (row) => run.id[row]!).sort());
+  expect(ids(after)).toEqual(Array.from(run.lines(1), (row) => run.id[row]!).sort());
+  expect(after.height).toBeLessThan(both.height);
+  for (const scene of [before, after]) {
+    const gone = seen(both).filter((thing) => !scene.isVisible(thing));
+    expect(gone.map((thing) => scene.rect(thing))).toEqual(gone.map(() => null));
+    expect(scene.within({ x: -1, y: -1, width: 1e5, height: 1e5 }).sort((a, b) => a - b)).toEqual(seen(scene));
+    for (const part of scene.root.parts) for (const { wire } of part.pieces) expect([view.wire.source[wire]!, view.wire.target[wire]!].every((end) => scene.isVisible(end))).toBe(true);
+  }
+});
+
 test("a union has the things of both graphs at one place each", () => {
   const union: View = made(SIMPLE).runs[0]!.viewOf(1);
   holds(sceneOf(union, new Set()));

@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { afterEach, expect, test, vi } from "vitest";
-import { firings, Stepper } from "../../src/panes/firings";
+import { firings } from "../../src/panes/firings";
+import { Stepper } from "../../src/panes/stepper";
 import type { Made } from "../made";
 import { named, opened, press, RICH, silent, texts } from "../rich";
 
@@ -47,8 +48,13 @@ test("steps on and back, from the whole pass at its beginning", () => {
   stepper.step(-1);
   expect([store.place.firing, store.selected]).toEqual([0, null]);
   expect(stepper.step(-1)).toBe(false);
-  named(host, "the whole pass").click();
+  named(host, "to after the last firing").click();
   expect(store.place.firing).toBe(-1);
+});
+test("|◀ ◀ ▶ ▶| are first, back, forward, last", () => {
+  const { store, host } = on(1);
+  const firing = (sign: string) => (named(host, sign).click(), store.place.firing);
+  expect(["|◀", "▶", "▶", "◀", "▶|", "|◀"].map(firing)).toEqual([0, 1, 2, 1, -1, 0]);
 });
 test("arrow keys step, too", () => {
   const { store, host } = on(1);
@@ -72,7 +78,9 @@ test("one rule alone", () => {
 test("plays to the end, and stops there", () => {
   vi.useFakeTimers();
   const { store, host, stepper } = on(1);
-  named(host, "play the firings (p)").click();
+  expect(texts(host, ".ll-bar .ll-button")).toEqual(["|◀", "◀", "▶", "▶|", "Play", "◀◉", "◉▶"]);
+  named(host, "Play").click();
+  expect(texts(host, ".ll-bar .ll-button")[4]).toBe("Pause");
   expect([stepper.isPlaying, store.place.firing]).toEqual([true, 0]);
   vi.advanceTimersByTime(1500);
   expect(store.place.firing).toBe(2);
@@ -104,4 +112,23 @@ test("a derivation's firings show what they changed: definitions, then nests", (
   expect(texts(host, ".ll-detail pre .ll-is-gone")).toEqual(["−O = a * 1"]);
   row(host, 1).click();
   expect(texts(host, ".ll-detail pre .ll-is-new")).toEqual(["+parallel i:"]);
+});
+test("to the firings that touch the selection, in any pass, and the selection stays", () => {
+  const { store, host, stepper } = on(1);
+  const said: string[] = [];
+  store.say = (sentence: string) => void said.push(sentence);
+  stepper.touch(1);
+  expect(said.pop()).toBe("select a node, a line or a rule first");
+  store.select({ kind: "node", stage: 0, ids: [5] });
+  const chosen = store.selected;
+  const touching = store.related.firings.flatMap((firings, stage) => [...firings].sort((a, b) => a - b).map((firing) => [stage, firing + 1]));
+  expect(touching.length).toBeGreaterThan(1);
+  store.go({ stage: 0 });
+  const seen: number[][] = [];
+  while (stepper.touch(1) && !said.at(-1)!.startsWith("no firing")) seen.push([store.place.stage, store.place.firing]);
+  expect(seen).toEqual(touching);
+  expect(store.selected).toBe(chosen);
+  expect(said.pop()).toBe("no firing after this one touches the selection");
+  named(host, "back to a firing that touches the selection, in any pass (<)").click();
+  expect([store.place.stage, store.place.firing]).toEqual(touching.at(-2));
 });

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { expect, test } from "vitest";
-import { Stepper } from "../../src/panes/firings";
+import { Stepper } from "../../src/panes/stepper";
 import { NO_KERNEL, type Live } from "../../src/data/live";
 import { laid, rules } from "../../src/panes/rules";
 import { answering, FACTS, named, opened, settled, silent, texts } from "../rich";

@@ -27,10 +27,29 @@ test("arrow keys go from language to language; resources stand above", () => {
   expect(lines(host)).toEqual(["__global__ void product() {}"]);
   expect(host.querySelector(".ll-facts")!.textContent).toBe("registers 12shared bytes 1,024");
 });
-test("what its launches took on each device stands above", () => {
+test("what its launches took on each device that runs the source stands above", () => {
   const { host } = opened((store, at) => source(store, at, silent));
-  expect(texts(host, ".ll-took-by > strong")).toEqual(["1.00 µs", "2.00 µs", "1.00 µs"]);
+  expect(texts(host, ".ll-took-by > strong")).toEqual(["1.00 µs"]);
   expect(host.querySelector(".ll-took-by")!.textContent).toContain("this CPU1.00 µsmeasured here · 50 % of roof (memory)");
+  tab(host, "CUDA").click();
+  expect(host.querySelector(".ll-took-by")!.textContent).toMatch(/^T4.*H200/);
+  tab(host, "PTX").click();
+  expect(texts(host, ".ll-took-by > strong")).toEqual(["2.00 µs", "1.00 µs"]);
+  tab(host, "Metal").click();
+  expect(host.querySelector(".ll-took-by")).toBe(null);
+});
+test("another language keeps the line: that of the same nodes", () => {
+  const { store, host } = opened((store, at) => source(store, at, silent));
+  const all = store.run.facts.kernels[0]!.sources[0]!.lines.find(([, ids]) => ids.includes(7))!;
+  store.select({ kind: "source", kernel: 0, dialect: "c", line: all[0] });
+  tab(host, "CUDA").click();
+  expect(store.selected).toEqual({ kind: "source", kernel: 0, dialect: "cuda", line: 1 });
+  expect(texts(host, ".ll-lit > span:last-child")).toEqual(["__global__ void product() {}"]);
+  tab(host, "C").click();
+  expect(store.selected).toEqual({ kind: "source", kernel: 0, dialect: "c", line: all[0] });
+  // Where nothing is known of lines what is selected stays as it is.
+  tab(host, "PTX").click();
+  expect(store.selected).toMatchObject({ dialect: "c" });
 });
 test("a language that is not there can be asked for", async () => {
   const live = answering({ text: "done" });

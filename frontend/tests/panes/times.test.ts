@@ -16,15 +16,24 @@ test("how each was got is in its shape and in words", () => {
   expect(host.textContent).toContain("5.00 µs · 50 % of roof (memory)");
   expect(host.textContent).toContain("no time");
 });
-test("a lane a device has its launches in the order of the program, as long as they take", () => {
+test("the lane of a timed run has Python, calls, kernels and gaps, each where it was", () => {
   const { store, host } = opened(times);
   const [lane] = host.querySelectorAll(".ll-lane");
   const rects = [...lane!.querySelectorAll("rect")];
-  expect(rects.map((one) => one.getAttribute("data-launch"))).toEqual(["0", "1"]);
-  expect(rects.map((one) => Math.round(Number(one.getAttribute("width"))))).toEqual([167, 833]);
-  rects[1]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const place = (one: Element) => ["x", "width"].map((name) => Math.round(Number(one.getAttribute(name))));
+  expect(rects.map((one) => [one.getAttribute("data-launch") ?? one.getAttribute("class"), ...place(one)])).toEqual([
+    ["ll-in-python", 0, 1000], ["ll-launching", 200, 700], ["ll-gap", 0, 300], ["0", 300, 100], ["1", 400, 500], ["ll-gap", 900, 100],
+  ]);
+  expect(lane!.getAttribute("aria-label")).toBe("this CPU, one run: Python 10.0 µs, calls that launch 7.00 µs, kernels 6.00 µs, gaps, in which no kernel runs 4.00 µs");
+  rects[4]!.dispatchEvent(new MouseEvent("click", { bubbles: true }));
   expect(store.selected).toEqual({ kind: "launch", launch: 1 });
-  expect(rects[1]!.classList.contains("ll-lit")).toBe(true);
+  expect(rects[4]!.classList.contains("ll-lit")).toBe(true);
+  expect(host.querySelector(".ll-lane-key")!.textContent).toContain("Python 10.0 µscalls that launch 7.00 µskernels 6.00 µsgaps, in which no kernel runs 4.00 µs");
+});
+test("where only kernels were timed they stand side by side", () => {
+  const { host } = opened(times, {}, { ...RICH, facts: { ...FACTS, times: [FACTS.times![2]!] } });
+  expect([...host.querySelectorAll(".ll-lane rect")].map((one) => one.getAttribute("data-launch"))).toEqual(["0", "1"]);
+  expect(host.querySelector(".ll-lane-key")).toBe(null);
 });
 test("where there is room devices are columns", () => {
   const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(900);

@@ -32,7 +32,7 @@ test("where there is room all is in sight, where there is little details are bel
   const laid = (wide: number) => {
     width.mockReturnValue(wide);
     const { host, pane } = on(3);
-    const found = { titles: texts(host, ".ll-title"), tabs: texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]"), bars: [...host.querySelectorAll("[role=separator]")].map((one) => one.getAttribute("aria-orientation")) };
+    const found = { titles: texts(host, ".ll-heading h2"), tabs: texts(host.querySelector(".ll-tabs > .ll-tablist")!, "[role=tab]"), bars: [...host.querySelectorAll("[role=separator]")].map((one) => one.getAttribute("aria-orientation")) };
     pane.dispose();
     return found;
   };
@@ -67,6 +67,26 @@ test("passes and firings by key", () => {
   expect(store.place.firing).toBe(0);
   expect(press(bench(host), ",").defaultPrevented).toBe(false);
 });
+test("after every step the header and the details are about the same pass and firing", () => {
+  const { store, host } = on();
+  const agree = () => {
+    const header = host.querySelector(".ll-bench > .ll-bar b")!.textContent, detail = host.querySelector(".ll-detail")!.textContent;
+    const { stage, firing } = store.place, { name } = store.run.stages[stage]!;
+    if (firing > 0) {
+      const rule = store.run.firings(stage).rule(firing - 1);
+      expect([header, detail]).toEqual([`${name}: firing ${firing} of ${store.run.stages[stage]!.firings}, ${rule}`, expect.stringMatching(new RegExp(`^${rule}, firing ${firing} of `))]);
+      expect(store.selected).toEqual({ kind: "firing", stage, firing: firing - 1 });
+    } else {
+      expect(header).toContain(stage ? name : "as written");
+      expect(detail).toMatch(firing ? (stage ? /firing|no rule fired/ : /as written/) : /Before the first firing/);
+      expect(store.selected).toBe(null);
+    }
+  };
+  for (const key of [".", ".", "]", ".", "[", ".", ",", ",", "]", ".", "{", "[", "}", "]", "."]) {
+    press(bench(host), key);
+    agree();
+  }
+});
 test("where one picture takes the place of two, the keys stay in it", () => {
   const { store, host } = on();
   host.querySelector<HTMLElement>(".ll-graph")!.focus();
@@ -74,6 +94,53 @@ test("where one picture takes the place of two, the keys stay in it", () => {
   expect([store.place.stage, document.activeElement!.classList.contains("ll-graph")]).toEqual([0, true]);
   press(document.activeElement!, "]");
   expect(store.place.stage).toBe(1);
+});
+const type = (host: Element, words: string) => {
+  const field = host.querySelector<HTMLInputElement>(".ll-find")!;
+  field.value = words;
+  field.dispatchEvent(new Event("input"));
+  return field;
+};
+test("search: each hit says what it is and shows what matched; Enter goes there", () => {
+  const { store, host } = on();
+  const kinds = (words: string) => (type(host, words), texts(host, ".ll-what"));
+  expect(kinds("fuse")).toEqual(["pass", "rule"]);
+  expect(texts(host, ".ll-found mark")).toEqual(["fuse", "fuse"]);
+  press(type(host, "fuse"), "Enter");
+  expect(store.place.stage).toBe(3);
+  expect(kinds("product")[0]).toBe("kernel");
+  press(type(host, "product"), "Enter");
+  expect([store.selected, tab(host, "source").getAttribute("aria-selected")]).toEqual([{ kind: "kernel", kernel: 0 }, "true"]);
+  press(type(host, "line 2"), "Enter");
+  expect([store.selected!.kind, tab(host, "Python").getAttribute("aria-selected")]).toEqual(["line", "true"]);
+  press(type(host, "add-zero"), "Enter");
+  expect([store.place.stage, store.selected, tab(host, "firings").getAttribute("aria-selected")]).toEqual([1, { kind: "rule", rule: "add-zero" }, "true"]);
+  store.go({ stage: 0 });
+  press(type(host, "mul"), "Enter");
+  expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [5] });
+  expect(texts(host, ".ll-found mark")).toContain("mul");
+});
+test("a filter fades all but what was found, until the search is over", () => {
+  const { store, host } = on(0);
+  const field = type(host, "op:mul");
+  named(host, "Filter").click();
+  const heats = () => [...store.run.lines(0)].map((row) => store.overlay!.heat(row));
+  expect([heats().filter((one) => one === 1).length, named(host, "Filter").getAttribute("aria-pressed")]).toEqual([1, "true"]);
+  press(field, "Escape");
+  expect(store.overlay).toBe(null);
+});
+test("the picture's hands are the explorer's: boxes, colours, relatives, table", () => {
+  const { store, host } = on(0);
+  press(bench(host), "a");
+  store.select({ kind: "node", stage: 0, ids: [5] });
+  press(bench(host), "a");
+  expect(store.overlay!.name).toBe("what %5 depends on");
+  press(bench(host), "o");
+  expect(document.activeElement!.getAttribute("aria-label")).toBe("Colour by");
+  press(bench(host), "t");
+  expect(document.activeElement!.getAttribute("role")).toBe("grid");
+  press(bench(host), "i");
+  expect(tab(host, "about").getAttribute("aria-selected")).toBe("true");
 });
 test("Escape selects nothing, and is somebody else's when nothing is", () => {
   const { store, host } = on();

@@ -282,8 +282,8 @@ answer = generate""",
     ),
     Exercise(
         "11.4",
-        "A text that always takes the best token bores: write a function of (logits, temperature) "
-        "that returns the tensor of probabilities to draw from.",
+        "Always taking the best token makes a boring text: write a function of (logits, "
+        "temperature) that returns the tensor of probabilities to draw from.",
         (
             "At a temperature of 1 it is softmax(logits).",
             "Differences between logits count more where it is cold.",

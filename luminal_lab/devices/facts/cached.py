@@ -144,9 +144,9 @@ def named(kind: CachedKind, many: int) -> str:
     >>> named("libraries", 1), named("winners", 3), named("rates", 1)
     ('1 library', '3 winners', '1 file of rates')
     """
-    one = {"libraries": "library", "winners": "winner", "rates": "file of rates"}[kind]
+    singular = {"libraries": "library", "winners": "winner", "rates": "file of rates"}[kind]
     plural = {"libraries": "libraries", "winners": "winners", "rates": "files of rates"}[kind]
-    return f"{many:,} {one if many == 1 else plural}"
+    return f"{many:,} {singular if many == 1 else plural}"
 
 
 def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:

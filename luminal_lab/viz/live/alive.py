@@ -92,6 +92,11 @@ class Live:
         return self._held.data
 
     @property
+    def first_data(self) -> bytes:
+        """The bundle that is sent at first: of a large compile, the view of the stage on show."""
+        return self._held.first_data(self._run, self._stage)
+
+    @property
     def title(self) -> str:
         """The titles of its subjects."""
         return self._held.title
@@ -104,7 +109,7 @@ class Live:
             widget = new_widget(
                 replies.answer,
                 what=self.what,
-                data=self._held.first_data(self._run, self._stage),
+                data=self.first_data,
                 selection=self._selection,
                 place=self._place,
                 options=self._options,

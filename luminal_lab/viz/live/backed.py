@@ -12,6 +12,7 @@ from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.io.cells import cells_of
 from luminal_lab.io.facts import Dialect, Facts, Subject
 from luminal_lab.io.gather import facts_of, subject_of, timed
+from luminal_lab.io.opened import compilation_of
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.draws import Given
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -82,11 +83,16 @@ class Backed:
 
     def why(self, id: int) -> str:
         """Return the story of a node."""
-        return str(self.compiled("why").why(id))
+        return str(self.asked.why(id))
 
     def why_not(self, rule: str, id: int) -> str:
         """Return why a rule did not fire at a node."""
-        return str(self.compiled("why_not").why_not(rule, id))
+        return str(self.asked.why_not(rule, id))
+
+    @property
+    def asked(self) -> Compilation:
+        """The compile to ask about its snapshots: of a recording the one that was recorded."""
+        return self.compilation or compilation_of(self.snapshots)
 
     def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
         """Return a picture of a graph, the last if no other is named, which needs no script."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.viz.layered import PlacedBlocks, layered
@@ -24,15 +26,22 @@ class Flat(NamedTuple):
     """The number of numbers in each wire's course."""
 
 
-def flat(blocks: tuple[PlacedBlock, ...], placed: PlacedBlocks) -> Flat:
-    """Return a layout as the columns hold it; a step of a course follows its length, 2 or 6."""
+def flat(
+    blocks: tuple[PlacedBlock, ...], placed: PlacedBlocks, there: Container[int] | None = None
+) -> Flat:
+    """Return a layout as the columns hold it; a step of a course follows its length, 2 or 6.
+
+    Blocks that are not `there` have no size.
+    """
     things: list[float] = []
     ports: list[float] = []
-    for block, (x, y) in zip(blocks, placed.places, strict=True):
+    for index, (block, (x, y)) in enumerate(zip(blocks, placed.places, strict=True)):
         if block.side:
             ports.append(x)
-        else:
+        elif there is None or index in there:
             things += (x, y, block.width, block.height)
+        else:
+            things += (0.0, 0.0, 0.0, 0.0)
     courses: list[float] = []
     lengths: list[int] = []
     for course in placed.courses:
@@ -44,6 +53,13 @@ def flat(blocks: tuple[PlacedBlock, ...], placed: PlacedBlocks) -> Flat:
     return Flat((placed.width, placed.height), things, ports, courses, lengths)
 
 
+class Part(NamedTuple):
+    """What of some contents stands in a layout of its own, by their indices in rising order."""
+
+    blocks: tuple[int, ...]
+    wires: tuple[int, ...]
+
+
 class Layouts:
     """All layouts of a run, each once."""
 
@@ -51,6 +67,7 @@ class Layouts:
         self.all: list[PlacedBlocks] = []
         self.flat: list[Flat] = []
         self._known: dict[tuple[Contents, Hints], int] = {}
+        self._parts: dict[tuple[int, Part], int] = {}
 
     def find(self, contents: Contents, hints: Hints) -> int:
         """Return the number of the layout of such contents, made on first use."""
@@ -60,6 +77,47 @@ class Layouts:
             self.all.append(_placed(contents, hints))
             self.flat.append(flat(contents[0], self.all[known]))
         return known
+
+    def part(self, whole: int, contents: Contents, part: Part) -> int:
+        """Return the number of the layout of a part of what another layout has.
+
+        It has the same things, ports and wires; the others have no size and no course.
+        """
+        known = self._parts.get((whole, part))
+        if known is None:
+            blocks, wires = contents
+            place = {index: at for at, index in enumerate(part.blocks)}
+            own = (
+                tuple([blocks[index] for index in part.blocks]),
+                tuple(
+                    [
+                        wire._replace(source=place[wire.source], target=place[wire.target])
+                        for wire in (wires[index] for index in part.wires)
+                    ]
+                ),
+            )
+            before = self.all[whole].places
+            hints = tuple([round(before[i][0] + blocks[i].width / 2, 1) for i in part.blocks])
+            placed = _placed(own, hints) if own[0] else NOTHING
+            known = self._parts[whole, part] = len(self.all)
+            self.all.append(placed)
+            self.flat.append(flat(blocks, _spread(placed, contents, part), frozenset(place)))
+        return known
+
+
+NOTHING = PlacedBlocks((), (), 0.0, 0.0, 0)
+
+
+def _spread(placed: PlacedBlocks, contents: Contents, part: Part) -> PlacedBlocks:
+    """Return the layout of a part with a place for all that the whole has."""
+    blocks, wires = contents
+    places = dict(zip(part.blocks, placed.places, strict=True))
+    courses = dict(zip(part.wires, placed.courses, strict=True))
+    return replace(
+        placed,
+        places=tuple([places.get(index, (0.0, 0.0)) for index in range(len(blocks))]),
+        courses=tuple([courses.get(index, ()) for index in range(len(wires))]),
+    )
 
 
 def _placed(contents: Contents, hints: Hints) -> PlacedBlocks:

@@ -32,6 +32,7 @@ from luminal_lab.io.launch_facts import ARCH, LaunchedCompile
 from luminal_lab.kernels.gpu import gpu_of
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.passes.minimise import minimise
 from luminal_lab.timing.measure import measured
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
@@ -47,6 +48,8 @@ Reply: TypeAlias = dict[str, Any]
 LARGEST = 1 << 30
 """The most bytes of a value computed only to be looked at."""
 ROUNDS = 10
+TRIALS = 400
+"""How many graphs are tried for the smallest."""
 
 
 class Replies:
@@ -175,6 +178,20 @@ class Replies:
         id, rule = _number(question, "id"), _text(question, "rule")
         return {"text": backed.why_not(rule, id)}
 
+    def minimise(self, question: Question) -> Reply:
+        """Return the smallest graph in which a rule fires, or a search misses what is at a node."""
+        backed = self._run(question)
+        compilation, rule = backed.asked, _text(question, "rule")
+        is_fired = any(rule in snapshot.counts for snapshot in compilation.snapshots)
+        if is_fired:
+            small = minimise(compilation, fires=rule, most=TRIALS)
+        else:
+            small = minimise(compilation, misses=rule, at=_number(question, "id"), most=TRIALS)
+        what = "fires" if is_fired else "stops there for the same reason"
+        counts = f"{len(small.written)} → {len(small.ir)} nodes, {small.tried} graphs tried"
+        text = f"The smallest graph in which {rule} {what}: {counts}."
+        return {"text": text, "graph": str(small), "test": small.as_test()}
+
     # -- more runs, times, sources -----------------------------------------------------------------
 
     def rerun(self, question: Question) -> Reply:
@@ -240,6 +257,7 @@ class Replies:
 ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
     "board": Replies.board,
     "error_overlay": Replies.error_overlay,
+    "minimise": Replies.minimise,
     "ptx": Replies.ptx,
     "rerun": Replies.rerun,
     "rest": Replies.rest,

@@ -10,6 +10,7 @@ from luminal_lab.viz.borders import LinkPiece, Port
 from luminal_lab.viz.live.columns import Columns
 from luminal_lab.viz.live.frames import GraphView, ScopeFrame, ends_of
 from luminal_lab.viz.live.layouts import Flat, Layouts
+from luminal_lab.viz.live.sides import ABSENT, PassSide, side_layouts
 from luminal_lab.viz.payload import Box, Mark
 
 STATUSES: Mapping[str, int] = {
@@ -35,8 +36,13 @@ def put_view(
 ) -> dict[str, Any]:
     """Write a view, and return its entry for the header."""
     frames = list(view.frames.values())
-    used = list(dict.fromkeys(frame.layout for frame in frames))
-    _put_frames(columns, prefix, view, {layout: at for at, layout in enumerate(used)})
+    own = [frame.layout for frame in frames]
+    sides = _sides(view, layouts)
+    used = list(dict.fromkeys([*own, *(layout for side in sides.values() for layout in side)]))
+    place = {layout: at for at, layout in enumerate(used)}
+    _put_frames(columns, prefix, view, place)
+    for side, chosen in sides.items():
+        columns.put(f"{prefix}frame.{side}", "u32", [place[layout] for layout in chosen])
     _put_things(columns, prefix, view, rows)
     _put_wires(columns, prefix, frames, rows)
     _put_layouts(columns, prefix, [layouts.flat[layout] for layout in used])
@@ -53,6 +59,13 @@ def put_view(
         "shown": view.shown,
         "open": [box.path for id in view.open if (box := view.things[id].box) is not None],
     }
+
+
+def _sides(view: GraphView, layouts: Layouts) -> Mapping[PassSide, list[int]]:
+    """Return the layouts of the graphs before and after a pass, if the view is of both."""
+    if not any(thing.entry is not None and thing.entry.status for thing in view.things):
+        return {}
+    return {side: side_layouts(view, layouts, side) for side in ABSENT}
 
 
 def _box(box: Box) -> dict[str, Any]:

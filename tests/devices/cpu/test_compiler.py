@@ -170,6 +170,7 @@ def test_folds_of_all_of_a_symbolic_tensor():
         np.testing.assert_allclose(one, wanted, rtol=2e-5)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_what_is_computed_twice_is_equal(dtype):
     """A maximum is found where it was computed, in main loops as in tails, and by any kernel."""

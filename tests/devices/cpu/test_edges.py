@@ -6,6 +6,7 @@ import pytest
 import luminal_lab as ll
 
 
+@pytest.mark.share(10)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8"])
 @pytest.mark.parametrize("size", [1, 3, 5, 7, 12, 21, 33, 100])
 def test_joined_arrays_are_read_where_they_are_and_no_further(size, dtype):
@@ -18,6 +19,7 @@ def test_joined_arrays_are_read_where_they_are_and_no_further(size, dtype):
     assert (both.numpy() == np.concatenate([given, given])).all()
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("before", [0, 1, 3])
 @pytest.mark.parametrize("size", [2, 5, 7])
 def test_padding_reads_nothing_where_it_pads(size, before):
@@ -40,6 +42,7 @@ VIEWS = (
 )
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", ["float32", "int16"])
 @pytest.mark.parametrize("size", [3, 4, 9])
 def test_padding_of_views_reads_nothing_where_it_pads(size, dtype):

@@ -82,6 +82,7 @@ def kernels() -> dict[str, Running]:
     return dict(zip(KINDS, run_together(made), strict=True))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_kinds_of_windows_have_the_values_of_their_definition(
     kind: str, kernels: dict[str, Running]

@@ -110,7 +110,7 @@ KINDS = {
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.share("kind", KINDS, 4)
 def test_what_it_makes_in_c(kind: str) -> None:
     text = attention(**KINDS[kind])
     definition = parse_definition(text)

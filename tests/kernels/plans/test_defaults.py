@@ -166,6 +166,7 @@ def test_a_kernel_is_right_with_any_numbers(data: st.DataObject):
 KNOWN = [(kind.machine, row) for kind in shipped().kinds for row in kind.rows if row.choices]
 
 
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("machine", "row"), KNOWN, ids=[str(row) for _, row in KNOWN])
 def test_the_shipped_numbers_are_taken_at_every_corner_of_their_sizes(
     machine: Machine, row: DefaultsRow

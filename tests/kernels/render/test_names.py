@@ -32,6 +32,7 @@ def test_ordinary_names_stay(name):
     assert c_name(name) == name
 
 
+@pytest.mark.share(60)
 @pytest.mark.parametrize("name", BAD)
 def test_a_name_that_is_taken_gets_another(name):
     assert c_name(name) == f"{name}_"

@@ -29,6 +29,7 @@ def test_one_value(torch, name, settings):
     against(torch, call(name, **settings), lambda t: function(t, **settings), x, rtol=1e-7)
 
 
+@pytest.mark.share(50)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", [name for name, settings in CASES if not settings])
 def test_every_dtype_is_kept(torch, name, dtype):

@@ -90,7 +90,8 @@ class Run:
         begin, end = self.ints("node.source_at")[row : row + 2]
         return self.ints("source.id")[begin:end]
 
-    def frames(self, view: int) -> Iterator[Frame]:
+    def frames(self, view: int, side: str = "layout") -> Iterator[Frame]:
+        """Yield the frames of a view, laid out for both graphs of a pass, or for one side."""
         v = f"v{view}/"
         column = {name.removeprefix(f"r0/{v}"): self.bundle.columns[name].tolist()
                   for name in self.bundle.columns if name.startswith(f"r0/{v}")}  # fmt: skip
@@ -99,7 +100,7 @@ class Run:
             begin, end = column[f"{of}_at"][at : at + 2]
             return column[name][begin * width : end * width]
 
-        for at, layout in enumerate(column["frame.layout"]):
+        for at, layout in enumerate(column[f"frame.{side}"]):
             begin, end = column["frame.thing_at"][at : at + 2]
             rects = part("layout.thing", "layout.rect", layout, 4)
             first, last = column["layout.wire_at"][layout : layout + 2]

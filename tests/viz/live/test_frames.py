@@ -16,6 +16,7 @@ from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.viz.stretches import BUDGET
 from tests.viz.graphs import gpt2, hostile, softmax, some_graph, trained_mlp
 from tests.viz.live.bundles import Frame, Run, bare, compiled, run_of
+from tests.viz.models import linear_block
 from tests.viz.test_layout import apart
 
 CASES = {
@@ -260,6 +261,12 @@ def test_nodes_are_told_apart_by_what_the_session_knows():
     kinds = [run.header["kinds"][kind] for kind in run.ints("node.kind")]
     assert kinds.count("parameter") == len(cx._parameters)
     assert kinds.count("input") == 1
+
+
+def test_equal_neighbours_that_a_cut_tells_apart_are_all_there():
+    run = run_of(compiled(linear_block(), ll.GenericCompiler(), ll.CPUCompiler(threads=1)))
+    for view, frames in views(run):
+        check_wires(run, view, frames)
 
 
 def test_a_graph_without_scopes_is_one_frame_as_long_as_one_can_take_it_in():

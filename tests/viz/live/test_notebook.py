@@ -88,7 +88,7 @@ def test_selecting_in_python_tells_the_page(kernel: Notebook, model: str):
     ran = kernel.run("w.select('%y')")
     told = [c["data"]["state"] for c in ran.comms if c["comm_id"] == model]
     id = kernel.value("y.id")
-    assert told == [{"selection": {"kind": "node", "stage": 2, "ids": [id]}}]
+    assert told == [{"selection": {"kind": "node", "stage": 1, "ids": [id]}}]
 
 
 def test_selecting_in_the_page_tells_python(kernel: Notebook, model: str):
@@ -127,10 +127,10 @@ def test_selections_that_are_none_select_nothing(
     assert kernel.value("w.selected") == []
 
 
-def test_a_place_that_is_none_is_the_last(kernel: Notebook, model: str):
+def test_a_place_that_is_none_is_where_it_begins(kernel: Notebook, model: str):
     for place in ({"run": 9, "stage": 9, "firing": 9}, {"run": "a"}, {}):
         kernel.update(model, place=place)
-        assert kernel.value("[w.stage.name, len(w.data) > 0]") == ["dce", True]
+        assert kernel.value("[w.stage.name, len(w.data) > 0]") == ["simplify", True]
 
 
 def answer(ran: Ran, model: str) -> dict[str, Any]:

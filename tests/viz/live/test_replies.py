@@ -231,11 +231,23 @@ def test_why_and_why_not(cx: ll.Graph, page: Page):
     assert page.ask("why_not", id=0)["error"] == "nothing answers a question whose rule is None"
 
 
-def test_what_was_not_compiled_cannot_say_why(cx: ll.Graph):
-    assert Page(cx.workbench()).ask("why", id=0)["error"] == (
-        "why: g is a recording, or was not compiled here\nhint: compile it in this session: "
-        "cx.compile()"
+def test_what_was_not_compiled_says_where_it_comes_from(cx: ll.Graph):
+    page = Page(cx.workbench())
+    assert "You wrote it in" in page.ask("why", id=cx["y"].id)["text"]
+    assert (
+        "no pass of this compile has a rule or a search 'softmax'"
+        in (page.ask("why_not", id=0, rule="softmax")["error"])
     )
+
+
+def test_a_recording_says_why_and_why_not(cx: ll.Graph, tmp_path: Path):
+    cx.compile()
+    cx.save(tmp_path / "g.lab")
+    page = Page(ll.open(tmp_path / "g.lab").workbench())
+    assert "You wrote it in" in page.ask("why", id=cx["y"].id)["text"]
+    told = page.ask("why_not", id=cx["y"].id, rule="softmax")["text"]
+    assert told.startswith("softmax ")
+    assert "recording" in page.ask("time")["error"]
 
 
 # -- again -----------------------------------------------------------------------------------------
@@ -448,6 +460,27 @@ def test_a_rule_that_its_cell_has_defined_again_fires_as_it_is_now(
     again = page.bench.compilations[1]
     assert str(again.snapshots[1].firings[0]).startswith("mine")
     assert again.rules["mine"] is one
+
+
+def test_why_not_of_searches_and_the_smallest_graph():
+    cx = ll.Graph()
+    x = cx.tensor((4, 8), name="x")
+    powers = (x - x.max(-1, keepdim=True)).exp()
+    y = (powers / powers.sum(0, keepdim=True) + 0).named("y").retrieve()
+    cx.compile()
+    live = Page(cx.workbench())
+    wrong = next(
+        node.id for node in cx.compilation.written if node.op.name == "mul" and node.id > 20
+    )
+    told = live.ask("why_not", id=wrong, rule="softmax", stage=0)["text"]
+    assert told.endswith("is a maximum over axes [1], and the sum is over axes [0].")
+    small = live.ask("minimise", id=wrong, rule="softmax", stage=0)
+    assert small["text"].startswith("The smallest graph in which softmax stops there for the same")
+    assert "def test_softmax_misses():" in small["test"]
+    fired = live.ask("minimise", id=y.id, rule="add-zero", stage=0)
+    assert fired["graph"].count("\n") <= 4
+    exec(compile(fired["test"] + "\ntest_add_zero_fires()", "pasted", "exec"), {})
+    assert "hint" in live.ask("minimise", id=y.id, rule="no-such", stage=0)["error"]
 
 
 # -- other schedules -------------------------------------------------------------------------------

@@ -1,0 +1,57 @@
+// What outlines and signs mean that a picture has at present: drawn as the picture draws them.
+
+import { STATUS } from "./drawing";
+import { fill, h, s } from "../parts/dom";
+import { outline } from "./shapes";
+import type { Pane, Store } from "../data/store";
+import { css } from "../parts/styles";
+import { ADDED, REMOVED, REWIRED, UNUSED } from "../data/view";
+
+css`
+.ll-key-of { display: flex; flex-wrap: wrap; gap: 0 12px; margin: 0; padding: 2px 8px; list-style: none; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
+.ll-key-of:empty { display: none; }
+.ll-key-of li { display: inline-flex; align-items: center; gap: 5px; white-space: nowrap; }
+.ll-key-of svg { width: 30px; height: 18px; flex: none; overflow: visible; }
+.ll-key-of text { font: bold 11px var(--ll-font); text-anchor: middle; fill: var(--ll-text); }
+`;
+
+const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes" };
+
+/** A list below the pictures, which shrinks to what there is to tell apart. */
+export function pictureKey(store: Store, host: HTMLElement): Pane {
+  const list = h("ul", { class: "ll-key-of", "aria-label": "What outlines mean" });
+  const swatch = (kind: string, more: string, sign = ""): SVGElement =>
+    s(
+      "svg",
+      { "aria-hidden": "true", class: "ll-graph-key" },
+      s("path", { d: outline("op", 5, 3, 20, 12), class: more, fill: `var(--ll-${kind}-fill)`, stroke: `var(--ll-${kind}-line)`, "stroke-width": kind === "op" ? 1.2 : 2 }),
+      sign && s("text", { x: 15, y: 13, style: `fill:var(--ll-${kind}-line)` }, sign),
+    );
+  const ring = (...classes: string[]): SVGElement => {
+    const one = swatch("op", "");
+    one.append(s("g", { class: "ll-marks" }, classes.map((name) => s("path", { class: name, d: outline("op", 3, 1, 24, 16) }))));
+    return one;
+  };
+  const entry = (picture: SVGElement, words: string): HTMLElement => h("li", null, picture, words);
+  const draw = (): void => {
+    const { run, place: { stage }, selected, related } = store, view = run.viewOf(stage), { effect } = run.stages[stage]!;
+    const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => test(thing));
+    const changes = effect ? [ADDED, REMOVED, REWIRED].filter((status) => view.thing.status.includes(status)) : [];
+    // What is gone is drawn as that, whatever it was.
+    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && !(effect && view.thing.status[thing] === REMOVED) && run.kind(view.thing.row[thing]!) === "view";
+    fill(
+      list,
+      changes.map((status) => {
+        const [name, sign] = STATUS[status]!;
+        return entry(swatch(name, status === REMOVED ? "ll-broken" : "", sign), WORDS[status]!);
+      }),
+      has(isView) && entry(swatch("view", "ll-dotted"), "view"),
+      has((thing) => (view.thing.marks[thing]! & UNUSED) > 0) && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),
+      selected && [entry(ring("ll-halo", "ll-ring"), "selected"), related.nodes[stage]?.size ? entry(ring("ll-near"), "comes of it, or holds it") : null],
+    );
+  };
+  host.append(list);
+  const stops = (["place", "selection", "bundle"] as const).map((event) => store.on(event, draw));
+  draw();
+  return { dispose: () => stops.forEach((stop) => stop()) };
+}
