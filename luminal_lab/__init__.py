@@ -85,6 +85,9 @@ if TYPE_CHECKING:
     from luminal_lab.timing.recording import Recorded
     from luminal_lab.tracing import trace
     from luminal_lab.viz.history import History
+    from luminal_lab.viz.live.beside import beside
+    from luminal_lab.viz.live.predict import predict
+    from luminal_lab.viz.live.story import story
 
 __version__ = "0.1.0"
 
@@ -152,6 +155,7 @@ __all__ = [
     "UnknownNameError",
     "VerifyError",
     "View",
+    "beside",
     "compare",
     "compile_ir",
     "concat",
@@ -172,12 +176,14 @@ __all__ = [
     "op",
     "parse",
     "parse_pipeline",
+    "predict",
     "quantise",
     "rule",
     "run",
     "search",
     "stack",
     "stop_gradient",
+    "story",
     "trace",
     "variables",
     "verify",
@@ -208,6 +214,7 @@ LATE = {
     "Search": "search.compiling",
     "Snapshot": "passes.snapshot",
     "Trace": "passes.compilation",
+    "beside": "viz.live.beside",
     "compare": "timing.compare",
     "compile_ir": "passes.compile",
     "constants": "passes.pattern",
@@ -224,9 +231,11 @@ LATE = {
     "open": "io.opened",
     "parse": "core.parse",
     "parse_pipeline": "passes.generic",
+    "predict": "viz.live.predict",
     "quantise": "nn.quantise",
     "rule": "passes.rule",
     "stop_gradient": "passes.gradients",
+    "story": "viz.live.story",
     "trace": "tracing",
     "variables": "passes.pattern",
     "verify": "core.verify",
@@ -275,6 +284,7 @@ for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
+DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

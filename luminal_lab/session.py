@@ -337,13 +337,17 @@ class Graph(CompiledStore):
             return explorer([self._backed("explore")])
 
     def workbench(
-        self, *times: Timings | SideBySide | Advice, dialects: Iterable[str] = ()
+        self,
+        *times: Timings | SideBySide | Advice,
+        dialects: Iterable[str] = (),
+        at: str = "",
     ) -> Workbench:
         """Return all of the last compile: passes, firings, rules, kernels, sources, memory, times.
 
         The selection is highlighted everywhere. `times` are results of `cx.time()`, `ll.compare` or
         `cx.advise()`; `dialects`, as in ["cuda", "assembly"], adds the kernels' sources in those
-        languages.
+        languages. `at` says where it begins, as in "recognise/3/%softmax": a pass, firings, what is
+        selected.
 
         >>> cx = Graph("once")
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
@@ -354,7 +358,10 @@ class Graph(CompiledStore):
         from luminal_lab.viz.live.workbench import workbench  # noqa: PLC0415  # loaded when used
 
         with self.whole():
-            return workbench([self._backed("workbench", times, dialects)])
+            shown = workbench([self._backed("workbench", times, dialects)])
+            if at:
+                shown.at = at
+            return shown
 
     def _backed(
         self,

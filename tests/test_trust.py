@@ -231,6 +231,7 @@ PUBLIC: dict[str, list[Way] | str] = {
         "RangeError RecordingError ScheduleError ShapeError TrustError UnknownNameError",
         "VerifyError errors",
     ),
+    **named("a live picture, whose page asks as in PAGE", "beside predict story"),
     **named(
         "a value, which runs nothing",
         "Binary Budget DType Dim Edit Elementwise Expr IR Node Op Reduce Source Symbol TensorType",

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from typing_extensions import override
 
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.runtime.compiler import trusted_pipeline
-from luminal_lab.display import DrawnGraph, Examined
+from luminal_lab.display import DISPLAYS, DrawnGraph, Examined
 from luminal_lab.errors import (
     ArgumentError,
     GraphError,
@@ -194,6 +194,11 @@ class Opened(DrawnGraph, Examined):
             hint="search.save(…) writes one, and so does cx.save(…) after cx.search(…)",
         )
 
+    @property
+    def story(self) -> Any:  # noqa: ANN401  # a `Story` of viz, which lies above
+        """The guided story that was saved in it; its workbench begins with that, too."""
+        return DISPLAYS["Opened.story"](self)
+
     @cached_property
     def compilation(self) -> Compilation:
         """The compile, without a device, and with those of its passes that are this package's."""
@@ -261,7 +266,7 @@ class Opened(DrawnGraph, Examined):
 
     def save(self, path: str | Path) -> None:
         """Write it to a file again, in the schema of this version."""
-        save_recording(path, self.subjects, self.contents.values)
+        save_recording(path, self.subjects, self.contents.values, self.contents.story)
 
     def to_pandas(self, table: str = "passes") -> pd.DataFrame:
         """Return a pandas table with a row for each pass, or with "times" for each time."""

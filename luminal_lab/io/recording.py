@@ -41,6 +41,8 @@ LIMIT: Final = 1 << 27
 SHARE: Final = 4
 """The JSON may fill this fraction, 1/4, of the memory that a file may take."""
 MOST_DIMS: Final = 64
+MOST_STEPS: Final = 200
+"""The most steps of a story."""
 AGAIN: Final = 'save it again where it was made: cx.save("run.lab")'
 Document: TypeAlias = dict[str, object]
 Values: TypeAlias = Mapping[str, Array]
@@ -59,13 +61,18 @@ class Contents:
     subjects: tuple[Subject, ...]
     values: tuple[Values, ...]
     """For each subject, the saved arrays by the names of their nodes."""
+    story: tuple[tuple[str, str], ...] = ()
+    """The steps of a story: where to look, and what is said there."""
 
 
 # -- writing ---------------------------------------------------------------------------------------
 
 
 def save_recording(
-    path: str | Path, subjects: Iterable[Subject], values: Sequence[Values] = ()
+    path: str | Path,
+    subjects: Iterable[Subject],
+    values: Sequence[Values] = (),
+    story: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Write graphs and compiles to a file, which shows the same wherever it is opened.
 
@@ -74,7 +81,7 @@ def save_recording(
     run them again.
     """
     given = tuple(subjects)
-    write_bytes("recording", path, recording_bytes(given, values))
+    write_bytes("recording", path, recording_bytes(given, values, story))
     sign_written(carried(given))
 
 
@@ -84,7 +91,11 @@ def carried(subjects: Iterable[Subject]) -> tuple[UserKernel, ...]:
     return tuple(user_kernels(*(ir for shot in snapshots for ir in (shot.before, shot.ir))))
 
 
-def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) -> bytes:
+def recording_bytes(
+    subjects: Iterable[Subject],
+    values: Sequence[Values] = (),
+    story: Sequence[tuple[str, str]] = (),
+) -> bytes:
     """Return the bytes of a file of graphs and compiles."""
     texts = Texts()
     data: list[bytes] = []
@@ -101,6 +112,8 @@ def recording_bytes(subjects: Iterable[Subject], values: Sequence[Values] = ()) 
         "subjects": packed,
         "texts": texts.list,
     }
+    if story:
+        document["story"] = [[at, text] for at, text in story]
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     body = text.encode()
     if len(body) > LIMIT:
@@ -274,7 +287,22 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
         given.text("date"),
         tuple(subjects),
         tuple(_arrays(shapes, rest, memory)),
+        _story(document.get("story", [])),
     )
+
+
+def _story(given: object) -> tuple[tuple[str, str], ...]:
+    steps = listed(given, "story")
+    if len(steps) > MOST_STEPS:
+        raise ValueError(f"its story has {len(steps)} steps, and may have {MOST_STEPS}")
+    pairs: list[tuple[str, str]] = []
+    for step in steps:
+        match step:
+            case [str() as at, str() as text]:
+                pairs.append((at, text))
+            case _:
+                raise ValueError("a step of its story is no place with a text")
+    return tuple(pairs)
 
 
 def _shape(given: JsonObject) -> tuple[str, DType, tuple[int, ...]]:

@@ -140,6 +140,13 @@ WRONG = {
             "it raises PassError: pass fails: erase: %y is still needed: it is an output",
         ),
     ),
+    "05.5": (
+        ('answer = {"nodes": 6, "gone": ["%second", "%other_root"]}', "as many nodes are left"),
+        ('answer = {"nodes": 5, "gone": ["%first", "%root"]}', "these are the nodes that go"),
+        ('answer = {"nodes": 5, "gone": ["%third"]}', "has no node '%third'"),
+        ('answer = {"nodes": "5", "gone": []}', "the number of nodes is"),
+        ("answer = 5", "expected a dict of nodes and gone, got"),
+    ),
 }  # fmt: skip
 
 

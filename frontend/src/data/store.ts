@@ -75,7 +75,7 @@ export class Store {
   private wanted: Place | null = null;
 
   /** Whether somebody said where to look at first. */
-  readonly isPlaced: boolean;
+  isPlaced: boolean;
 
   constructor(bundle: Bundle, place?: Partial<Place>) {
     this.bundle = bundle;

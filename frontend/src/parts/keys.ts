@@ -46,6 +46,10 @@ export const SHORTCUTS = {
     nextTouch: [">", "on to a firing that touches the selection"],
     play: ["p", "play the firings, or pause"],
   },
+  Story: {
+    storyNext: ["N", "the next step of the story"],
+    storyBack: ["B", "the step before"],
+  },
   Accesses: {
     nextCell: ["ArrowRight", "to the next access"],
     previousCell: ["ArrowLeft", "to the access before"],

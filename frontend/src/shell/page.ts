@@ -1,7 +1,10 @@
 // A page that was exported: its data stands in the document, and no kernel answers.
 
+import { button, fill, h } from "../parts/dom";
 import { damaged } from "../data/columns";
 import { withoutKernel } from "../data/live";
+import { Store } from "../data/store";
+import { followFragment } from "./links";
 import { content, shell, type State, type What } from "./shell";
 
 /** Open what a page holds: `<div id="ll-page" data-what=…>` and `<script type="text/plain" id="ll-data">`. */
@@ -14,15 +17,21 @@ export function start(): void {
 }
 
 async function open(host: HTMLElement, text: string, what: What, theme: string, state: string): Promise<void> {
-  let given: Awaited<ReturnType<typeof content>>;
+  let given: Awaited<ReturnType<typeof content>>, story: unknown;
   try {
     const signs = atob(text.trim()), bytes = new Uint8Array(signs.length);
     for (let at = 0; at < bytes.length; at++) bytes[at] = signs.charCodeAt(at);
-    given = await content(bytes, what, JSON.parse(state) as State);
+    const began = JSON.parse(state) as State;
+    story = began.story;
+    given = await content(bytes, what, began);
   } catch {
     given = damaged("the page was cut off, or changed");
   }
   // Where it cannot be read the picture stays.
   if (!(given instanceof Error)) for (const one of document.querySelectorAll<HTMLElement>("[data-ll-static]")) one.hidden = true;
-  shell(host, given, { what, theme, live: withoutKernel(), isPage: true });
+  // What a link says is where it begins, and what is wrong with one is said above the picture.
+  const note = h("div");
+  if (given instanceof Store) followFragment(given, (sentence) => void fill(note, h("p", { class: "ll-sorry", role: "alert" }, `${sentence} `, button("×", "close", () => fill(note)))));
+  shell(host, given, { what, theme, live: withoutKernel(), isPage: true, story });
+  host.querySelector(".ll-host")?.prepend(note);
 }

@@ -8,7 +8,9 @@ import { help } from "./help";
 import { alone, listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { ofPython, type Given } from "../graph/overlays";
+import { predict } from "../panes/predict";
 import { search, type Chosen, type SearchPane } from "../panes/searchview";
+import { stepsOf, tell } from "./story";
 import { sound } from "../data/selected";
 import { Store, type Pane, type Place } from "../data/store";
 import { css, sheet, themed } from "../parts/styles";
@@ -24,7 +26,7 @@ css`
 .ll-root .ll-host:focus-visible { outline: none; }
 `;
 
-export type What = "explorer" | "workbench" | "accesses" | "search";
+export type What = "explorer" | "workbench" | "beside" | "predict" | "accesses" | "search";
 
 export interface ShellOptions {
   readonly what: What;
@@ -34,6 +36,8 @@ export interface ShellOptions {
   readonly isPage?: boolean;
   /** Who else knows what is chosen of a search. */
   readonly chosen?: Chosen;
+  /** The steps of a story, as somebody else gives them. */
+  readonly story?: unknown;
 }
 
 /** What stands in it; a search can be drawn anew. */
@@ -42,12 +46,14 @@ export interface Shell extends Pane {
 }
 
 /** Draw what a store holds, or the bytes of a search or of who touches what, into an element; an error is said there. */
-export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage, chosen }: ShellOptions): Shell {
+export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what, theme, live, isPage, chosen, story }: ShellOptions): Shell {
   const host = h("div", { class: "ll-host", tabindex: -1 });
   const region = h("div", { class: "ll-unseen", role: "status" });
-  const words = { explorer: "Graph", workbench: "Workbench", accesses: "Accesses of a kernel", search: "Search" }[what];
+  const words = { explorer: "Graph", workbench: "Workbench", beside: "Beside each other", predict: "Predict, then reveal", accesses: "Accesses of a kernel", search: "Search" }[what];
   const root = h("div", { class: `${themed(theme)}${isPage ? " ll-page" : ""}`, role: "region", "aria-label": words }, h("style", null, sheet()), isPage && h("h1", { class: "ll-unseen" }, document.title), host, region);
   const explain = (): void => help(root);
+  const stops: (() => void)[] = [];
+  const steps = given instanceof Store ? stepsOf(story, given) : [];
   alone(root);
   // What had the focus may be gone after what it did: the keys stay here all the same.
   const stay = (event: Event): void => {
@@ -75,11 +81,12 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   root.addEventListener("ll-fill", fillIt);
   root.addEventListener("ll-projector", enlarge);
   at.append(root);
+  if (given instanceof Store && steps.length) stops.push(tell(given, steps, root, host));
   let pane: (Pane & Partial<SearchPane>) | null = null, stop = (): void => undefined;
   let now = given;
   const drawn = (): Pane & Partial<SearchPane> => {
     if (now instanceof Error) throw now;
-    if (now instanceof Store) return (what === "workbench" ? workbench : explorer)(now, host, live);
+    if (now instanceof Store) return what === "predict" ? predict(now, host) : what === "explorer" ? explorer(now, host, live) : workbench(now, host, live, what === "beside");
     return what === "search" ? search(now, host, live, chosen) : accesses(now, host);
   };
   try {
@@ -104,6 +111,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
     dispose: () => {
       document.removeEventListener("pointerdown", left, true);
       stop();
+      for (const one of stops) one();
       pane?.dispose();
       root.remove();
     },
@@ -120,6 +128,7 @@ export interface State {
   readonly place?: Partial<Place>;
   readonly selection?: unknown;
   readonly overlay?: Given | null;
+  readonly story?: unknown;
 }
 
 /** What is drawn of bytes: their store, themselves, or what is wrong with them. */

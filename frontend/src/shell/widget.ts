@@ -90,12 +90,12 @@ export default function made() {
     },
     render: ({ model, el }: Rendered) => {
       const what = model.get("what") as What;
-      const options = model.get("options") as { theme?: string } | null;
+      const options = model.get("options") as { theme?: string; story?: unknown } | null;
       const own = (shared ??= new Shared(model));
       const unhide = hidePicture(model);
       let pane: Shell | null = null, isGone = false;
       const draw = (given: Store | Uint8Array | Error): void => {
-        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live, chosen });
+        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live, chosen, story: options?.story });
       };
       const renew = (): void => pane?.renew(bytesOf(model));
       const chosen = chosenOf(model, renew);

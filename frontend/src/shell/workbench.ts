@@ -4,6 +4,7 @@
 // graphs, and where there is little, below them.
 
 import { advice } from "../panes/advice";
+import { beside } from "../panes/beside";
 import { board } from "../panes/board";
 import { cells } from "../panes/cells";
 import { chosen, choose } from "../parts/choices";
@@ -16,6 +17,7 @@ import type { Live } from "../data/live";
 import { memory } from "../panes/memory";
 import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
+import { linkButton } from "./links";
 import { hands } from "./hands";
 import { helpButton, tellButton } from "./help";
 import { side } from "../panes/side";
@@ -54,16 +56,18 @@ export function layoutFor(width: number): Layout {
   return width >= WIDE ? "wide" : width >= BESIDE || !width ? "beside" : "below";
 }
 
-export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
+/** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
+export function workbench(store: Store, host: HTMLElement, live: Live, isBeside = false): Pane {
   if (!store.isPlaced && !begun.has(store)) store.go({ stage: store.run.first });
   begun.add(store);
   const stepper = new Stepper(store);
   const words = div("ll-grow ll-one ll-place");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));
+  const note = div("");
   const field = h("span"), passes = div("ll-strip");
   const area = div("ll-area");
   const fillIt = tellButton("⤢", "Fill the window, or not (w)", "ll-fill"), enlarge = tellButton("A", "Large type for a projector, or not (P)", "ll-projector");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, enlarge, fillIt, helpButton()), passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), enlarge, fillIt, helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -77,10 +81,14 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     Python: (at) => cells(store, at),
     "and if?": (at) => board(store, at, live),
     "re-run": (at) => rerun(store, at, live),
+    beside: (at) => beside(store, at),
   };
+  const graphsIn = isBeside ? beside : pair;
+  /** Whether there are runs to be beside each other in a tab. */
+  const hasTwo = (): boolean => !isBeside && store.bundle.runs.length > 1;
   let panes: Pane[] = [];
   let detail: Tabs | null = null, keys = (): void => undefined;
-  let laid = "";
+  let laid = "", hadTwo = false;
   /** A pane under its title. */
   const titled = (at: HTMLElement, name: string, fold: () => void): void => {
     const inside = div("ll-area");
@@ -88,15 +96,15 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
     panes.push(make[name]!(inside));
   };
   const details = (at: HTMLElement, ...shown: string[]): void => {
-    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name)));
+    const list = Object.fromEntries(Object.entries(make).filter(([name]) => !shown.includes(name) && (name !== "beside" || hadTwo)));
     panes.push((detail = tabs(at, "details", list, chosen("tab", "firings"), (name) => choose("tab", name))));
   };
   /** Where a hit of a search is shown, if it is in a tab. */
   const shownIn: Readonly<Partial<Record<HitKind, string>>> = { pass: "firings", rule: "firings", kernel: "source", line: "Python" };
   const graphs = (at: HTMLElement): void => {
     const tools = hands(store, at, live, {
-      draw: (host) => pair(store, host),
-      before: (made) => (made as Pair).modes,
+      draw: (host) => graphsIn(store, host),
+      before: (made) => (isBeside ? [] : (made as Pair).modes),
       field,
       side: () => detail?.open("about"),
       went: (kind) => detail?.open(shownIn[kind] ?? ""),
@@ -114,7 +122,8 @@ export function workbench(store: Store, host: HTMLElement, live: Live): Pane {
   };
   const lay = (): void => {
     const planned = plan();
-    if (planned === laid) return;
+    if (planned === laid && hadTwo === hasTwo()) return;
+    hadTwo = hasTwo();
     const [layout, ...shown] = (laid = planned).split(" ");
     const hadFocus = area.contains(document.activeElement);
     for (const pane of panes) pane.dispose();

@@ -19,6 +19,7 @@ from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.running import run
+from luminal_lab.viz.live.predict import predict
 
 SUMS = (2, 3, 4, 5, 8, 13)
 """How many terms the sums have that are balanced."""
@@ -286,6 +287,39 @@ def balanced(answer: object) -> Verdict:
     )
 
 
+# -- 05.5 ------------------------------------------------------------------------------------------
+
+
+def twice() -> Graph:
+    """Return the graph of the exercise, compiled: two products that are one."""
+    cx = Graph("twice")
+    p, q = cx.tensor((4,), name="p"), cx.tensor((4,), name="q")
+    first, second = (p * q).named("first"), (q * p).named("second")
+    roots = first.sqrt().named("root"), second.sqrt().named("other_root")
+    (roots[0] + roots[1]).named("both").retrieve()
+    cx.compile("cse")
+    return cx
+
+
+def predicted(answer: object) -> Verdict:
+    """Judge what somebody says that `cse` does."""
+    given = cast("dict[object, object]", answer) if isinstance(answer, dict) else {}
+    if given.keys() != {"nodes", "gone"}:
+        text = f"expected a dict of nodes and gone, got {kind(cast('object', answer))}"
+        return Verdict.no(text, 'answer = {"nodes": how many are left, "gone": ["%its_name", …]}')
+    try:
+        said = predict(twice(), "cse").answer(
+            nodes=cast("int", given["nodes"]), gone=cast("list[str]", given["gone"])
+        )
+    except Exception as error:
+        return Verdict.no(error_text(error), "names are those of print(twice)")
+    (nodes, gone, _), (count, names, _) = said.right, said.predicted
+    return Verdict.all(
+        ("as many nodes are left", bool(nodes), f"{count} are not: what reads a node that goes?"),
+        ("these are the nodes that go", bool(gone), f"{names}: one of two equal nodes stays"),
+    )
+
+
 EXERCISES = (
     Exercise(
         "05.1",
@@ -397,5 +431,18 @@ def balance(ir, edit):
 answer = balance
 """,
         balanced,
+    ),
+    Exercise(
+        "05.5",
+        "Predict what cse does to twice before you see it: how many nodes are left, and which go.",
+        (
+            "Multiplication commutes: which two products are one?",
+            "Once two products are one, look at what reads them: are those equal now, too?",
+            "Of two equal nodes the one that was written first stays.",
+        ),
+        """\
+answer = {"nodes": 5, "gone": ["%second", "%other_root"]}
+""",
+        predicted,
     ),
 )

@@ -21,6 +21,7 @@ from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz import overlays
+from luminal_lab.viz.live.at import read_at, written_at
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.export import Exported, check_name, write_page
 from luminal_lab.viz.live.held import Held
@@ -185,6 +186,24 @@ class Live:
         if self._widget is not None:
             self._widget.place = self._place
 
+    @property
+    def at(self) -> str:
+        """Where one looks, as a text: a pass, firings, what is selected.
+
+        Set it to go there, as in `w.at = "recognise/3/%softmax"`.
+        """
+        firing = -1 if self.firing is None else self.firing
+        place = {"run": self._run, "stage": self._stage, "firing": firing}
+        return written_at(place, self._selection, self._held)
+
+    @at.setter
+    def at(self, text: str) -> None:
+        place, selection = read_at(text, self._held, self._first_look(self._held.all[0].snapshots))
+        self._place = place
+        if self._widget is not None:
+            self._widget.place = place
+        self._selected(selection)
+
     def _goes(self, change: Mapping[str, Any]) -> None:
         if isinstance(change["new"], Mapping):
             self._place = dict(change["new"])
@@ -297,7 +316,7 @@ class Live:
         """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
         static = self.static("data-ll-static", theme)
-        state = {"place": self._place, "selection": self._selection, "overlay": self._overlay}
+        state = {"place": self._place, "selection": self._selection, **self._options}
         given = Exported(self.what, self.title, self.data, static, theme, json.dumps(state))
         write_page(path, given)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -10,7 +11,16 @@ from luminal_lab.errors import ArgumentError, LabError, TrustError
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.compile import compile_ir
-from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, parse_pipeline
+from luminal_lab.passes.pipeline import (
+    LICENCE,
+    PassLike,
+    Pipeline,
+    as_pass,
+    known_passes,
+    parse_pipeline,
+)
+from luminal_lab.passes.rewrite import Rewrite
+from luminal_lab.passes.rule import Rule, RuleSet
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.viz.live.backed import Backed, backed_compile
 
@@ -31,6 +41,9 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
     base = LICENCE if old is None else old.licence
     # A user's rule has no text that parses, so its pass is reused, with its licence.
     known = {} if old is None else dict(_granted(old.pipeline, frozenset(base)))
+    # What a cell has defined again since then counts, as it would in a further compile.
+    newer = {text: fresh for text, one in known.items() if (fresh := newest(text, one)) is not one}
+    known |= newer
     chosen: list[PassLike] = [known.get(text) or parse_pipeline(text) for text in texts]
     compilation = compile_ir(
         backed.snapshots[start].ir,
@@ -61,7 +74,27 @@ def run_again(backed: Backed, passes: Iterable[object], start: int) -> Backed:
     title = backed.subject.title.partition(" again")[0] + " again"
     title += f" from {backed.snapshots[start].title}" if start else ""
     title += f", without {', '.join(off)}" if off else ""
+    anew = [text for text in newer if text in texts]
+    title += f", {', '.join(anew)} as defined now" if anew else ""
     return backed_compile(compilation, backed.session, dialects=backed.dialects, title=title + note)
+
+
+def newest(text: str, known: Pass | Pipeline) -> Pass | Pipeline:
+    """Return a pass as it is defined now: its class, or the user's rule of that name."""
+    leaf = known.passes[0] if isinstance(known, Pipeline) and len(known.passes) == 1 else known
+    fresh: Pass | Pipeline = leaf
+    if isinstance(leaf, Rewrite):
+        named = vars(sys.modules["__main__"]).values()
+        rules = [one for one in named if isinstance(one, (Rule, RuleSet))]
+        found = [as_pass(rule) for rule in rules if rule.name == leaf.of.name]
+        known_as = [[*map(id, one.rules())] for one in (leaf, *found) if isinstance(one, Pass)]
+        fresh = leaf if known_as[0] in known_as[1:] else [leaf, *found][-1]
+    elif isinstance(leaf, Pass) and known_passes().get(leaf.name) not in (type(leaf), None):
+        with suppress(LabError):  # its options may be others now
+            fresh = parse_pipeline(text).passes[0]
+    if fresh is leaf:
+        return known
+    return fresh if leaf is known else Pipeline([fresh], licence=cast("Pipeline", known).licence)
 
 
 def _known(

@@ -13,6 +13,7 @@ from luminal_lab.display import Theme
 from luminal_lab.errors import GraphError, LabError
 from luminal_lab.io.derivation_facts import derivation_facts, with_derivation
 from luminal_lab.io.facts import KernelFacts, Subject
+from luminal_lab.io.opened import Opened
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.search.derivation import Derivation
@@ -24,6 +25,7 @@ from luminal_lab.viz.egraph_subject import subject_of_space, winning_costs
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed, backed_compile, backed_snapshot
 from luminal_lab.viz.live.explorer import Explorer, explorer
+from luminal_lab.viz.live.story import recording_story
 from luminal_lab.viz.live.workbench import Workbench, workbench
 from luminal_lab.viz.picture import Picture
 
@@ -60,8 +62,11 @@ def recording_explorer(recorded: HasSubjects) -> Explorer:
     return explorer(_compiles(recorded))
 
 
-def recording_workbench(recorded: HasSubjects) -> Workbench:
-    """Return a workbench of a recording."""
+def recording_workbench(recorded: Opened) -> Workbench:
+    """Return a workbench of a recording, with its story if it has one."""
+    if recorded.contents.story:
+        with suppress(LabError):  # what it points at may not be there; the compiles are
+            return recording_story(recorded)
     return workbench(_compiles(recorded))
 
 

@@ -1,6 +1,7 @@
 """Answers to what pages ask: beside the user's graph, never in it; what fails is a sentence."""
 
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -412,6 +413,54 @@ def test_what_is_asked_by_nobody_is_said(page: Page):
     assert page.ask("sing")["error"] == "nothing answers a question whose ask is 'sing'"
     assert page.replies.answer({})["error"] == "nothing answers a question whose ask is None"
     assert page.replies.answer({"ask": ["values"]})["error"].startswith("nothing answers")
+
+
+# -- a cell that was edited ------------------------------------------------------------------------
+
+
+def erase_nothing() -> Any:
+    """Define a pass as a cell does: whatever was defined under its name before is old."""
+
+    @ll.graph_pass
+    def cell_pass(ir: ll.IR, edit: ll.Edit) -> None:
+        """Do nothing yet."""
+
+    return cell_pass
+
+
+def test_a_pass_that_its_cell_has_defined_again_runs_as_it_is_now(cx: ll.Graph):
+    page = Page(cx.compile("simplify", erase_nothing()).workbench())
+
+    @ll.graph_pass
+    def cell_pass(ir: ll.IR, edit: ll.Edit) -> None:
+        """Erase what nothing reads."""
+        for node in reversed(ir.nodes):
+            if not edit.users(node) and not edit.is_output(node) and node.sources:
+                edit.erase(node, rule="unused")
+
+    assert cell_pass is not None
+    reply = page.ask("rerun", passes=[{"text": "simplify"}, {"text": "cell-pass"}], **{"from": 0})
+    assert page.titles == ["g", "g again, cell-pass as defined now"]
+    runs = page.shown[-1].header["runs"]
+    assert [run["stages"][2]["firings"] > 0 for run in runs] == [False, True]
+    assert reply["run"] == 1
+
+
+def test_a_rule_that_its_cell_has_defined_again_fires_as_it_is_now(
+    cx: ll.Graph, monkeypatch: pytest.MonkeyPatch
+):
+    a = ll.variables("a")
+    zero = ll.Rule("mine", a + 0, a, assumes={"no_signed_zero"})
+    page = Page(cx.compile(zero, licence=["no_signed_zero"]).workbench())
+    one = ll.Rule("mine", a * 1, a)
+    monkeypatch.setattr(sys.modules["__main__"], "mine", one, raising=False)
+    page.ask("rerun", passes=[{"text": "mine"}], **{"from": 0})
+    assert page.titles == ["g", "g again, mine as defined now"]
+    counts = [run["stages"][1]["before"] for run in page.shown[-1].header["runs"]]
+    assert counts[0] == counts[1]
+    again = page.bench.compilations[1]
+    assert str(again.snapshots[1].firings[0]).startswith("mine")
+    assert again.rules["mine"] is one
 
 
 def test_why_not_of_searches_and_the_smallest_graph():

@@ -1,0 +1,38 @@
+// @vitest-environment jsdom
+import { expect, test } from "vitest";
+import { predict } from "../../src/panes/predict";
+import { named, opened, RICH, texts } from "../rich";
+
+const on = () => opened((store, host) => predict(store, host), {}, { ...RICH, stages: RICH.stages.slice(0, 2) });
+
+test("it shows the graph before, and asks", () => {
+  const { store, host } = on();
+  expect(store.place).toEqual({ run: 0, stage: 0, firing: -1 });
+  expect(host.querySelector("h2")!.textContent).toMatch(/^What will simplify do to these \d+ nodes\?$/);
+  expect(host.querySelectorAll("legend").length).toBe(3);
+  expect(host.querySelector("table")).toBeNull();
+});
+test("what was said stands beside what happens", () => {
+  const { store, host } = on();
+  const { run } = store, about = run.stages[1]!;
+  const gone = [...run.lines(0)].map((row) => run.id[row]!).filter((id) => run.alive(1).row(id) < 0);
+  store.select({ kind: "node", stage: 0, ids: gone });
+  host.querySelector<HTMLInputElement>("[type=number]")!.value = String(about.after + 1);
+  for (const box of host.querySelectorAll<HTMLInputElement>("label input")) box.checked = Object.keys(about.counts).includes(box.value);
+  named(host, "Reveal").click();
+  const said = [...host.querySelectorAll("tbody tr")].map((row) => row.children[1]!.className);
+  expect(said).toEqual(["ll-is-not", gone.length ? "ll-is-right" : "", "ll-is-right"]);
+  expect(store.place.stage).toBe(1);
+  named(host, "Hide it again").click();
+  expect(store.place.stage).toBe(0);
+  expect(host.querySelector("table")).toBeNull();
+});
+test("a node that is selected twice is taken back", () => {
+  const { store, host } = on();
+  const id = store.run.id[store.run.lines(0)[0]!]!;
+  store.select({ kind: "node", stage: 0, ids: [id] });
+  expect(texts(host, "fieldset button").length).toBe(1);
+  store.select(null);
+  store.select({ kind: "node", stage: 0, ids: [id] });
+  expect(host.textContent).toContain("select nodes in the graph");
+});
