@@ -7,6 +7,8 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.search import measure
+from luminal_lab.search.board import Board
+from luminal_lab.viz.live.workbench import Workbench
 from tests.browser.axe import faults
 from tests.browser.behind import Behind
 from tests.browser.pages import compiled, opened
@@ -29,6 +31,12 @@ def bench(page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Behind:
     return behind
 
 
+def board_of(bench: Behind) -> Board:
+    """Return the board of the page's kernel."""
+    assert isinstance(bench.live, Workbench)
+    return bench.live.board("mul_sum")
+
+
 def test_a_schedule_is_tried_named_kept_and_dropped(page: Any, bench: Behind, tmp_path: Path):
     text = page.get_by_role("textbox", name="a schedule to try")
     assert text.input_value() == bench.live.subjects[0].facts.kernels[0].schedule
@@ -38,7 +46,7 @@ def test_a_schedule_is_tried_named_kept_and_dropped(page: Any, bench: Behind, tm
     row = page.locator("[data-try=twos]")
     row.wait_for()
     assert page.locator("[data-try]").count() == 2
-    tried = bench.live.board("mul_sum")["twos"]  # type: ignore[attr-defined]
+    tried = board_of(bench)["twos"]
     assert tried.text == EIGHTS
     assert tried.state in row.inner_text()
     assert " ± " in row.inner_text()
@@ -47,7 +55,7 @@ def test_a_schedule_is_tried_named_kept_and_dropped(page: Any, bench: Behind, tm
     row.get_by_role("textbox").fill("pairs")
     row.get_by_role("textbox").press("Enter")
     page.locator("[data-try=pairs]").wait_for()
-    assert bench.live.board("mul_sum")["pairs"].is_kept  # type: ignore[attr-defined]
+    assert board_of(bench)["pairs"].is_kept
     page.get_by_role("combobox", name="compare pairs with").select_option(label="first")
     assert "split i by 2" in page.locator(".ll-code .ll-is-new").first.inner_text()
     page.get_by_role("button", name="Python", exact=True).last.click()
@@ -74,7 +82,7 @@ def test_what_is_wrong_is_said_at_its_line_and_column(page: Any, bench: Behind):
 
 
 def test_a_page_and_a_recording_have_what_was_tried(page: Any, bench: Behind, tmp_path: Path):
-    bench.live.board("mul_sum").add(EIGHTS, name="twos")  # type: ignore[attr-defined]
+    board_of(bench).add(EIGHTS, name="twos")
     folder = tmp_path / "page"
     folder.mkdir()
     opened(page, bench.live, folder)

@@ -230,7 +230,7 @@ def test_the_board_as_text_and_as_a_table():
     ]
     table = board.to_pandas()
     assert table["ratio"].tolist()[1] == 0.5
-    assert table["name"][0] == boards.FIRST
+    assert table["name"].tolist()[0] == boards.FIRST
 
 
 def test_a_file_compiles_nothing_that_nobody_has_allowed(

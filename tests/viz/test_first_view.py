@@ -1,10 +1,12 @@
 """The first picture means something: of any graph it shows 8 to 60 things, everywhere alike."""
 
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.core.ops import Constant
 from luminal_lab.io.facts import Subject
 from luminal_lab.viz.graphs import before_and_after
 from luminal_lab.viz.stretches import BUDGET, LEAST
@@ -108,9 +110,9 @@ def test_what_is_selected_of_a_stretch_are_its_nodes():
         box["path"] for box in run_of(bare(cx.ir)).header["views"][0]["boxes"] if "@" in box["path"]
     )
     live._selects({"new": {"kind": "scope", "stage": 0, "path": path}})
-    lines = {node.meta.origin.line for node in live.selected}
-    assert len(lines) == 1
-    assert len(live.selected) == 15
+    selected: Any = live.selected
+    assert len({node.meta.origin.line for node in selected}) == 1
+    assert len(selected) == 15
 
 
 # -- scalars ---------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ def test_a_scalar_that_is_a_result_or_asked_for_is_a_node():
     cx.constant(7.0).retrieve()
     kinds = {item.label: item.kind for item in cx.display().payload.items}
     assert kinds == {"x": "input", "mul × 3": "op", "7": "constant"}
-    (three,) = [node.id for node in cx.ir if node.op.name == "constant" and node.op.value == 3]
+    (three,) = [node.id for node in cx.ir if isinstance(node.op, Constant) and node.op.value == 3]
     assert "3" in {item.label for item in cx.display(highlight=three).payload.items}
     assert "constant" in {item.kind for item in cx.display(show_views=True).payload.items}
 

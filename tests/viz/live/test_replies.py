@@ -12,6 +12,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.devices.build.toolchain import find_compiler
+from luminal_lab.display import Alive
 from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live import bundle, columns, replies
 from luminal_lab.viz.live.replies import Replies
@@ -23,7 +24,8 @@ from tests.expect import state
 class Page:
     """A page that asks."""
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: Workbench | Alive) -> None:
+        assert isinstance(bench, Workbench)
         self.shown: list[Any] = []
         self.bench = bench
         show = lambda: self.shown.append(columns.read(bench.data))  # noqa: E731  # what a page does
