@@ -48,10 +48,10 @@ def test_a_workbench_steps_through_passes(page: Any, tmp_path: Path):
     cx.compile("simplify, dce")
     opened(page, cx.workbench(), tmp_path)
     body = page.locator("body")
-    assert "after dce" in body.inner_text()
+    assert "after simplify" in body.inner_text()
     page.get_by_role("tab").first.focus()
-    page.keyboard.press("[")
-    page.get_by_text("after simplify").first.wait_for(timeout=LIMIT)
+    page.keyboard.press("]")
+    page.get_by_text("after dce").first.wait_for(timeout=LIMIT)
     for tab in page.get_by_role("tab").all():
         tab.click()
         assert tab.get_attribute("aria-selected") == "true"
