@@ -78,13 +78,13 @@ PAGES = {
         "ll.compile_ir ll.GenericCompiler ll.HalfPrecision ll.Quantised ll.quantise "
         "ll.Compilation ll.Snapshot ll.Firing ll.Trace ll.diff ll.Diff ll.Pass ll.graph_pass "
         "ll.Pipeline ll.parse_pipeline ll.Rule ll.RuleSet ll.rule ll.variables ll.constants "
-        "ll.fields ll.op ll.counterexample ll.minimise",
+        "ll.fields ll.op ll.counterexample ll.minimise ll.story ll.predict",
     ),
     "devices": ReferencePage(
         "Devices and times",
         "Compilers for CPUs and GPUs, kernels of your own, and times side by side.",
-        "ll.CPUCompiler ll.CUDACompiler ll.MetalCompiler ll.kernel ll.compare ll.CPU ll.CUDA "
-        "ll.Metal ll.Recorded",
+        "ll.CPUCompiler ll.CUDACompiler ll.MetalCompiler ll.kernel ll.compare ll.beside ll.CPU "
+        "ll.CUDA ll.Metal ll.Recorded",
     ),
     "search": ReferencePage(
         "Search",

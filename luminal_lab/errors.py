@@ -61,7 +61,7 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 LONGEST_WORD = 200
-CLOSEST, LETTERS_AN_ERROR, LEAST_BEGINNING = 8, 3, 3
+CLOSEST, LETTERS_AN_ERROR, LEAST_BEGINNING = 8, 3, 2
 """The most words that a hint is chosen from, and what is near: one error in so many letters, or a
 word that is the other one for short."""
 LONGEST = 4_000

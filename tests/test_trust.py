@@ -340,6 +340,8 @@ def again(passes: str) -> dict[str, Any]:
 
 EMULATED = [again("cuda{emulate = true}"), {"ask": "time"}]
 PAGE: dict[str, list[Way]] = {
+    "advise": [ask_page({"ask": "advise"}), ask_page(again("cse"), {"ask": "advise"})],
+    "assembly": [ask_page({"ask": "assembly", "kernel": 0})],
     "board": [ask_page({"ask": "board", "kernel": 0, "schedule": "parallel i"})],
     "rest": [ask_page({"ask": "rest"})],
     "rerun": [
@@ -450,6 +452,8 @@ REASONS = {
     "machines/here.py subprocess.run": "a tool of the system's, by its name",
     "devices/metal/engine.py newLibraryWithSource_options_error_": "behind the gate",
     "devices/gpu/nvrtc.py nvrtcCompileProgram": "behind the gate, in compile_cuda",
+    "devices/cpu/assembly.py subprocess.run": "a disassembler, on what has passed the gate",
+    "devices/gpu/sass.py subprocess.run": "a disassembler, on what NVRTC has made",
     "devices/cpu/trial.py Popen": "what compile_library has made, behind the gate",
     "search/on_gpu.py Popen": "our own child, whose kernels pass the gate there",
     "devices/build/toolchain.py CDLL": "what compile_library has made, behind the gate",

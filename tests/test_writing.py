@@ -147,6 +147,8 @@ OTHERS = {
     "devices/build/cache.py write_whole": "a draft, as above",
     "devices/build/toolchain.py _try": "a source, in a temporary folder",
     "devices/build/toolchain.py build": "the same",
+    "devices/cpu/assembly.py _by_compiler": "the same",
+    "devices/gpu/sass.py _disassembled": "machine code, in a temporary folder",
     "search/worker.py measuring": "a lock, which holds nothing",
     "trust.py _written": "a draft, as above, which no other user can read",
     "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",

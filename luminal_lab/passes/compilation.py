@@ -328,7 +328,7 @@ class Compilation(Charted, Examined):
         >>> import luminal_lab as ll
         >>> cx = ll.Graph()
         >>> y = ((cx.tensor((2,), name="x") * 1 + 0).sin() + 0).named("y").retrieve()
-        >>> print(cx.compile("simplify, dce").stops("%2", rule="add-zero")[0])
+        >>> print(cx.compile("simplify, dce").stops("%4", rule="add-zero")[0])
         Pass 1, simplify, firing 2: add-zero: %4 → %x
         """
         if what is None and not rule:

@@ -100,4 +100,5 @@ def stops_of(
 
 def _touched(firing: Firing) -> set[int]:
     """Return the nodes that a firing makes, replaces, erases, or gives other sources."""
-    return {node.id for c in firing.changes for node in (*c.before, *c.after)}
+    changed = (node for c in firing.changes for node in (*c.before, *c.after))
+    return {node.id for node in (*firing.before, *firing.after, *changed)}
