@@ -292,8 +292,8 @@ class Graph(CompiledStore):
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 10).retrieve()
         >>> cx.display()
-        <GraphPicture: Graph main as written: 2 of 3 nodes (1 scalar in the ops). Inputs: x. Results: %2. Shown: \
-1 constant, 1 input, 1 mul.>
+        <GraphPicture: Graph main as written: 2 of 3 nodes (1 scalar in the ops). Inputs: x. \
+Results: %2. Shown: 1 input, 1 mul.>
         """
         from luminal_lab.viz.graphs import PictureRequest, graph_picture  # noqa: PLC0415  # loaded when used
 
