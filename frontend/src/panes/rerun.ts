@@ -24,6 +24,20 @@ interface Switch {
   isOn: boolean;
 }
 
+/** What was answered last, and the run to compare with: a further run may lay the panes out anew. */
+interface Kept {
+  readonly note: HTMLElement;
+  other: number;
+}
+
+const KEPT = new WeakMap<Element, Kept>();
+
+function keptIn(root: Element): Kept {
+  let kept = KEPT.get(root);
+  if (!kept) KEPT.set(root, (kept = { note: h("div", { role: "status", class: "ll-answer" }), other: -1 }));
+  return kept;
+}
+
 /** The passes that ran; what a search did before them is none. */
 function ran({ stages }: Run): string[] {
   return stages.slice(1).flatMap(({ title }) => (title === DERIVATION ? [] : [title]));
@@ -67,10 +81,10 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
   const name = `ll-from-${made++}`;
   let passes: Switch[] = [];
   let from = 1;
-  let other = -1;
+  const kept = keptIn(host.closest(".ll-root") ?? host);
   const list = h("div", { role: "group", "aria-label": "passes" });
   // Above what scrolls, so that an answer is seen.
-  const note = h("div", { role: "status", class: "ll-answer" });
+  const { note } = kept;
   const text = h("div");
   const difference = h("div");
   const detail = div("ll-detail", difference, list, h("h2", null, "the Python that does this"), text);
@@ -85,7 +99,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
     const made = await ask("rerun", { from: from - 1, passes: passes.slice(from - 1).map(({ text, isOn }) => ({ text, on: isOn })) });
     if (made === null) return;
     const go = (): void => {
-      other = before;
+      kept.other = before;
       store.go({ run: made });
     };
     // The answer may be here before the data.
@@ -127,10 +141,10 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
     const { runs } = store.bundle;
     const { run: index } = store.place;
     if (runs.length < 2) return void fill(difference);
-    if (!runs[other] || other === index) other = index ? index - 1 : 1;
-    const [then, now] = [runs[other]!, store.run];
+    if (!runs[kept.other] || kept.other === index) kept.other = index ? index - 1 : 1;
+    const [then, now] = [runs[kept.other]!, store.run];
     const [old, fresh] = [summed(then), summed(now)];
-    const choice = h("select", { class: "ll-select", "aria-label": "the run to compare with", onchange: () => ((other = Number(choice.value)), compare()) }, runs.map((one, at) => at !== index && h("option", { value: at, selected: at === other }, one.title)));
+    const choice = h("select", { class: "ll-select", "aria-label": "the run to compare with", onchange: () => ((kept.other = Number(choice.value)), compare()) }, runs.map((one, at) => at !== index && h("option", { value: at, selected: at === kept.other }, one.title)));
     const only = (one: Run, two: Run, kind: string, sign: string): Node[] =>
       one.facts.kernels.filter((kernel) => !two.facts.kernels.some((other) => other.definition === kernel.definition)).map((kernel) => div(`ll-ir ll-is-${kind}`, `${sign} ${kernel.name}`));
     fill(
