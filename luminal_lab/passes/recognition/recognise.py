@@ -118,6 +118,8 @@ class _Search:
         self.ids = [node.id for node in live]
         """The nodes; in the place of one that became a call, the call."""
         self.live = {id: index for index, id in enumerate(self.ids)}
+        self.calls: list[Node] = []
+        """The calls that it made, as they were then."""
         self.by_op: dict[type[Op], list[int]] = {}
         for index, node in enumerate(live):
             self.by_op.setdefault(type(node.op), []).append(index)
@@ -135,6 +137,7 @@ class _Search:
             call = self.folding.fold(region)
             if call is not None:
                 self.ids[index] = call.id
+                self.calls.append(call)
                 self.by_op.setdefault(Call, []).append(index)
                 return
 
@@ -166,8 +169,7 @@ class _Search:
 
     def _call_with(self, node: Node) -> str:
         """Return the call that a node became part of, in words."""
-        inserted = [change.after[0] for change in self.edit.log if change.kind == "insert"]
-        for made in reversed(inserted):
+        for made in reversed(self.calls):
             derivation = made.meta.derivation
             if derivation is not None and node.id in derivation.parents and made.id in self.edit:
                 return f"{made}, {kind_of(made)},"
