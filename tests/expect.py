@@ -1,10 +1,13 @@
 """What tests of the session share: all of its state, and the error that a call ends in."""
 
+import gc
+import signal
+import threading
 from typing import Any
 
 import pytest
 
-from luminal_lab.errors import LabError
+from luminal_lab.errors import Interrupted, LabError
 
 
 def state(cx: Any) -> Any:
@@ -40,3 +43,22 @@ def error_of(call: Any, kind: Any = LabError) -> Any:
     with pytest.raises(kind) as caught:
         call()
     return caught.value
+
+
+def stopped_at_work(call: Any) -> Any:
+    """Return how Ctrl-C ended a call that goes on without an end.
+
+    On a busy machine the signal can come before the work has begun; then it comes again, later.
+    """
+    main = threading.main_thread().ident
+    assert main is not None
+    for delay in (0.2, 1.0, 5.0):
+        gc.collect()  # Python loses an interrupt that comes while what is dead is put away
+        timer = threading.Timer(delay, signal.pthread_kill, [main, signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            call()
+        timer.join()
+        if isinstance(caught.value, Interrupted):
+            return caught.value
+    raise AssertionError("it was stopped, and did not say so")

@@ -1,19 +1,16 @@
 """CUDA in the emulator: values, barriers, warps, tensor units, and what goes wrong by name."""
 
-import gc
 import re
-import signal
 import sys
-import threading
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from luminal_lab.emulator import Call, emulate, failing
-from luminal_lab.errors import ArgumentError, DeviceError, Interrupted
+from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.kernels.prelude.prelude import prelude
-from tests.expect import error_of
+from tests.expect import error_of, stopped_at_work
 
 # One source is one compile: the kernels of this file stand together.
 SOURCE = """\
@@ -377,13 +374,7 @@ def test_a_kernel_that_never_ends_is_stopped():
 def test_ctrl_c_stops_a_kernel_and_leaves_its_arrays():
     y, before = np.zeros(1, np.int32), np.full(4, 7, np.float32)
     calls = [Call("far_away", 1, 4, [before, 0]), Call("endless", 1, 32, [y])]
-    thread = threading.main_thread().ident
-    assert thread is not None
-    gc.collect()  # Python loses an interrupt that comes while what is dead is put away
-    timer = threading.Timer(0.2, lambda: signal.pthread_kill(thread, signal.SIGINT))
-    timer.start()
-    error = error_of(lambda: emulate(SOURCE, "cuda", calls), Interrupted)
-    timer.join()
+    error = stopped_at_work(lambda: emulate(SOURCE, "cuda", calls))
     assert error.message == (
         "emulator: kernel endless: it was stopped, and its arrays are as they were"
     )

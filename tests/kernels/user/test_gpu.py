@@ -1,18 +1,15 @@
 """A user's kernels in CUDA and Metal: read, refused, and run among ours in the emulator."""
 
-import gc
-import signal
-import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, Interrupted, LabError
+from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError, LabError
 from luminal_lab.kernels.dialect import CUDA as CUDA_DIALECT
 from luminal_lab.kernels.render.gpu.program import gpu_source
-from tests.expect import error_of
+from tests.expect import error_of, stopped_at_work
 
 HEADER = "f(x: f32[n]) -> (y: f32[n])"
 ARGUMENTS = {
@@ -179,13 +176,7 @@ def test_ctrl_c_in_the_emulator_leaves_a_session_that_goes_on():
     cx.compile(ll.GenericCompiler(), ll.CUDACompiler(emulate=True))
     cx.execute()
     x.set([1.0, 2.0, 3.0, 4.0])
-    main = threading.main_thread().ident
-    assert main is not None
-    gc.collect()  # Python loses an interrupt that comes while what is dead is put away
-    timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
-    error_of(cx.execute, Interrupted)
-    timer.join()
+    stopped_at_work(cx.execute)
     x.set([-1.0, 2.0, 3.0, 4.0])
     cx.execute()
     assert y.tolist() == [-0.5, 4.0, 5.5, 7.0]
