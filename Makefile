@@ -20,7 +20,7 @@ FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev clean
+.PHONY: help lab notebooks test test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev other clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench   measure it beside other libraries; BENCH_ARGS="--quick" is luminal-lab bench --quick'
 	@echo 'make bench-core   measure the building of graphs, beside JAX and tinygrad, and the passes'
 	@echo 'make bench-viz   measure what pictures cost, static and in a browser; it needs a Chromium on the PATH'
+	@echo 'make other   another Python, in build/other, for the tests that ask two for the same'
 	@echo 'make dev     only install what test and check need, for an editor to use'
 	@echo 'make clean   remove .venv and everything else that make has made'
 	@echo 'Each installs what it needs into .venv first. Another Python: make PYTHON=python3.12 ...'
@@ -104,6 +105,15 @@ bench-viz: .venv/.installed-test
 	$(BIN)/python -m luminal_lab.bench.studies.viz
 
 dev: .venv/.installed-dev
+
+# A test asks two Pythons for the same: the second one is the first of these that runs.
+OTHERS ?= python3.14 python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3)
+other:
+	@for python in $(OTHERS); do \
+	  $$python -c 'import venv' 2> /dev/null || continue; \
+	  $$python -m venv build/other && exec build/other/bin/python -m pip --quiet --disable-pip-version-check install \
+	    'numpy>=2' 'ml_dtypes>=0.5' 'typing_extensions>=4.12'; \
+	done; echo 'none of these runs: $(OTHERS)' >&2; exit 1
 
 clean:
 	rm -rf .venv build dist frontend/node_modules luminal_lab/viz/static .pytest_cache .ruff_cache .hypothesis

@@ -27,6 +27,8 @@ COLUMNS = (
     "state",
     "why",
     "seconds",
+    "spread",
+    "limit",
     "ratio",
     "origin",
     "numbers",
@@ -37,6 +39,8 @@ COLUMNS = (
 )
 SHOWN = 12
 """The candidates that a search's text shows."""
+OPTIONAL = range(2, 6)
+"""The columns of that table that are left out where they are empty."""
 NONE_FASTER = "none is faster than the default"
 Numbers: TypeAlias = Mapping[str, int]
 
@@ -63,6 +67,10 @@ class Candidate(Displayed):
     """The first step after which its values are wrong, where that was found."""
     seconds: float | None = None
     """Its time, as measured; None where nothing was."""
+    spread: float | None = None
+    """By how many seconds its rounds differ: the distance between their quartiles."""
+    limit: float | None = None
+    """The seconds that it takes at least, by the rates of this machine where those are known."""
     ratio: float | None = None
     """Its time as a share of the default's, measured in turns with it, or both modelled."""
     origin: str = ""
@@ -179,7 +187,7 @@ class Candidates(Displayed, Sequence[Candidate]):
         rows = (
             (
                 *(c.definition.name, c.number, c.form.name, c.state, c.why),
-                *(c.seconds, c.ratio, c.origin),
+                *(c.seconds, c.spread, c.limit, c.ratio, c.origin),
                 ", ".join(f"{name} = {value}" for name, value in c.choices.items()),
                 *(len(c.text.splitlines()), c.step, c.modelled, c.resources),
             )
@@ -203,6 +211,8 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
             c.form.name,
             str(c.number),
             "" if c.seconds is None else seconds_text(c.seconds),
+            "" if c.spread is None else f"± {seconds_text(c.spread)}",
+            "" if c.limit is None else seconds_text(c.limit),
             "" if c.modelled is None else f"~{seconds_text(c.modelled)}",
             "" if c.ratio is None else f"{c.ratio:.3f}",
             c.origin,
@@ -210,11 +220,12 @@ def table_of(candidates: Sequence[Candidate]) -> list[str]:
         )
         for c in candidates
     ]
-    has_model = any(c.modelled is not None for c in candidates)
-    dropped = 2 if has_model else 3  # the column of what is not there
-    shown = [(*row[:dropped], *row[dropped + 1 :]) for row in rows]
-    time = "modelled" if has_model else "time"
-    return aligned(heads(f"< kernels > candidate > {time} > ratio < origin < state"), shown)
+    known = heads(
+        "< kernels > candidate > time > spread > limit > modelled > ratio < origin < state"
+    )
+    empty = {at for at in OPTIONAL if not any(row[at] for row in rows)}
+    shown = [[cell for at, cell in enumerate(row) if at not in empty] for row in rows]
+    return aligned([head for at, head in enumerate(known) if at not in empty], shown)
 
 
 def seconds_text(seconds: float) -> str:
@@ -230,9 +241,16 @@ def seconds_text(seconds: float) -> str:
 
 
 def candidates_of(
-    driver: Driver, definition: Definition, forms: Sequence[Form], target: Target
+    driver: Driver,
+    definition: Definition,
+    forms: Sequence[Form],
+    target: Target,
+    limits: Sequence[float | None],
 ) -> Candidates:
-    """Return what a driver knows as candidates; the default is the first of them."""
+    """Return what a driver knows as candidates; the default is the first of them.
+
+    Limits are the least seconds of each form.
+    """
     winner, default = driver.winner, driver.draws.default
     seconds = min(driver.reference, default=None)
     first = Candidate(
@@ -243,6 +261,7 @@ def candidates_of(
         default.schedule,
         "default" if winner else "fastest",
         seconds=seconds,
+        spread=_product(seconds, driver.spread),
         ratio=None if seconds is None else 1.0,
         origin=default.origin,
         choices=dict(default.choices),
@@ -266,12 +285,17 @@ def candidates_of(
             state="pruned",
             why=f"it takes {seconds_text(seconds)} at least, by the rates of this machine",
             seconds=None,
+            spread=None,
             ratio=None,
             choices=dict(driver.draws.defaults[form].choices),
         )
         for at, (form, seconds) in enumerate(driver.pruned.items())
     ]
-    candidates = [first, *rest, *pruned]
+    candidates = [
+        replace(one, limit=limit)
+        for one in (first, *rest, *pruned)
+        for limit in (limits[forms.index(one.form)],)
+    ]
     return Candidates([as_modelled(one) for one in candidates] if target.model else candidates)
 
 
@@ -296,6 +320,7 @@ def _candidate(number: int, trial: DraftTrial, default: Candidate, *, is_winner:
         why=outcome.why,
         step=outcome.step,
         seconds=seconds,
+        spread=_product(seconds, outcome.spread),
         ratio=ratio,
         origin=draft.origin,
         choices=dict(draft.choices),
@@ -303,9 +328,13 @@ def _candidate(number: int, trial: DraftTrial, default: Candidate, *, is_winner:
     )
 
 
+def _product(seconds: float | None, share: float | None) -> float | None:
+    return None if seconds is None or share is None else seconds * share
+
+
 def as_modelled(candidate: Candidate) -> Candidate:
     """Return a candidate that says that its time is a model's."""
     if candidate.seconds is None:
         return candidate
     state = f"modelled {candidate.state}"
-    return replace(candidate, state=state, seconds=None, modelled=candidate.seconds)
+    return replace(candidate, state=state, seconds=None, spread=None, modelled=candidate.seconds)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, NoReturn
+from typing import ClassVar, Final, Literal, NoReturn, TypeAlias
 
 from typing_extensions import override
 
@@ -19,7 +19,7 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.errors import DeviceError, expect
+from luminal_lab.errors import ArgumentError, DeviceError, expect
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.definition.specialise import specialised
@@ -40,6 +40,10 @@ from luminal_lab.search.target import DEVICES, Target, replaced, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
 from luminal_lab.tensor.sizes import size_lists
+
+Cached: TypeAlias = Literal["cached"]
+CACHED: Final = "cached"
+"""The budget of who takes what was found before, and measures nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +88,9 @@ class Findings:
 class Search(Pipeline):
     """A device whose kernels get the fastest programs and schedules that a search finds.
 
-    What was found on this machine before is not searched for again. With `rules` or a `plan` of
-    one's own that is what this device has found itself.
+    What was found on this machine before is not searched for again; `Search("cached")`, or
+    `budget="cached"` for another device, takes that and searches for nothing. With `rules` or a
+    `plan` of one's own that is what this device has found itself.
 
     >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
     >>> Search(CPUCompiler(threads=2), budget=30)
@@ -93,7 +98,8 @@ class Search(Pipeline):
     """
 
     device: DeviceCompiler = field(default_factory=CPUCompiler)
-    budget: Budget = field(default_factory=lambda: Budget(60))
+    budget: Budget | None = field(default_factory=lambda: Budget(60))
+    """What it may spend; None where it only takes what was found before."""
     seed: int = 0
     executor: Executor | None = None
     dims: tuple[tuple[str, int | Sequence[int]], ...] = ()
@@ -108,23 +114,32 @@ class Search(Pipeline):
 
     def __init__(
         self,
-        device: DeviceCompiler | None = None,
+        device: DeviceCompiler | Cached | None = None,
         *,
-        budget: float | Budget = 60,
+        budget: float | Budget | Cached = 60,
         seed: int = 0,
         executor: Executor | None = None,
         dims: Sizes | None = None,
         rules: Iterable[Rule] | None = None,
         plan: Plan | None = None,
     ) -> None:
+        if device == CACHED:
+            device, budget = None, CACHED
         device = CPUCompiler() if device is None else device
         expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+        assert isinstance(device, DeviceCompiler)
         tried = own_rules(rules, plan, target_of(device))
-        budget, sizes = budget_of(budget, executor, seed), size_lists("search", dims)
+        sizes, is_cached = size_lists("search", dims), isinstance(budget, str) and budget == CACHED
+        if is_cached and not rules is plan is None:
+            raise ArgumentError(
+                "search: nothing is kept of what one's own rules or plan find",
+                hint="give a budget in seconds, or leave them out",
+            )
+        limit = budget_of(Budget(60) if is_cached else budget, executor, seed)
         passes = [*apart(device).passes, SearchChains(self), DeadCode()]
         super().__init__(passes, rounds=device.rounds, licence=device.licence)
         object.__setattr__(self, "device", device)
-        object.__setattr__(self, "budget", budget)
+        object.__setattr__(self, "budget", None if is_cached else limit)
         object.__setattr__(self, "seed", seed)
         object.__setattr__(self, "executor", executor)
         each = {n: tuple(d) if isinstance(d, Sequence) else d for n, d in sizes.items()}
@@ -145,7 +160,7 @@ class Search(Pipeline):
             return search_program(
                 ir,
                 self.device,
-                budget=self.budget,
+                budget=self.budget or Budget(60),
                 seed=self.seed,
                 executor=executor,
                 dims={name: dims[name] for name in dims if name in ir.symbols},
@@ -155,7 +170,10 @@ class Search(Pipeline):
                 worker=worker,
             )
 
-        if all(self._recalled(one, machine, winners) or not reads_back(one) for one in regions):
+        recalled = [self._recalled(one, machine, winners) or not reads_back(one) for one in regions]
+        if self.budget is None and not all(recalled):
+            return self.findings
+        if all(recalled):
             if not any(nameless(one) in self.findings.searched for one in regions):
                 self.findings.search = partial(made, worker=measures_nothing)
             return self.findings
@@ -215,7 +233,7 @@ def _at(
 ) -> dict[str, Schedule]:
     """Return schedules of kernels for sizes of their dims, where all steps apply there, too."""
     exact: dict[str, Schedule] = {}
-    for text, schedule in schedules.items():
+    for text, schedule in schedules.items() if sizes else ():
         definition = parse_definition(text)
         own = {name: size for name, size in sizes.items() if name in definition.dims}
         if own:

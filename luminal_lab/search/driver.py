@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from random import Random
-from statistics import median
+from statistics import median, quantiles
 from typing import Literal, TypeAlias
 
 from luminal_lab.search.allocation import Claim, next_turn
@@ -45,7 +45,7 @@ MARGIN = 0.8
 HEAVY = 4.0
 """A form of so many times the work of another one waits until there is a time to compare with."""
 State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed", "skipped"]
-"""What became of a schedule; what was skipped, because the budget was spent, was never tried."""
+"""What became of a schedule; what was skipped, because time was over, was never tried."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,14 @@ class Outcome:
     def seconds(self) -> float | None:
         """The least seconds of all rounds."""
         return min(self.samples, default=None)
+
+    @property
+    def spread(self) -> float | None:
+        """The distance between the quartiles of its rounds, as a share of the median."""
+        if len(self.samples) < 2:
+            return None
+        low, middle, high = quantiles(self.samples, n=4, method="inclusive")
+        return (high - low) / middle
 
     @property
     def is_wrong(self) -> bool:
@@ -228,6 +236,8 @@ class Driver:
     machine: str = ""
     resources: str = ""
     """What the reference takes of a GPU, in words."""
+    spread: float | None = None
+    """The spread of the reference's rounds in its fastest batch, as a share."""
     noise: float = 0.0
     """By how much the reference's own times differ in the last batch, as a share."""
     gain: float = 1.0
@@ -296,6 +306,8 @@ class Driver:
         is_same = answer.machine == self.machine
         if is_same and answer.reference.compared is not None:
             self.reference.append(answer.reference.compared)
+            if answer.reference.compared == min(self.reference):
+                self.spread = answer.reference.spread
         self.resources = self.resources or answer.reference.resources
         if batch.is_last:
             self.noise = max(self.noise * was_final, noise_of(answer.reference.samples))

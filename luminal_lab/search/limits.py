@@ -53,17 +53,21 @@ def limits_of(
     """Return what is known of forms, where there are several; without rates only their work."""
     if len(forms) == 1:
         return ()
-    limits: list[FormLimit] = []
-    for form in forms:
-        work = sum(work_of(definition, dims) for definition in form.definitions)
-        seconds = None
-        if rates is not None and not rates.is_doubtful:
-            seconds = sum(least_seconds(definition, dims, rates) for definition in form.definitions)
-        limits.append(FormLimit(work, seconds, machine))
-    return tuple(limits)
+    work = [sum(work_of(one, dims) for one in form.definitions) for form in forms]
+    least = seconds_of(forms, dims, rates)
+    return tuple(FormLimit(*known, machine) for known in zip(work, least, strict=True))
 
 
-def rates_of(device: DeviceCompiler, seconds: float) -> PeakRates | None:
+def seconds_of(
+    forms: Sequence[Form], dims: Mapping[str, int], rates: PeakRates | None
+) -> list[float | None]:
+    """Return the least seconds of each form; None where the rates are not known, or in doubt."""
+    if rates is None or rates.is_doubtful:
+        return [None] * len(forms)
+    return [sum(least_seconds(one, dims, rates) for one in form.definitions) for form in forms]
+
+
+def rates_of(device: DeviceCompiler, seconds: float = 0.0) -> PeakRates | None:
     """Return a CPU's rates, measured now if a budget is worth it; None if none are known."""
     if not isinstance(device, CPUCompiler):
         return None

@@ -56,7 +56,7 @@ from luminal_lab.search.draws import Draws, Loops, Plan
 from luminal_lab.search.driver import Answer, Batch, Driver, limits_asked
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form, alone
-from luminal_lab.search.limits import limits_of, work_of
+from luminal_lab.search.limits import limits_of, rates_of, seconds_of, work_of
 from luminal_lab.search.program import Program
 from luminal_lab.search.regions import SearchRegion
 from luminal_lab.search.run import SearchRun
@@ -155,7 +155,16 @@ class KernelSearch(Displayed, Explored, Recorded):
     @property
     def candidates(self) -> Candidates:
         """All that were tried, in order; the default is the first."""
-        return candidates_of(self.driver, self.definition, self.forms, self.target)
+        known = self.driver, self.definition, self.forms, self.target
+        return candidates_of(*known, self.limits)
+
+    @property
+    def limits(self) -> Sequence[float | None]:
+        """The least seconds of each form, by the rates of this machine where they are known."""
+        if self.driver.limits:
+            return [limit.seconds for limit in self.driver.limits]
+        rates = None if self.others else rates_of(self.device)
+        return seconds_of(self.forms, self.dims, rates)
 
     @property
     def refusals(self) -> Mapping[str, int]:
@@ -169,10 +178,14 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def unfused(self) -> Candidate:
-        """The fastest of those that keep the kernels apart."""
+        """The fastest of those that keep the kernels apart; what was measured for longer counts."""
         apart = max(self.forms, key=lambda form: len(form.stages))
+        if self.best.form is apart:
+            return self.best
+        trials = self.driver.trials
         tried = [c for c in self.candidates if c.form is apart and c.ratio is not None]
-        return min(tried, key=lambda candidate: candidate.ratio or inf, default=self.default)
+        final = [c for c in tried if c.number and trials[c.number - 1].final is not None]
+        return min(final or tried, key=lambda one: one.ratio or inf, default=self.default)
 
     @property
     def derivation(self) -> JoinedDerivation:

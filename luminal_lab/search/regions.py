@@ -172,6 +172,8 @@ class SearchRegions:
 
     def _is_row_by_row(self, chain: Chain) -> bool:
         """Return whether all that a row of the result needs is a row of each kernel."""
+        if len(chain) == 1:
+            return False
         made = {id for call in chain[:-1] for id in results_of(self.ir, call)}
         for call in chain:
             definition = self.defined(body_of(call))
@@ -186,7 +188,7 @@ class SearchRegions:
                         own = free(part)
                         if any(axis.name not in own for axis in line.axes[:-1]):
                             return False
-        return len(chain) > 1
+        return True
 
     def _is_regrouped(self, chain: Chain) -> bool:
         """Return whether two sums, one of the other, cost far less in another order."""

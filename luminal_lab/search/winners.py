@@ -19,6 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from luminal_lab.algebra.one_pass import one_pass
@@ -54,7 +55,7 @@ class Question:
     others: tuple[Mapping[str, int], ...] = ()
     """The other sizes, where there are several."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The definition by names that do not depend on where it comes from."""
         return str(canonical(replace(self.definition, name="kernel")))

@@ -49,8 +49,10 @@ from luminal_lab.search.validate import wrong_step
 
 MOST_LINES = 3_000
 """The lines of C that a candidate may have: more take the compiler too long."""
-COMPILING, ALONE = 20.0, 4.0
+COMPILING, ALONE = 12.0, 4.0
 """The seconds that a batch, and then each of its kernels, may take to compile."""
+SINGLY = 8.0
+"""The seconds in which kernels of a batch that does not compile are compiled one by one."""
 BLAMING = 5.0
 """The seconds of a batch in which steps are looked for that made candidates wrong."""
 WAITING = 600.0
@@ -261,8 +263,10 @@ class _Workplace:
         # Nobody says which candidate is at fault: each is compiled by itself.
         reference = {0: built[0]}
         self._compiled(reference, COMPILING)  # what fails with it is no candidate's fault
-        sound = dict(reference)
-        for at in [at for at in built if at]:
+        sound, singly = dict(reference), Deadline(SINGLY, self.deadline.clock)
+        for at in sorted(built.keys() - {0}, key=lambda at: built[at].lines):
+            if singly.is_over:  # the rest is skipped, and may be drawn again
+                break
             try:
                 self._compiled({**reference, at: built[at]}, ALONE)
             except DeviceError as error:

@@ -75,13 +75,15 @@ def facts_page(facts: SearchFacts, text: str, *, theme: Theme = "auto") -> Page:
 
 def candidates_page(candidates: Candidates, *, theme: Theme = "auto") -> Page:
     """Return candidates as a table, in the order of measuring."""
-    heads = ["kernels", "candidate", "time", "of the default", "what it is", "state"]
-    sides = ["left", *["right"] * 3, *["left"] * 2]
+    heads = ["kernels", "candidate", "time", "±", "limit", "of the default", "what it is", "state"]
+    sides = ["left", *["right"] * 5, *["left"] * 2]
     lines = [
         [
             (plain(one.form.name), LEFT),
             (str(one.number), ""),
             (_seconds(one.seconds, one.modelled), ""),
+            (_seconds(one.spread), ""),
+            (_seconds(one.limit), ""),
             ("" if one.ratio is None else f"{one.ratio:.3f}", ""),
             (plain(cut(one.origin)), WRAPPED),
             (plain(cut(f"{one.state}: {one.why}" if one.error else one.state)), WRAPPED),

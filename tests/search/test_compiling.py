@@ -41,6 +41,15 @@ def test_what_a_device_is_asked_for_is_looked_at_where_it_is_made(asked: Any, me
     assert error_of(lambda: ll.Search(**asked), ArgumentError).message == message
 
 
+def test_nothing_of_ones_own_is_cached():
+    rules = list(RULES)
+    error = error_of(lambda: ll.Search("cached", rules=rules), ArgumentError)
+    assert error.message == "search: nothing is kept of what one's own rules or plan find"
+    assert error_of(lambda: ll.Search(budget="cashed"), ArgumentError).message == (
+        "search: with a budget of 'cashed' nothing can be measured"
+    )
+
+
 def test_a_search_as_part_of_a_pipeline():
     given = ll.Search(DEVICE, budget=30, dims={"n": 4})
     assert repr(given) == "<Search cpu{threads = 2}>"
@@ -78,6 +87,11 @@ def test_a_session_searches_and_uses_what_it_found(monkeypatch: pytest.MonkeyPat
     compiled = cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, dims={"n": 9}))
     assert compiled.runner is not None
     assert cx.kernels[0].schedule == search.best.schedules["matmul"]
+    cx.compile(ll.GenericCompiler(), ll.Search(DEVICE, budget="cached", dims={"n": 9}))
+    assert cx.kernels[0].schedule == search.best.schedules["matmul"]
+    cx.compile(ll.GenericCompiler(), ll.Search("cached", dims={"n": 100}))  # nobody searched that
+    cx.execute()
+    np.testing.assert_array_equal(y.numpy(), np.full((9, 10), 12.0))
 
 
 @pytest.mark.usefixtures("_measured")

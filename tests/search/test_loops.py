@@ -1,5 +1,6 @@
 """A search as its user holds it: budgets, executors, Ctrl-C, words for what goes wrong."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +22,11 @@ from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.choices import Choice
 from luminal_lab.kernels.steps.schedule import Scheduling
 from luminal_lab.machines.machine import Machine
-from luminal_lab.search import measure, worker
+from luminal_lab.plain import plain
+from luminal_lab.search import loops, measure, worker
 from luminal_lab.search.driver import WRONG
 from luminal_lab.search.loops import Budget, KernelSearch, replayed, search_kernel
+from luminal_lab.search.worker import answer_of
 from tests.processes import children
 from tests.search.planted import guess, matmul, seconds_of, tiles
 
@@ -166,6 +170,36 @@ def test_a_product_in_three_loops_is_searched():
     assert states <= {"fastest", "default", "slower", "stopped"}
     assert search.default.seconds is not None
     assert not any(WRONG in one.why for one in search.candidates)
+
+
+def test_what_is_measured_for_longer_is_what_keeps_kernels_apart():
+    search = search_kernel(matmul(70, 60, 50), budget=Budget(candidates=40), worker=guess)
+    assert search.best.number
+    assert search.unfused.number == search.best.number  # one kernel is apart from all others
+
+
+def test_a_candidate_has_its_spread_and_the_limit_of_the_machine(monkeypatch: pytest.MonkeyPatch):
+    def rounds(job: str) -> str:
+        answer = answer_of(guess(job))
+        told = [
+            replace(one, samples=tuple(share * one.samples[0] for share in (1.0, 1.2, 1.4)))
+            for one in (answer.reference, *answer.outcomes)
+        ]
+        return json.dumps(plain(replace(answer, reference=told[0], outcomes=tuple(told[1:]))))
+
+    monkeypatch.setattr(loops, "rates_of", lambda *_: None)
+    search = search_kernel(matmul(70, 60, 50), budget=Budget(candidates=4), worker=rounds)
+    assert all(one.limit is None for one in search.candidates)
+    monkeypatch.setattr(loops, "seconds_of", lambda forms, *_: [1e-6] * len(forms))
+    table = search.candidates.to_pandas()
+    assert [*table["limit"]] == [1e-6] * len(search.candidates)
+    timed = [one for one in search.candidates if one.seconds is not None]
+    assert timed
+    shares = [one.spread / one.seconds for one in timed if one.spread and one.seconds]
+    np.testing.assert_allclose(shares, [0.2 / 1.2] * len(timed))
+    heads, *rows = str(search).splitlines()[-1 - len(timed) :]
+    assert [*heads.split()][2:5] == ["time", "spread", "limit"]
+    assert all(" ± " in row and " 1 µs " in row for row in rows)
 
 
 @pytest.mark.usefixtures("_measured")

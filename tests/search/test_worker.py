@@ -169,7 +169,25 @@ def test_a_batch_that_takes_the_compiler_too_long_is_compiled_one_by_one(
     told = answer({}, 3)
     assert [outcome.state == "failed" for outcome in told.outcomes] == [False, True, False]
     assert told.outcomes[1].why == "it does not compile: it was not ready within 4 s"
-    assert asked == [20, 20, 4, 4, 4, 20]
+    assert asked == [12, 12, 4, 4, 4, 12]
+
+
+def test_of_a_batch_that_takes_the_compiler_too_long_the_rest_may_be_drawn_again(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Each of these takes longer alone than all of them may together."""
+    monkeypatch.setattr(worker, "SINGLY", 0.0)
+    compile_library = worker.compile_library
+
+    def slow(source: str, *given: object, timeout: float, **more: object) -> Path:
+        if "candidate_" in source:
+            raise DeviceError(f"compile: it was not ready within {timeout:g} s")
+        return compile_library(source, *given, timeout=timeout, **more)  # pyright: ignore[reportArgumentType]  # passed on
+
+    monkeypatch.setattr(worker, "compile_library", slow)
+    told = answer({}, 3)
+    assert told.reference.seconds is not None
+    assert [outcome.state for outcome in told.outcomes] == ["skipped"] * 3
 
 
 def test_a_full_disk_says_so(monkeypatch: pytest.MonkeyPatch):

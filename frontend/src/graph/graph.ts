@@ -58,7 +58,7 @@ const COMFORTABLE = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
 /** After so many milliseconds without a move stubs are drawn. */
-const PAUSE = 90;
+const PAUSE = 40;
 /** Milliseconds between two taps that are one double tap. */
 const DOUBLE = 400;
 let made = 0;

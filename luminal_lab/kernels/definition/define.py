@@ -14,6 +14,7 @@ array, which is computed once and read. `locals.py` has the rule for kept nodes.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Expr, Shape, substitute
@@ -59,9 +60,21 @@ def define(body: IR, *, keep: Iterable[NodeLike] | None = None) -> Definition:
       y[i < 4] = sum j < 6: x[i, j]
     """
     check_ir("define", body)
+    if keep is None:
+        return _by_rule(body.nodes, body.name, body)
+    return _defined(body, [body[node] for node in keep])
+
+
+@lru_cache(maxsize=64)
+def _by_rule(nodes: tuple[Node, ...], name: str, body: IR) -> Definition:
+    # Graphs are equal whatever their names are, and a definition has names: nodes are themselves.
+    return _defined(body, None)
+
+
+def _defined(body: IR, keep: Iterable[Node] | None) -> Definition:
     edit = Edit(body)
     Inlining().run(body, edit)
-    wanted = None if keep is None else {_inlined(body[node], edit) for node in keep}
+    wanted = None if keep is None else {_inlined(node, edit) for node in keep}
     return canonical(_Definer(edit.ir(), wanted).definition())
 
 
