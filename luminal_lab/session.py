@@ -150,11 +150,22 @@ class Graph(CompiledStore):
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters that the graph borrows, by the names of their inputs."""
+        """The parameters that the graph borrows, by the names of their inputs.
+
+        >>> y = ll.nn.Linear(3, 2)(cx.tensor((1, 3)))
+        >>> cx.parameters
+        {'weight': parameter weight, 'bias': parameter bias}
+        """
         return {self.node(id).name: parameter for parameter, id in self._parameters.items()}
 
     def downstream(self, *tensors: Tensor) -> list[Tensor]:
-        """Return all tensors computed from the given ones, without these."""
+        """Return all tensors computed from the given ones, without these.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> y = (x.exp2() + cx.arange(2)).named("y")
+        >>> cx.downstream(x)[-1].name
+        'y'
+        """
         with self.whole():
             ir = self.ir
             given = {self._own("downstream", tensor).id for tensor in tensors}
@@ -169,7 +180,15 @@ class Graph(CompiledStore):
         dtype: DTypeLike = "float32",
         name: str | None = None,
     ) -> Tensor:
-        """Return the result of a Python function on arrays, called when the graph runs."""
+        """Return the result of a Python function on arrays, called when the graph runs.
+
+        >>> import numpy as np
+        >>> x = cx.tensor((3,)).set([3, 1, 2])
+        >>> y = cx.function(np.sort, x, shape=(3,)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 2.0, 3.0]
+        """
         with self.whole():
             if not callable(call):
                 raise GraphError(
@@ -433,6 +452,10 @@ Results: %2. Shown: 1 input, 1 mul.>
         """Return the newest snapshot as a pandas table, a row for each node.
 
         Operations and bytes are filled in where sizes are known, from data or `dims`.
+
+        >>> y = cx.tensor(("n", 4), name="x").exp2().retrieve()
+        >>> cx.to_pandas(dims={"n": 2})[["name", "flops", "bytes"]].values.tolist()
+        [['x', 0, 0], ['1', 8, 64]]
         """
         from luminal_lab.viz.node_tables import node_table  # noqa: PLC0415  # loaded when used
 
@@ -444,7 +467,12 @@ Results: %2. Shown: 1 input, 1 mul.>
             )
 
     def to_dot(self) -> Digraph:
-        """Return the newest snapshot, as `display` shows it, for the graphviz package."""
+        """Return the newest snapshot, as `display` shows it, for the graphviz package.
+
+        >>> y = cx.tensor((2,), name="x").exp2().retrieve()
+        >>> cx.to_dot().source.count("->")
+        1
+        """
         return self.display().to_dot()
 
     # -- cells that run again ----------------------------------------------------------------------

@@ -111,13 +111,27 @@ class Reduction(Activations):
     def nansum(
         self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """Return the sum of all but NaNs."""
+        """Return the sum of all but NaNs.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 4])
+        >>> y = x.nansum().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        5.0
+        """
         x = self.isnan().where(0, self) if self.dtype.is_float else self
         return x.sum(axis, keepdim, dtype)
 
     @operation
     def count_nonzero(self, axis: Axis = None, *, keepdim: bool = False) -> Self:
-        """Return the number of elements that are not 0."""
+        """Return the number of elements that are not 0.
+
+        >>> x = cx.tensor((2, 3)).set([[0, 5, 6], [0, 0, -1]])
+        >>> y = x.count_nonzero(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 1]
+        """
         return self._truth().sum(axis, keepdim)
 
     @operation
@@ -147,7 +161,14 @@ class Reduction(Activations):
 
     @operation
     def nanmean(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the mean of all but NaNs."""
+        """Return the mean of all but NaNs.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 4])
+        >>> y = x.nanmean().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        2.5
+        """
         axes, x = self._reducing("nanmean", axis), widened(self._as_float())
         there = self.isnan().logical_not().cast(x.dtype)
         total = x.nansum(axes, keepdim) * there.sum(axes, keepdim).recip()
@@ -179,21 +200,42 @@ class Reduction(Activations):
         *,
         unbiased: bool | None = None,
     ) -> Self:
-        """Return the square root of `var`."""
+        """Return the square root of `var`.
+
+        >>> x = cx.tensor((4,)).set([2, 2, 4, 4])
+        >>> y = x.std(correction=0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        1.0
+        """
         return self._moments("std", axis, correction, keepdim, unbiased)[0]
 
     @operation
     def var_mean(
         self, axis: Axis = None, correction: float = 1, keepdim: bool = False
     ) -> tuple[Self, Self]:
-        """Return `var` and `mean`."""
+        """Return `var` and `mean`.
+
+        >>> spread, mean = cx.tensor((4,)).set([2, 2, 4, 4]).var_mean(correction=0)
+        >>> cx.retrieve([spread, mean])
+        >>> cx.execute()
+        >>> spread.item(), mean.item()
+        (1.0, 3.0)
+        """
         return self._moments("var_mean", axis, correction, keepdim)
 
     @operation
     def std_mean(
         self, axis: Axis = None, correction: float = 1, keepdim: bool = False
     ) -> tuple[Self, Self]:
-        """Return `std` and `mean`."""
+        """Return `std` and `mean`.
+
+        >>> spread, mean = cx.tensor((2, 2)).set([[1, 3], [0, 8]]).std_mean(1, correction=0)
+        >>> cx.retrieve([spread, mean])
+        >>> cx.execute()
+        >>> spread.tolist(), mean.tolist()
+        ([1.0, 4.0], [2.0, 4.0])
+        """
         return self._moments("std_mean", axis, correction, keepdim)
 
     def _moments(
@@ -253,7 +295,14 @@ class Reduction(Activations):
 
     @operation
     def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return log(sum(exp(x))) without overflow."""
+        """Return log(sum(exp(x))) without overflow.
+
+        >>> x = cx.tensor((2,)).set([1000, 0])
+        >>> y = x.logsumexp().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        1000.0
+        """
         return self._log_sum_exp(self._reducing("logsumexp", axis), keepdim)
 
     @in_float
@@ -266,7 +315,13 @@ class Reduction(Activations):
 
     @operation
     def trace(self) -> Self:
-        """Return the sum of a matrix's diagonal."""
+        """Return the sum of a matrix's diagonal.
+
+        >>> y = cx.arange(9).reshape(3, 3).trace().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        12
+        """
         if self.ndim != 2:
             raise ShapeError(
                 f"trace: {self.label} is not a matrix",
@@ -307,12 +362,24 @@ class Reduction(Activations):
 
     @operation
     def amax(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the result of `max`; where it is NaN, so is the gradient of all its elements."""
+        """Return the result of `max`; where it is NaN, so is the gradient of all its elements.
+
+        >>> y = cx.arange(6).reshape(2, 3).amax((0, 1)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        5
+        """
         return self.max(self._reducing("amax", axis), keepdim)
 
     @operation
     def amin(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the result of `min`; where it is NaN, so is the gradient of all its elements."""
+        """Return the result of `min`; where it is NaN, so is the gradient of all its elements.
+
+        >>> y = cx.arange(6).reshape(2, 3).amin(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 3]
+        """
         return self.min(self._reducing("amin", axis), keepdim)
 
     def _extreme(self, value: Self, axes: tuple[int, ...], whole: bool, keepdim: bool) -> Self:
@@ -323,17 +390,36 @@ class Reduction(Activations):
 
     @operation
     def aminmax(self, axis: Axis = None, keepdim: bool = False) -> tuple[Self, Self]:
-        """Return the smallest value and the largest."""
+        """Return the smallest value and the largest.
+
+        >>> low, high = cx.tensor((3,)).set([4, -1, 2]).aminmax()
+        >>> cx.retrieve([low, high])
+        >>> cx.execute()
+        >>> low.item(), high.item()
+        (-1.0, 4.0)
+        """
         return self.min(axis, keepdim), self.max(axis, keepdim)
 
     @operation
     def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether any element is not 0; False for empty axes."""
+        """Return whether any element is not 0; False for empty axes.
+
+        >>> y = cx.arange(4).reshape(2, 2).eq(3).any(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True]
+        """
         return self._truth()._reduced(MaxReduce, self._axes_of("any", axis), keepdim)
 
     @operation
     def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether all elements are not 0; True for empty axes."""
+        """Return whether all elements are not 0; True for empty axes.
+
+        >>> y = cx.arange(4).reshape(2, 2).all(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True]
+        """
         return ~self.logical_not().any(axis, keepdim)
 
     @operation
@@ -351,7 +437,14 @@ class Reduction(Activations):
 
     @operation
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
-        """Return the first position of the smallest value (NaN, if there is one) as int64."""
+        """Return the first position of the smallest value (NaN, if there is one) as int64.
+
+        >>> x = cx.tensor((2, 3)).set([[5, 2, 7], [1, 8, 1]])
+        >>> y = x.argmin(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 0]
+        """
         return self._first_position("argmin", axis, keepdim)
 
     def _first_position(self, what: str, axis: int | None, keepdim: bool) -> Self:
@@ -440,27 +533,53 @@ class Reduction(Activations):
 
     @operation
     def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
-        """Return the products up to each position."""
+        """Return the products up to each position.
+
+        >>> y = cx.arange(1, 6).cumprod(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 2, 6, 24, 120]
+        """
         along, x = self._axis_of("cumprod", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
 
     @operation
     def cummax(self, axis: int) -> Self:
-        """Return the largest value up to each position, without its position; NaN wins."""
+        """Return the largest value up to each position, without its position; NaN wins.
+
+        >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
+        >>> y = x.cummax(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 3.0, 4.0, 4.0, 5.0]
+        """
         along = self._axis_of("cummax", axis)
         top = self._scan(along, self._least, lambda part: part.max(-1))
         return top._spells("cummax", self, settings=(along,))
 
     @operation
     def cummin(self, axis: int) -> Self:
-        """Return the smallest value up to each position, without its position; NaN wins."""
+        """Return the smallest value up to each position, without its position; NaN wins.
+
+        >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
+        >>> y = x.cummin(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 1.0, 1.0, 1.0, 1.0]
+        """
         along, x = self._axis_of("cummin", axis), self._mirrored()
         top = x._scan(along, x._least, lambda part: part.max(-1))
         return top._mirrored()._spells("cummax", self, settings=(along,))
 
     @operation
     def logcumsumexp(self, axis: int) -> Self:
-        """Return the `logsumexp` up to each position."""
+        """Return the `logsumexp` up to each position.
+
+        >>> y = cx.zeros((4,)).logcumsumexp(0).exp().round(4).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 2.0, 3.0, 4.0]
+        """
         along, x = self._axis_of("logcumsumexp", axis), self._as_float()
         return widened(x)._scan(along, x._least, lambda part: part.logsumexp(-1)).cast(x.dtype)
 
@@ -491,7 +610,14 @@ class Reduction(Activations):
 
     @operation
     def differences(self, n: int = 1, axis: int = -1) -> Self:
-        """Return each position minus the previous one, n times over; PyTorch's `diff`."""
+        """Return each position minus the previous one, n times over; PyTorch's `diff`.
+
+        >>> x = cx.tensor((4,)).set([1, 4, 9, 16])
+        >>> y = x.differences().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 5.0, 7.0]
+        """
         along, x = self._axis_of("differences", axis), self
         high = bounds(self.shape[along])[1]
         times = whole("differences: n", n, 0)
@@ -504,7 +630,14 @@ class Reduction(Activations):
 
     @operation
     def trapezoid(self, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Self:
-        """Return the integral along an axis by trapezoids, at positions x or at a distance dx."""
+        """Return the integral along an axis by trapezoids, at positions x or at a distance dx.
+
+        >>> x = cx.tensor((3,)).set([0, 1, 4])
+        >>> y = (x * 2).trapezoid(x).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        16.0
+        """
         along = self._axis_of("trapezoid", axis)
         later, earlier = widened(self._as_float())._neighbours(along)
         wanted = self._as_float().dtype

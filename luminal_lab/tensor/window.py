@@ -87,7 +87,12 @@ class Windowed(MatrixProducts):
     def windows(
         self, what: str, sizes: Shape, steps: Steps, gaps: Steps, margins: Margins, fill: Scalar = 0
     ) -> Self:
-        """Return a view of all windows, with the axes within a window last."""
+        """Return a view of all windows, with the axes within a window last.
+
+        >>> x = cx.tensor((1, 2, 6))
+        >>> x.windows("conv", (3,), (1,), (1,), [(1, 1)]).shape
+        (1, 2, 6, 3)
+        """
         x = self.pad(((0, 0), (0, 0), *margins), fill)
         for axis, (size, step, gap) in enumerate(zip(sizes, steps, gaps, strict=True), 2):
             span, length = (size - 1) * gap + 1, x.shape[axis]
@@ -437,7 +442,14 @@ class Windowed(MatrixProducts):
         stride: Sizes | None = None,
         ceil_mode: bool = False,
     ) -> Self:
-        """Return (sum of x^p)^(1/p) of each window, p being the norm's type."""
+        """Return (sum of x^p)^(1/p) of each window, p being the norm's type.
+
+        >>> x = cx.tensor((1, 1, 4)).set([[[3, 4, 6, 8]]])
+        >>> y = x.lp_pool(2, 2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[5.0, 10.0]]]
+        """
         p = number("lp_pool", "norm_type", norm_type)
         mean = widened(self._as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
         size = math.prod(each("lp_pool", self.ndim - 2, kernel_size=kernel_size)[0])
@@ -453,7 +465,13 @@ class Windowed(MatrixProducts):
 
     @operation
     def adaptive_max_pool(self, output_size: Resized) -> Self:
-        """Return the largest values of a requested number of windows (None: the axis's size)."""
+        """Return the largest values of a requested number of windows (None: the axis's size).
+
+        >>> y = cx.arange(7).reshape(1, 1, 7).adaptive_max_pool(3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[2, 4, 6]]]
+        """
         return self._adaptive("adaptive_max_pool", output_size, MaxReduce)
 
     @operation
