@@ -1,4 +1,4 @@
-"""What examples in docstrings begin with: `import luminal_lab as ll` and `cx = ll.Graph()`."""
+"""What examples in docstrings begin with: `ll`, a new graph `cx`, and an empty `folder`."""
 
 from typing import Any
 
@@ -12,9 +12,12 @@ NEEDED = {".to_pandas(": "pandas", ".plot(": "plotly", ".to_dot(": "graphviz"}
 
 @pytest.fixture(autouse=True)
 def _begun(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
-    if isinstance(request.node, pytest.DoctestItem):
-        source = "".join(example.source for example in request.node.dtest.examples)
-        for call, package in NEEDED.items():
-            if call in source:
-                pytest.importorskip(package)
-        doctest_namespace.update(ll=ll, cx=ll.Graph())
+    if not isinstance(request.node, pytest.DoctestItem):
+        return
+    source = "".join(example.source for example in request.node.dtest.examples)
+    for call, package in NEEDED.items():
+        if call in source:
+            pytest.importorskip(package)
+    doctest_namespace.update(ll=ll, cx=ll.Graph())
+    if "folder" in source:
+        doctest_namespace["folder"] = request.getfixturevalue("tmp_path")

@@ -161,11 +161,21 @@ class Op:
     # Each op states its own sources, so the base can only say "any", which
     # a type checker accepts as compatible with every signature.
     def infer(self, *args: Any, **kwargs: Any) -> TensorType:
-        """Return the result's type for sources of the given types, or raise."""
+        """Return the result's type for sources of the given types, or raise.
+
+        >>> x = cx.tensor((2, 3))
+        >>> x.sum(1, keepdim=True).node.op.infer(x.type)
+        f32[2, 1]
+        """
         raise _fault(type(self), "has no infer", "define infer, which returns the result's type")
 
     def eval(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the result for NumPy arrays: the meaning of the op."""
+        """Return the result for NumPy arrays: the meaning of the op.
+
+        >>> import numpy as np
+        >>> cx.arange(4).flip().node.op.eval(np.arange(4))
+        array([3, 2, 1, 0])
+        """
         raise _fault(type(self), "has no eval", "define eval, which says in NumPy what it means")
 
     def types(self, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
