@@ -6,7 +6,12 @@ import pytest
 
 import luminal_lab as ll
 
-NEEDED = {".to_pandas(": "pandas", ".plot(": "plotly", ".to_dot(": "graphviz"}
+NEEDED = {
+    ".to_pandas(": "pandas",
+    ".plot(": "plotly",
+    ".to_dot(": "graphviz",
+    ".safetensors": "safetensors",
+}
 """The packages that examples with some calls need; without them they are skipped."""
 
 

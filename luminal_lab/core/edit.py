@@ -160,14 +160,13 @@ class Edit(NodeLookup):
     def firing(self, rule: str, because: str = "") -> Generator[None, None, None]:
         """Make the changes inside one step, with one rule and one reason.
 
-        >>> from luminal_lab.core.ops import Sqrt
-        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
         >>> edit = ll.Edit(cx.ir)
-        >>> with edit.firing("sin-to-sqrt", "roots are cheaper"):
-        ...     edit.replace(y.node, edit.insert(Sqrt(), "x"))
+        >>> with edit.firing("mul-one"):
+        ...     edit.replace(y.node, "x")
         ...     edit.erase(y.node)
         >>> [(change.kind, change.rule, change.firing) for change in edit.log]
-        [('insert', 'sin-to-sqrt', 0), ('replace', 'sin-to-sqrt', 0), ('erase', 'sin-to-sqrt', 0)]
+        [('replace', 'mul-one', 0), ('erase', 'mul-one', 0)]
         """
         outer, self._because = self._because, self._because or (rule, because)
         try:
@@ -194,12 +193,11 @@ class Edit(NodeLookup):
     def reorder(self, nodes: Iterable[NodeLike], *, rule: str = "") -> None:
         """Ask for an order of the nodes; sources still come before their users.
 
-        >>> x = cx.tensor((2,), name="x")
-        >>> y, z = x.sin().named("y").retrieve(), x.sqrt().named("z").retrieve()
+        >>> a, b = cx.arange(2).named("a"), cx.arange(2).named("b")
         >>> edit = ll.Edit(cx.ir)
-        >>> edit.reorder(["z", "y"])
+        >>> edit.reorder(["b", "a"])
         >>> edit.ir().nodes
-        (%x, %z, %y)
+        (%b, %a)
         """
         schedule = tuple(self._ids(nodes))
         signature = self.signature._replace(schedule=schedule)

@@ -354,9 +354,8 @@ class Module:
     def save(self, path: str | Path) -> None:
         """Write all values into a safetensors file.
 
-        >>> import os
         >>> ll.nn.Linear(3, 2).save(folder / "model.safetensors")
-        >>> os.listdir(folder)
+        >>> [file.name for file in folder.iterdir()]
         ['model.safetensors']
         """
         save_file(path, self._values())

@@ -423,8 +423,8 @@ class Timings(Charted, Displayed):
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> cx.time(rounds=3).save(folder / "times.json")
-        >>> ll.devices.Timings.load(folder / "times.json").how
-        'recorded'
+        >>> [file.name for file in folder.iterdir()]
+        ['times.json']
         """
         write_bytes("timings", path, self.to_json().encode())
 
@@ -445,11 +445,10 @@ class Timings(Charted, Displayed):
         """Read timings from a file: what was measured there is recorded here.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
-        >>> timings = cx.time(rounds=3)
-        >>> timings.save(folder / "times.json")
-        >>> again = ll.devices.Timings.load(folder / "times.json")
-        >>> again.by_kernel() == timings.by_kernel()
-        True
+        >>> cx.time(rounds=3).save(folder / "times.json")
+        >>> timings = ll.devices.Timings.load(folder / "times.json")
+        >>> timings.how, timings.rounds
+        ('recorded', 3)
         """
         return cls.from_json(read_text("timings", path, "save(...)"))
 

@@ -134,8 +134,7 @@ class Optimiser(Module):
         The gradients are a dict with the names of the weights, as `ll.grad` makes it.
 
         >>> weight = ll.Parameter((2,), value=[1, -1], name="w")
-        >>> gradients = {"w": cx.ones((2,))}
-        >>> updates = ll.nn.SGD(lr=0.25).step(weight, gradients)
+        >>> updates = ll.nn.SGD(lr=0.25).step(weight, {"w": cx.ones((2,))})
         >>> cx.execute()
         >>> updates["w"].tolist()
         [0.75, -1.25]
