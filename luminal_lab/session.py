@@ -229,7 +229,6 @@ class Graph(CompiledStore):
     def gradients(self) -> Derivations:
         """The graph before and after each call of `grad` or `backward`, with the nodes added.
 
-        >>> cx = Graph()
         >>> x = cx.tensor((3,), name="x")
         >>> (x * x).sum().backward()
         >>> print(cx.gradients[0].firings[0])
@@ -307,7 +306,6 @@ class Graph(CompiledStore):
         `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
         puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
 
-        >>> cx = Graph()
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 10).retrieve()
         >>> cx.display()
@@ -412,11 +410,10 @@ Results: %2. Shown: 1 input, 1 mul.>
         or `cx.advise()`. Values of inputs, weights and results are left out unless `values` is
         true; without `cells`, only the lines that made nodes are kept.
 
-        >>> from tempfile import TemporaryDirectory
-        >>> cx = Graph()
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
-        >>> with TemporaryDirectory() as folder:
-        ...     cx.save(f"{folder}/run.lab")
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").title
+        'main'
         """
         from luminal_lab.io.recording import save_recording  # noqa: PLC0415  # loaded when used
 

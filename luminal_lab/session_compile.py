@@ -86,8 +86,6 @@ class CompiledStore(Store):
         may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
         uses kernels of its own. No data is needed.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 1 + 0).retrieve()
         >>> print(cx.compile("simplify, dce").ir)
@@ -189,8 +187,6 @@ class CompiledStore(Store):
         `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
         the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
         >>> cx.board("mul")
@@ -387,8 +383,6 @@ class CompiledStore(Store):
         runs: least times are computed from bytes and operations, and `dims` are the sizes that no
         data gives.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> [row.name for row in cx.time(rounds=3)]
         ['mul']
@@ -428,8 +422,6 @@ class CompiledStore(Store):
         and timing both in turns, or modelled. Trials begin for `budget` seconds; Ctrl-C ends them
         and keeps what was found. Needs data; the session stays as it is.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> len(cx.advise()) <= 5
         True

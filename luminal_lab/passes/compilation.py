@@ -349,8 +349,6 @@ class Compilation(Charted, Examined):
         What is touched is given as for `trace`. Of each stop there are the graphs before and
         after: the latter is what a compile that ends there would have made.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = ((cx.tensor((2,), name="x") * 1 + 0).sin() + 0).named("y").retrieve()
         >>> print(cx.compile("simplify, dce").stops("%4", rule="add-zero")[0])
         Pass 1, simplify, firing 2: add-zero: %4 → %x

@@ -57,8 +57,7 @@ class Tensor(Inspect):
     def backward(self, *, checkpoint: Sequence[str] = ()) -> None:
         """Derive this loss by all float inputs that it is computed from: each one's `grad`.
 
-        >>> from luminal_lab.session import Graph
-        >>> x = Graph().tensor((3,), name="x")
+        >>> x = cx.tensor((3,), name="x")
         >>> (x * x).sum().backward()
         >>> x.grad.shape
         (3,)

@@ -57,8 +57,7 @@ class Indexing(Reduction):
     def __getitem__(self, key: Key) -> Self:
         """Return a part as in NumPy: by ints, slices, None, ..., and integer tensors.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((4, 6), name="x")[1, ::-2].lowering())
+        >>> print(cx.tensor((4, 6), name="x")[1, ::-2].lowering())
         %1 = flip{axes = [1]} %x : f32[4, 6]
         %2 = slice{start = [1, 0], stop = [2, 6], step = [1, 2]} %1 : f32[1, 3]
         %3 = reshape{shape = [3]} %2 : f32[3]
@@ -184,8 +183,6 @@ class Indexing(Reduction):
     def take(self, index: Index, axis: int | None = None) -> Self:
         """Return slices along an axis by an index of any shape; without an axis, elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> print(cx.tensor((4,), name="x").take(cx.tensor((2,), "int64", "index")).lowering())
         %2 = constant{value = 0} : i64[2]
         %3 = less_than %index, %2 : bool[2]
@@ -214,8 +211,6 @@ class Indexing(Reduction):
     def embedding(self, tokens: Index) -> Self:
         """Return rows of this weight, one for each token.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> tokens = cx.tensor(("n",), "int32", "tokens")
         >>> print(cx.tensor((50, 8), name="weight").embedding(tokens).lowering())
         %2 = reshape{shape = [n, 1]} %tokens : i32[n, 1]
@@ -233,8 +228,6 @@ class Indexing(Reduction):
     def gather(self, axis: int, index: Index) -> Self:
         """Return x[index[i, j], j] for axis 0, and so for any axis; the index may be smaller.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> index = cx.tensor((3, 1), "int64", "index")
         >>> print(cx.tensor((3, 4), name="x").gather(1, index).lowering())
         %2 = gather{axis = 1} %x, %index : f32[3, 1]
@@ -286,8 +279,6 @@ class Indexing(Reduction):
     ) -> Self:
         """Return a copy with result[index[i, j], j] = src[i, j] for axis 0; other axes likewise.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> index = cx.tensor((3, 1), "int64", "index")
         >>> print(cx.tensor((3, 4), name="x").scatter(1, index, 9).lowering())
         %2 = constant{value = 9.0} : f32[3, 1]
@@ -435,8 +426,6 @@ class Indexing(Reduction):
     def update(self, rows: Operand, at: DimLike, axis: int = 0) -> Self:
         """Return this buffer with rows written from a position of an axis on, as in a KV cache.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> rows = cx.tensor((1, 8), name="rows")
         >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
         %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
@@ -464,8 +453,7 @@ class Indexing(Reduction):
     def one_hot(self, num_classes: DimLike) -> Self:
         """Return 1 where the value is the position on a new last axis, else 0, as int64.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), "int64", name="x").one_hot(3).lowering())
+        >>> print(cx.tensor((2,), "int64", name="x").one_hot(3).lowering())
         %1 = constant{value = 0} : i64[2, 3]
         %2 = reshape{shape = [2, 1]} %x : i64[2, 1]
         %3 = constant{value = 1} : i64[2, 1]
@@ -514,8 +502,7 @@ class Indexing(Reduction):
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
         """Return the positions of the values in stable order, with NaN as the greatest.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((4,), "int32").argsort().op_counts()["scatter"]
+        >>> cx.tensor((4,), "int32").argsort().op_counts()["scatter"]
         1
         """
         axis = self._axis_of("argsort", axis)

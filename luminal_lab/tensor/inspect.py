@@ -72,8 +72,7 @@ class Inspect(Normal):
     def lowering(self) -> str:
         """Return the lines of the graph that compute this value, without inputs.
 
-        >>> from luminal_lab.session import Graph
-        >>> print((Graph().tensor((2,), name="x") * 2).lowering())
+        >>> print((cx.tensor((2,), name="x") * 2).lowering())
         %1 = constant{value = 2.0} : f32[2]
         %2 = mul %x, %1 : f32[2]
         """
@@ -83,8 +82,7 @@ class Inspect(Normal):
     def op_counts(self) -> dict[str, int]:
         """Return the number of nodes by op that compute this value, without inputs.
 
-        >>> from luminal_lab.session import Graph
-        >>> (Graph().tensor((2,), name="x") * 2).op_counts()
+        >>> (cx.tensor((2,), name="x") * 2).op_counts()
         {'constant': 1, 'mul': 1}
         """
         return dict(sorted(Counter(node.op.name for node in self._behind()[1]).items()))
@@ -101,9 +99,8 @@ class Inspect(Normal):
     def apply(self, op: Op, *others: Lazy) -> Self:
         """Add a node with an op, which may be the user's own, and return its tensor.
 
-        >>> import luminal_lab as ll
         >>> from luminal_lab.core.ops import Sin
-        >>> print(ll.Graph().tensor((2,), name="x").apply(Sin()).lowering())
+        >>> print(cx.tensor((2,), name="x").apply(Sin()).lowering())
         %1 = sin %x : f32[2]
         """
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked

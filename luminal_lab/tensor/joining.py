@@ -37,8 +37,7 @@ class Joining(Movement):
         They hold a value, or in the mode "reflect" values mirrored at the edge, in "replicate"
         the edge itself, in "circular" values from the other end.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
+        >>> print(cx.tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
         %1 = pad{before = [1], after = [2]} %x : f32[6]
         %2 = constant{value = true} : bool[3]
         %3 = pad{before = [1], after = [2]} %2 : bool[6]
@@ -118,8 +117,7 @@ class Joining(Movement):
     def excise(self, axis: int, spacing: int, size: int) -> Self:
         """Return a copy with `size` elements of an axis cut out after each `spacing` elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((6,), name="x").excise(0, 2, 1).lowering())
+        >>> print(cx.tensor((6,), name="x").excise(0, 2, 1).lowering())
         %1 = reshape{shape = [2, 3]} %x : f32[2, 3]
         %2 = slice{start = [0, 0], stop = [2, 2], step = [1, 1]} %1 : f32[2, 2]
         %3 = reshape{shape = [4]} %2 : f32[4]
@@ -216,8 +214,7 @@ class Joining(Movement):
     def tril(self, k: DimLike = 0) -> Self:
         """Return a copy with zeros above the k-th diagonal of the last two axes.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).tril().op_counts()
+        >>> cx.tensor((2, 3)).tril().op_counts()
         {'add': 1, 'constant': 2, 'expand': 2, 'iota': 2, 'less_than': 1, 'reshape': 2, 'where': 1}
         """
         rows, columns = self._grid("tril")
@@ -243,8 +240,7 @@ class Joining(Movement):
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
         """Return the diagonal of two axes, or one beside it, as the last axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 2), name="x").diagonal().lowering())
+        >>> print(cx.tensor((2, 2), name="x").diagonal().lowering())
         %1 = reshape{shape = [4]} %x : f32[4]
         %2 = pad{before = [0], after = [2]} %1 : f32[6]
         %3 = reshape{shape = [2, 3]} %2 : f32[2, 3]

@@ -43,8 +43,7 @@ class Movement(Arithmetic):
     def permute(self, *axes: int | Sequence[int]) -> Self:
         """Return the axes in another order.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
         %1 = permute{axes = [2, 0, 1]} %x : f32[4, 2, 3]
         """
         order = tuple([self._axis_of("permute", axis) for axis in listed(axes)])
@@ -54,8 +53,7 @@ class Movement(Arithmetic):
     def transpose(self, axis0: int, axis1: int) -> Self:
         """Return two axes swapped.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").transpose(0, -1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").transpose(0, -1).lowering())
         %1 = permute{axes = [2, 1, 0]} %x : f32[4, 3, 2]
         """
         order = list(range(self.ndim))
@@ -69,8 +67,7 @@ class Movement(Arithmetic):
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Return some axes moved to other positions; the others keep their order.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
         %1 = permute{axes = [1, 2, 0]} %x : f32[3, 4, 2]
         """
         before = [self._axis_of("movedim", axis) for axis in listed((source,))]
@@ -124,8 +121,7 @@ class Movement(Arithmetic):
     def reshape(self, *shape: DimLike | Sequence[DimLike]) -> Self:
         """Return the elements, in row-major order, in another shape; one dim may be -1.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor(("n", 4), name="x").reshape(2, -1).lowering())
+        >>> print(cx.tensor(("n", 4), name="x").reshape(2, -1).lowering())
         %1 = reshape{shape = [2, 2*n]} %x : f32[2, 2*n]
         """
         return self._viewed(self._sizes("reshape", listed(shape)))
@@ -252,8 +248,7 @@ class Movement(Arithmetic):
     def expand(self, *shape: DimLike | Sequence[DimLike]) -> Self:
         """Return a view with axes of size 1 repeated; -1 keeps a size, new axes come first.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 1), name="x").expand(2, -1, 4).lowering())
+        >>> print(cx.tensor((3, 1), name="x").expand(2, -1, 4).lowering())
         %1 = reshape{shape = [1, 3, 1]} %x : f32[1, 3, 1]
         %2 = expand{shape = [2, 3, 4]} %1 : f32[2, 3, 4]
         """
@@ -300,8 +295,7 @@ class Movement(Arithmetic):
     def repeat(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
         """Return copies side by side, with a count for each axis; new axes come first.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").repeat(2, 1).lowering())
+        >>> print(cx.tensor((2, 3), name="x").repeat(2, 1).lowering())
         %1 = reshape{shape = [1, 2, 1, 3]} %x : f32[1, 2, 1, 3]
         %2 = expand{shape = [2, 2, 1, 3]} %1 : f32[2, 2, 1, 3]
         %3 = reshape{shape = [4, 3]} %2 : f32[4, 3]
@@ -350,8 +344,7 @@ class Movement(Arithmetic):
     def slice(self, ranges: Sequence[Sequence[End]]) -> Self:
         """Return a part, by (start, stop) or (start, stop, step) for each of the first axes.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 4), name="x").slice(((0, 2), (1, None))).lowering())
+        >>> print(cx.tensor((3, 4), name="x").slice(((0, 2), (1, None))).lowering())
         %1 = slice{start = [0, 1], stop = [2, 4], step = [1, 1]} %x : f32[2, 3]
         """
         given = listed((ranges,))
@@ -396,8 +389,7 @@ class Movement(Arithmetic):
     def select(self, axis: int, index: DimLike) -> Self:
         """Return one position of an axis, without the axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 4), name="x").select(0, -1).lowering())
+        >>> print(cx.tensor((3, 4), name="x").select(0, -1).lowering())
         %1 = slice{start = [2, 0], stop = [3, 4], step = [1, 1]} %x : f32[1, 4]
         %2 = reshape{shape = [4]} %1 : f32[4]
         """
@@ -495,8 +487,7 @@ class Movement(Arithmetic):
     def unfold(self, axis: int, size: DimLike, step: int = 1, dilation: int = 1) -> Self:
         """Return windows along an axis, which counts them; a new last axis runs within each.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
+        >>> print(cx.tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
         %1 = window{axis = 1, size = 3, stride = 2, dilation = 1} %x : f32[2, 4, 3]
         """
         axis, span = self._axis_of("unfold", axis), self.graph.as_dim(size)
@@ -571,8 +562,7 @@ class Movement(Arithmetic):
     def roll(self, shift: DimLike | Sequence[DimLike], axis: Axis = None) -> Self:
         """Return a copy shifted along axes; elements that leave at the end enter at the front.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((4,), name="x").roll(1, 0).lowering())
+        >>> print(cx.tensor((4,), name="x").roll(1, 0).lowering())
         %1 = reshape{shape = [1, 4]} %x : f32[1, 4]
         %2 = expand{shape = [2, 4]} %1 : f32[2, 4]
         %3 = reshape{shape = [8]} %2 : f32[8]

@@ -57,8 +57,6 @@ class MatrixProducts(Indexing):
     def matmul(self, other: Operand) -> Self:
         """Return the matrix product; axes before the last two are batches, and broadcast.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> a, b = cx.tensor((3, 4), name="a"), cx.tensor((4, 5), name="b")
         >>> print(a.matmul(b).lowering())
         %2 = reshape{shape = [3, 1, 4]} %a : f32[3, 1, 4]
@@ -267,8 +265,6 @@ class MatrixProducts(Indexing):
     def linear(self, weight: Operand, bias: Operand | None = None) -> Self:
         """Return x @ weight.T + bias, with the weight as [out, in].
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> cx.tensor((2, 3)).linear(cx.tensor((4, 3))).op_counts()
         {'expand': 2, 'mul': 1, 'reshape': 3, 'sum_reduce': 1}
         """

@@ -91,8 +91,7 @@ class Reduction(Activations):
     def sum(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum; integers and bools give int64.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").sum(1).lowering())
+        >>> print(cx.tensor((2, 3), name="x").sum(1).lowering())
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = reshape{shape = [2]} %1 : f32[2]
         """
@@ -140,8 +139,7 @@ class Reduction(Activations):
     ) -> Self:
         """Return the mean; integers and bools give float32, and an empty axis gives NaN.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
+        >>> print(cx.tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = constant{value = 0.25} : f32[2, 1]
         %3 = mul %1, %2 : f32[2, 1]
@@ -185,8 +183,7 @@ class Reduction(Activations):
     ) -> Self:
         """Return the mean squared distance from the mean, over n - correction elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 5)).var(1).op_counts()
+        >>> cx.tensor((2, 5)).var(1).op_counts()
         {'add': 1, 'constant': 3, 'expand': 1, 'mul': 4, 'reshape': 1, 'sum_reduce': 2}
         """
         return self._moments("var", axis, correction, keepdim, unbiased)[0]
@@ -263,8 +260,7 @@ class Reduction(Activations):
     def norm(self, p: float | str = 2, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the norm (sum |x|^p)^(1/p); p may be inf (the largest), -inf, or 0 (a count).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
+        >>> cx.tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
         {'constant': 2, 'less_than': 1, 'mul': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
         """
         axes = self._reducing("norm", axis)
@@ -335,8 +331,7 @@ class Reduction(Activations):
     def max(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the largest value, and only that (`argmax` gives its position); NaN wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
+        >>> print(cx.tensor((2, 3), name="x").max(1, keepdim=True).lowering())
         %1 = max_reduce{axis = 1} %x : f32[2, 1]
         """
         axes = self._reducing("max", axis)
@@ -347,8 +342,7 @@ class Reduction(Activations):
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the smallest value, and only that (`argmin` gives its position); NaN wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3,), name="x").min(keepdim=True).lowering())
+        >>> print(cx.tensor((3,), name="x").min(keepdim=True).lowering())
         %1 = constant{value = -1.0} : f32[3]
         %2 = mul %x, %1 : f32[3]
         %3 = max_reduce{axis = 0} %2 : f32[1]
@@ -428,8 +422,7 @@ class Reduction(Activations):
 
         None counts the elements in row-major order.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3), "int32").argmax(1).op_counts()  # doctest: +NORMALIZE_WHITESPACE
+        >>> cx.tensor((2, 3), "int32").argmax(1).op_counts()  # doctest: +NORMALIZE_WHITESPACE
         {'add': 1, 'constant': 3, 'expand': 2, 'flip': 1, 'iota': 1, 'less_than': 1,
          'max_reduce': 2, 'mul': 1, 'reshape': 2, 'where': 1}
         """
@@ -476,8 +469,7 @@ class Reduction(Activations):
         A symbolic axis is padded with ones to its upper bound. Without a bound, the product is
         2 to the sum of logarithms, which for integers is exact only up to 2**45 or so.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((5,)).prod().op_counts()
+        >>> cx.tensor((5,)).prod().op_counts()
         {'mul': 3, 'reshape': 1, 'slice': 5}
         """
         axes, x = self._reducing("prod", axis), self._summed_as(dtype)
@@ -521,8 +513,7 @@ class Reduction(Activations):
     def cumsum(self, axis: int, dtype: DTypeLike | None = None) -> Self:
         """Return the sums up to each position, in steps over windows that grow eightfold.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((6,), name="x").cumsum(0).lowering())
+        >>> print(cx.tensor((6,), name="x").cumsum(0).lowering())
         %1 = pad{before = [5], after = [0]} %x : f32[11]
         %2 = window{axis = 0, size = 6, stride = 1, dilation = 1} %1 : f32[6, 6]
         %3 = sum_reduce{axis = 1} %2 : f32[6, 1]

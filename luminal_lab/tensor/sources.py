@@ -37,8 +37,6 @@ class Sources(Workspace):
     ) -> Tensor:
         """Return an input; its data comes with `set`. Dims are numbers or names.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x = cx.tensor(("batch", 3), name="x").set([[1, 2, 3]])
         >>> x.shape
         (batch, 3)
@@ -150,8 +148,7 @@ class Sources(Workspace):
     ) -> Tensor:
         """Return start, start + step, … up to but not including stop.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().arange(2, 11, 3).shape
+        >>> cx.arange(2, 11, 3).shape
         (3,)
         """
         with self.whole():

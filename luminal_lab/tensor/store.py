@@ -195,8 +195,6 @@ class Store(Sources):
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
         """Carry an output to an input for the next run, without a copy.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> count = cx.tensor((), name="count").set(0)
         >>> total = cx.carry(count + 1, count)
         >>> for _ in range(3):

@@ -121,8 +121,6 @@ class Windowed(MatrixProducts):
 
         The padding is a number, one for each spatial axis, "valid" (none) or "same".
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x, w = cx.tensor((1, 2, 6), name="x"), cx.tensor((4, 2, 3), name="w")
         >>> print(x.conv(w).lowering())
         %2 = window{axis = 2, size = 3, stride = 1, dilation = 1} %x : f32[1, 2, 4, 3]
@@ -206,8 +204,6 @@ class Windowed(MatrixProducts):
 
         Each position is multiplied by the kernel, and results at the same position are added up.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x, w = cx.tensor((1, 2, 6), name="x"), cx.tensor((2, 4, 3), name="w")
         >>> x.conv_transpose(w, stride=2).op_counts()
         {'expand': 2, 'mul': 1, 'pad': 2, 'permute': 2, 'reshape': 8, 'slice': 2, 'sum_reduce': 2}
@@ -285,8 +281,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return every window as a column: [batch, channels * kernel, windows].
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((1, 3, 8, 8)).patches(2).shape
+        >>> cx.tensor((1, 3, 8, 8)).patches(2).shape
         (1, 12, 49)
         """
         what, count = "patches", self._spatial("patches")[1]
@@ -313,8 +308,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return an image from the columns of `unfold2d`, adding up overlaps.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((1, 12, 49)).fold((8, 8), 2).shape
+        >>> cx.tensor((1, 12, 49)).fold((8, 8), 2).shape
         (1, 3, 8, 8)
         """
         self._check_rank("fold", 2, 3)
@@ -389,8 +383,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return the largest value of each window; padding never wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").max_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").max_pool(2).lowering())
         %1 = window{axis = 2, size = 2, stride = 2, dilation = 1} %x : f32[1, 2, 3, 2]
         %2 = max_reduce{axis = 3} %1 : f32[1, 2, 3, 1]
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
@@ -410,8 +403,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return the mean of each window.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").avg_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").avg_pool(2).lowering())
         %1 = window{axis = 2, size = 2, stride = 2, dilation = 1} %x : f32[1, 2, 3, 2]
         %2 = sum_reduce{axis = 3} %1 : f32[1, 2, 3, 1]
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
@@ -480,8 +472,7 @@ class Windowed(MatrixProducts):
 
         Window i of n begins at floor(i · size / n) and ends at ceil((i + 1) · size / n).
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").adaptive_avg_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").adaptive_avg_pool(2).lowering())
         %1 = reshape{shape = [1, 2, 2, 3]} %x : f32[1, 2, 2, 3]
         %2 = sum_reduce{axis = 3} %1 : f32[1, 2, 2, 1]
         %3 = reshape{shape = [1, 2, 2]} %2 : f32[1, 2, 2]
@@ -539,8 +530,7 @@ class Windowed(MatrixProducts):
         The mode is "nearest", "nearest-exact", "linear" (also called "bilinear" and "trilinear"),
         "bicubic" or "area".
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 1, 2), name="x").interpolate(scale_factor=2).lowering())
+        >>> print(cx.tensor((1, 1, 2), name="x").interpolate(scale_factor=2).lowering())
         %1 = reshape{shape = [1, 1, 2, 1]} %x : f32[1, 1, 2, 1]
         %2 = expand{shape = [1, 1, 2, 2]} %1 : f32[1, 1, 2, 2]
         %3 = reshape{shape = [1, 1, 4]} %2 : f32[1, 1, 4]
