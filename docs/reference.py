@@ -3,8 +3,8 @@
     python docs/reference.py          writes the pages, as `make docs` does
 
 A page is a list of names in PAGES; what it says of them comes from the code. Every public name
-stands on one page, has a sentence, and, if it is a function or a class, an example that the tests
-run.
+stands on one page, has a sentence, and, if it is a function, a class or a method, an example that
+the tests run.
 """
 
 from __future__ import annotations
@@ -134,6 +134,21 @@ OWN = {"ll.Tensor": "Gradients and dtypes", "ll.Graph": "Pictures, gradients and
 """What the methods are about that a class of FAMILIES defines itself."""
 FAMILIES = {"ll.Graph", "ll.Tensor"}
 """The classes whose methods are so many that each of their bases is a section."""
+BEGUN = (
+    "Examples of methods begin after `import luminal_lab as ll` and `cx = ll.Graph()`; "
+    "`folder` is the path of an empty folder."
+)
+"""The names that examples do not define; `conftest.py` defines them for the tests."""
+UNSHOWN = {
+    "ll.compare calls it, with a graph that it has prepared": (
+        "ll.CPU.column ll.CUDA.column ll.Metal.column ll.Recorded.column"
+    ),
+    "a run calls it, with the data of the session": "ll.Compilation.tried ll.Compilation.values",
+    "it measures on a device, until its budget is spent": "ll.Graph.search ll.Search.found",
+    "a subclass may define it, for what its own update needs": "ll.nn.Optimiser.begin",
+    "a device of one's own defines it": "ll.devices.Device.run",
+}
+"""The methods that have no example, by the reason."""
 
 
 def main() -> None:
@@ -155,7 +170,8 @@ def index() -> str:
     listed = "\n".join(PAGES)
     return (
         "# Reference\n\nEvery public name, with its sentence, its arguments and an example. The "
-        f"search field finds any of them.\n\n| page | what is there |\n|---|---|\n{rows}\n\n"
+        f"search field finds any of them. {BEGUN}\n\n"
+        f"| page | what is there |\n|---|---|\n{rows}\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     )
 
@@ -163,13 +179,14 @@ def index() -> str:
 def page(name: str) -> str:
     """Return a page."""
     own = PAGES[name]
-    parts = [f"# {own.title}", own.begin]
+    parts: list[str] = []
     if name == "nn":
         for title, names in modules(names_of(name)):
             parts += [f"## {title}", *map(entry, names)]
     else:
         parts += map(entry, names_of(name))
-    return "\n\n".join(parts) + "\n"
+    begin = f"{own.begin} {BEGUN}" if any("py:method" in part for part in parts) else own.begin
+    return "\n\n".join([f"# {own.title}", begin, *parts]) + "\n"
 
 
 def modules(names: Iterable[str]) -> list[tuple[str, list[str]]]:
@@ -220,14 +237,21 @@ def entry(name: str) -> str:
 
 def families(name: str, cls: type) -> Iterator[str]:
     """Yield a section for each base of a class, with its methods."""
+    for base, own in by_base(cls):
+        inside = [member(f"{name}.{one}", kind) for one, kind in own]
+        title = (inspect.getdoc(base) or base.__name__).partition("\n")[0].rstrip(".")
+        yield "\n\n".join([f"## {OWN[name] if base is cls else title}", *inside])
+
+
+def by_base(cls: type) -> Iterator[tuple[type, list[tuple[str, Any]]]]:
+    """Yield each base of a class of FAMILIES that defines methods or properties, with these."""
     wanted = set(PUBLIC if cls is ll.Graph else dir(cls))
     for base in cls.__mro__:
         here = {one: kind for one, kind in sorted(vars(base).items()) if is_public(one, kind)}
-        own = [member(f"{name}.{one}", kind) for one, kind in here.items() if one in wanted]
+        own = [(one, kind) for one, kind in here.items() if one in wanted]
         wanted -= here.keys()
         if own:
-            title = (inspect.getdoc(base) or base.__name__).partition("\n")[0].rstrip(".")
-            yield "\n\n".join([f"## {OWN[name] if base is cls else title}", *own])
+            yield base, own
 
 
 def members(cls: type) -> list[tuple[str, Any]]:
@@ -337,7 +361,7 @@ def described(what: Any) -> str:
             parts.append(f"```text\n{dedent(paragraph)}\n```")
         else:
             parts.append(escaped(paragraph))
-    return "\n\n".join(parts).replace("  # doctest: +ELLIPSIS", "")
+    return re.sub(r"  # doctest: \+\w+", "", "\n\n".join(parts))
 
 
 def escaped(text: str) -> str:
@@ -366,6 +390,25 @@ def lacking() -> Iterable[str]:
             is_error = inspect.isclass(what) and issubclass(what, BaseException)
             if ">>> " not in text and not is_error:
                 yield f"{name} has no example"
+            if inspect.isclass(what):
+                yield from unshown(name, what)
+
+
+def unshown(name: str, cls: type) -> Iterator[str]:
+    """Yield the methods of a class that no example shows, be it their own or the class's.
+
+    A property needs none, nor does the other name of an operator, which its sentence spells. What
+    only calls another method, as `conv1d` does, is shown by that one's.
+    """
+    excused = " ".join(UNSHOWN.values()).split()
+    inside = [pair for _, own in by_base(cls) for pair in own] if name in FAMILIES else members(cls)
+    for own, kind in inside:
+        plain = kind.__func__ if isinstance(kind, classmethod | staticmethod) else kind
+        text = f"{inspect.getdoc(plain)} {inspect.getdoc(inspect.unwrap(plain))}"
+        needs_one = not isinstance(kind, property) and not operator_of(plain)
+        is_shown = ">>> " in text or re.search(rf"(?:\.|def ){own}\(", inspect.getdoc(cls) or "")
+        if needs_one and not is_shown and f"{name}.{own}" not in excused:
+            yield f"{name}.{own} has no example"
 
 
 if __name__ == "__main__":

@@ -147,7 +147,13 @@ class Displayed:
     """Whether a cell that ends in it shows the picture beside the text."""
 
     def display(self, *, theme: Theme = "auto") -> Shown:
-        """Return a picture or a table of it, which the last line of a cell shows."""
+        """Return a picture or a table of it, which the last line of a cell shows.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> program = next(ll.search.judged_programs(ll.search.space_of(cx.ir)))
+        >>> program.display()
+        <Page: kernel main(x: f32[4, 8]) -> (O: f32[4, 8])>
+        """
         return DISPLAYS[type(self).__name__](self, theme=theme)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -162,7 +168,12 @@ class Explored:
     __slots__ = ()
 
     def explore(self) -> Alive:
-        """Return a live picture: a notebook shows it, `.export` writes a page."""
+        """Return a live picture: a notebook shows it, `.export` writes a page.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.compile("simplify")["simplify"].explore()
+        <Explorer of main: 3 nodes; a notebook shows it, .export("page.html") writes it as a page>
+        """
         return DISPLAYS[f"{type(self).__name__}.explore"](self)
 
 
@@ -172,7 +183,12 @@ class Examined(Explored):
     __slots__ = ()
 
     def workbench(self) -> Alive:
-        """Return a live workbench: a notebook shows it, `.export` writes a page."""
+        """Return a live workbench: a notebook shows it, `.export` writes a page.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.compile("simplify").workbench()
+        <Workbench of main: 1 pass; a notebook shows it, .export("page.html") writes it as a page>
+        """
         return DISPLAYS[f"{type(self).__name__}.workbench"](self)
 
 
@@ -206,7 +222,13 @@ class Charted:
     __slots__ = ()
 
     def plot(self, *, theme: Theme = "auto") -> Any:  # noqa: ANN401  # a plotly figure
-        """Return a chart, as a plotly figure, which the last line of a cell shows."""
+        """Return a chart, as a plotly figure, which the last line of a cell shows.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> figure = cx.compile("simplify, dce").plot()
+        >>> [bars.name for bars in figure.data]
+        ['unused', 'mul-one', 'time']
+        """
         return DISPLAYS[f"{type(self).__name__}.plot"](self, theme=theme)
 
 
@@ -216,7 +238,12 @@ class DrawnGraph(Displayed):
     __slots__ = ()
 
     def to_pandas(self) -> Any:  # noqa: ANN401  # a table of pandas
-        """Return a pandas table with a row for each node, or for each firing of a pass."""
+        """Return a pandas table with a row for each node, or for each firing of a pass.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.ir.to_pandas()[["name", "op"]].values.tolist()
+        [['x', 'input'], ['1', 'constant'], ['2', 'mul']]
+        """
         return DISPLAYS[f"{type(self).__name__}.to_pandas"](self)
 
     def display(
@@ -236,6 +263,10 @@ class DrawnGraph(Displayed):
         Scopes are open down to a depth, or as far as it stays readable. `select` shows only some
         nodes and `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
         puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+        >>> cx.ir.display(highlight="x")  # doctest: +ELLIPSIS
+        <GraphPicture: Graph main: 2 of 3 nodes (1 scalar in the ops). Inputs: x. Results: %2. ...>
         """
         shown = DISPLAYS[type(self).__name__](
             self,

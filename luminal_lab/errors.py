@@ -143,7 +143,11 @@ class LabError(Explained, Exception):
     def unless_number(
         cls, value: object, message: str, hint: str, low: int = 0, high: float = float("inf")
     ) -> int:
-        """Return a whole number within bounds, both of them in, or raise this error."""
+        """Return a whole number within bounds, both of them in, or raise this error.
+
+        >>> ll.RangeError.unless_number(8, "8 is no count of heads", "give a whole number", low=1)
+        8
+        """
         number = whole_number(value)
         if number is None or not low <= number <= high:
             raise cls(message, hint=hint)

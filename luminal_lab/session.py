@@ -150,11 +150,22 @@ class Graph(CompiledStore):
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """The parameters that the graph borrows, by the names of their inputs."""
+        """The parameters that the graph borrows, by the names of their inputs.
+
+        >>> y = ll.nn.Linear(3, 2)(cx.tensor((1, 3)))
+        >>> cx.parameters
+        {'weight': parameter weight, 'bias': parameter bias}
+        """
         return {self.node(id).name: parameter for parameter, id in self._parameters.items()}
 
     def downstream(self, *tensors: Tensor) -> list[Tensor]:
-        """Return all tensors computed from the given ones, without these."""
+        """Return all tensors computed from the given ones, without these.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> y = (x.exp2() + cx.arange(2)).named("y")
+        >>> cx.downstream(x)[-1].name
+        'y'
+        """
         with self.whole():
             ir = self.ir
             given = {self._own("downstream", tensor).id for tensor in tensors}
@@ -169,7 +180,15 @@ class Graph(CompiledStore):
         dtype: DTypeLike = "float32",
         name: str | None = None,
     ) -> Tensor:
-        """Return the result of a Python function on arrays, called when the graph runs."""
+        """Return the result of a Python function on arrays, called when the graph runs.
+
+        >>> import numpy as np
+        >>> x = cx.tensor((3,)).set([3, 1, 2])
+        >>> y = cx.function(np.sort, x, shape=(3,)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 2.0, 3.0]
+        """
         with self.whole():
             if not callable(call):
                 raise GraphError(
@@ -210,7 +229,6 @@ class Graph(CompiledStore):
     def gradients(self) -> Derivations:
         """The graph before and after each call of `grad` or `backward`, with the nodes added.
 
-        >>> cx = Graph()
         >>> x = cx.tensor((3,), name="x")
         >>> (x * x).sum().backward()
         >>> print(cx.gradients[0].firings[0])
@@ -288,7 +306,6 @@ class Graph(CompiledStore):
         `highlight` rings some: by name, scope, tensor, or a function of a node. `overlay`
         puts numbers on nodes: a dict by name, timings, or a file of Model Explorer's node data.
 
-        >>> cx = Graph()
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 10).retrieve()
         >>> cx.display()
@@ -393,11 +410,10 @@ Results: %2. Shown: 1 input, 1 mul.>
         or `cx.advise()`. Values of inputs, weights and results are left out unless `values` is
         true; without `cells`, only the lines that made nodes are kept.
 
-        >>> from tempfile import TemporaryDirectory
-        >>> cx = Graph()
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
-        >>> with TemporaryDirectory() as folder:
-        ...     cx.save(f"{folder}/run.lab")
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").title
+        'main'
         """
         from luminal_lab.io.recording import save_recording  # noqa: PLC0415  # loaded when used
 
@@ -433,6 +449,10 @@ Results: %2. Shown: 1 input, 1 mul.>
         """Return the newest snapshot as a pandas table, a row for each node.
 
         Operations and bytes are filled in where sizes are known, from data or `dims`.
+
+        >>> y = cx.tensor(("n", 4), name="x").exp2().retrieve()
+        >>> cx.to_pandas(dims={"n": 2})[["name", "flops", "bytes"]].values.tolist()
+        [['x', 0, 0], ['1', 8, 64]]
         """
         from luminal_lab.viz.node_tables import node_table  # noqa: PLC0415  # loaded when used
 
@@ -444,7 +464,12 @@ Results: %2. Shown: 1 input, 1 mul.>
             )
 
     def to_dot(self) -> Digraph:
-        """Return the newest snapshot, as `display` shows it, for the graphviz package."""
+        """Return the newest snapshot, as `display` shows it, for the graphviz package.
+
+        >>> y = cx.tensor((2,), name="x").exp2().retrieve()
+        >>> cx.to_dot().source.count("->")
+        1
+        """
         return self.display().to_dot()
 
     # -- cells that run again ----------------------------------------------------------------------

@@ -86,8 +86,6 @@ class CompiledStore(Store):
         may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
         uses kernels of its own. No data is needed.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 1 + 0).retrieve()
         >>> print(cx.compile("simplify, dce").ir)
@@ -189,8 +187,6 @@ class CompiledStore(Store):
         `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
         the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
         >>> cx.board("mul")
@@ -275,7 +271,13 @@ class CompiledStore(Store):
 
     @property
     def compilation(self) -> Compilation:
-        """The result of the last compile; before the first, that of no passes."""
+        """The result of the last compile; before the first, that of no passes.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> cx.compilation
+        <Compilation of main: 2 passes, 3 → 1 nodes>
+        """
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # loaded when used
 
         return self._compilation or manager.compile_ir(self.ir)
@@ -287,6 +289,11 @@ class CompiledStore(Store):
         `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
         values and of kernels work too. Without a device there are none, and the interpreter
         computes node by node; where the device is missing, they can be read but not run.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> [launch.kernel.name for launch in cx.launches]
+        ['softmax']
         """
         from luminal_lab.kernels.launch import Launches  # noqa: PLC0415  # loaded when used
 
@@ -306,6 +313,15 @@ class CompiledStore(Store):
         """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them.
 
         They can be read even where they cannot run, as without a C compiler.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> print(cx.kernels["softmax"].definition)
+        kernel softmax(a: f32[4, 8]) -> (O: f32[4, 8])
+          s[i < 4] = max j < 8: a[i, j]
+          t[i < 4, j < 8] = exp2((a[i, j] - s[i]) * 1.442695)
+          u[i < 4] = recip(sum j < 8: t[i, j])
+          O[i < 4, j < 8] = t[i, j] * u[i]
         """
         from luminal_lab.kernels.kernel import Kernels  # noqa: PLC0415  # loaded when used
 
@@ -313,7 +329,13 @@ class CompiledStore(Store):
 
     @property
     def memory_plan(self) -> MemoryPlan | None:
-        """Where the last compile's program keeps the values of a run; None without a device."""
+        """Where the last compile's program keeps the values of a run; None without a device.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> cx.memory_plan
+        <MemoryPlan: 2 values; print(…) shows it>
+        """
         return cast("MemoryPlan | None", getattr(self.compilation.program, "memory_plan", None))
 
     @property
@@ -325,11 +347,23 @@ class CompiledStore(Store):
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """The graph as written, and as each pass of the last compile left it."""
+        """The graph as written, and as each pass of the last compile left it.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> [snapshot.name for snapshot in cx.snapshots]
+        ['written', 'simplify', 'dce']
+        """
         return self.compilation.snapshots
 
     def trace(self, what: Tensor | Following) -> Trace:
-        """Follow a tensor, a node, a launch, or a line as in "cell 3, line 7" through snapshots."""
+        """Follow a tensor, a node, a launch, or a line as in "cell 3, line 7" through snapshots.
+
+        >>> y = (cx.tensor((2,), name="x").exp2() * 1).named("y").retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> cx.trace(y)
+        <Trace: 1 → 1 nodes; print(…) shows it>
+        """
         with self.whole():
             if isinstance(what, Lazy):
                 what = self._own("trace", what).id
@@ -349,8 +383,6 @@ class CompiledStore(Store):
         runs: least times are computed from bytes and operations, and `dims` are the sizes that no
         data gives.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> [row.name for row in cx.time(rounds=3)]
         ['mul']
@@ -390,8 +422,6 @@ class CompiledStore(Store):
         and timing both in turns, or modelled. Trials begin for `budget` seconds; Ctrl-C ends them
         and keeps what was found. Needs data; the session stays as it is.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> len(cx.advise()) <= 5
         True

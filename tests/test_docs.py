@@ -59,6 +59,22 @@ def test_a_name_without_an_example_is_told(
     ]
 
 
+def test_a_method_without_an_example_is_told(
+    reference: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ll.Tensor.flip, "__doc__", "Return a view with axes reversed.")
+    monkeypatch.setattr(inspect.unwrap(ll.Tensor.flip), "__doc__", None)
+    assert list(reference.lacking()) == ["ll.Tensor.flip has no example"]
+
+
+def test_a_method_is_excused_only_if_no_example_shows_it(
+    reference: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    excused = " ".join(reference.UNSHOWN.values()).split()
+    monkeypatch.setattr(reference, "UNSHOWN", {})
+    assert sorted(reference.lacking()) == sorted(f"{name} has no example" for name in excused)
+
+
 def test_every_method_of_tensors_and_graphs_is_in_a_family(reference: ModuleType) -> None:
     page = reference.page("tensor") + reference.page("graph")
     missing = [

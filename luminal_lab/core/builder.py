@@ -266,7 +266,13 @@ class Builder(ABC):
     # -- scopes and dims -----------------------------------------------------------------------
 
     def scope(self, name: str) -> "Block":
-        """Name the part of the model that nodes added inside belong to."""
+        """Name the part of the model that nodes added inside belong to.
+
+        >>> with cx.scope("head"):
+        ...     y = cx.tensor((2,), name="x").exp2()
+        >>> y.node.meta.scope
+        'head'
+        """
         return Block(self, name)
 
     def enter(self, block: "Block", name: str, frame: FrameType) -> None:
@@ -286,7 +292,12 @@ class Builder(ABC):
     def dim(
         self, name: str, low: int = 1, high: int | None = None, *, multiple_of: int = 1
     ) -> Symbol:
-        """Declare a symbolic dim with inclusive bounds."""
+        """Declare a symbolic dim with inclusive bounds.
+
+        >>> batch = cx.dim("batch", 1, 64, multiple_of=8)
+        >>> cx.tensor((batch, 3)).shape
+        (batch, 3)
+        """
         with self.whole():
             try:
                 top = None if high is None else index(high)

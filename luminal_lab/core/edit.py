@@ -145,14 +145,29 @@ class Edit(NodeLookup):
         return self.base.readers
 
     def ir(self) -> IR:
-        """Return the graph as it is now; untouched records are the same objects as before."""
+        """Return the graph as it is now; untouched records are the same objects as before.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> ir = cx.ir
+        >>> ll.Edit(ir).ir() is ir
+        True
+        """
         if self.signature == self.base.signature and self.table.shares_all(self.base.table):
             return self.base
         return _changed(self.base, self.table.copy(), self.signature)
 
     @contextmanager
     def firing(self, rule: str, because: str = "") -> Generator[None, None, None]:
-        """Make the changes inside one step, with one rule and one reason."""
+        """Make the changes inside one step, with one rule and one reason.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> edit = ll.Edit(cx.ir)
+        >>> with edit.firing("mul-one"):
+        ...     edit.replace(y.node, "x")
+        ...     edit.erase(y.node)
+        >>> [(change.kind, change.rule, change.firing) for change in edit.log]
+        [('replace', 'mul-one', 0), ('erase', 'mul-one', 0)]
+        """
         outer, self._because = self._because, self._because or (rule, because)
         try:
             yield
@@ -164,12 +179,26 @@ class Edit(NodeLookup):
     def refuse(
         self, rule: str, node: NodeLike, facts: Iterable[str] = (), because: str = ""
     ) -> None:
-        """Note that a rule did not apply to a node, with the missing facts or the reason."""
+        """Note that a rule did not apply to a node, with the missing facts or the reason.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> edit = ll.Edit(cx.ir)
+        >>> edit.refuse("sin-to-sqrt", y.node, because="it is wrong")
+        >>> [*edit.refusals.values()]
+        [Refusal(rule='sin-to-sqrt', node=1, facts=frozenset(), because='it is wrong')]
+        """
         id = self[node].id
         self.refusals[rule, id] = Refusal(rule, id, frozenset(facts), because)
 
     def reorder(self, nodes: Iterable[NodeLike], *, rule: str = "") -> None:
-        """Ask for an order of the nodes; sources still come before their users."""
+        """Ask for an order of the nodes; sources still come before their users.
+
+        >>> a, b = cx.arange(2).named("a"), cx.arange(2).named("b")
+        >>> edit = ll.Edit(cx.ir)
+        >>> edit.reorder(["b", "a"])
+        >>> edit.ir().nodes
+        (%b, %a)
+        """
         schedule = tuple(self._ids(nodes))
         signature = self.signature._replace(schedule=schedule)
         self._log("reorder", rule, -1, None, (), (), signature)
@@ -182,7 +211,14 @@ class Edit(NodeLookup):
         name: str | None = None,
         rule: str = "",
     ) -> Node:
-        """Add a node and return it; it takes its origin from the first of `like`."""
+        """Add a node and return it; it takes its origin from the first of `like`.
+
+        >>> from luminal_lab.core.ops import Sqrt
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> root = ll.Edit(cx.ir).insert(Sqrt(), y.node, name="root")
+        >>> root, root.type
+        (%root, f32[2])
+        """
         nodes = [self[source] for source in sources]
         types = result_types(op, nodes)
         parents = [self[p] for p in ([like] if isinstance(like, (Node, int, str)) else like)]
@@ -208,6 +244,12 @@ class Edit(NodeLookup):
 
         With `renames` the name of `old` goes with its value, if nothing reads `old` any more and
         `new` has none.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> edit = ll.Edit(cx.ir)
+        >>> edit.replace(y.node, "x", rule="mul-one")
+        >>> edit.ir().outputs
+        (%x,)
         """
         old, new = self[old], self[new]
         if old is new:
@@ -237,7 +279,14 @@ class Edit(NodeLookup):
         self._lift(new.id)
 
     def erase(self, node: NodeLike, *, rule: str = "") -> None:
-        """Remove an unused node."""
+        """Remove an unused node.
+
+        >>> unused = cx.tensor((2,), name="x").sin()
+        >>> edit = ll.Edit(cx.ir)
+        >>> edit.erase(unused.node, rule="unused")
+        >>> edit.ir().nodes
+        (%x,)
+        """
         node = self[node]
         inputs, outputs, carries, _ = self.signature
         needed = "it is an output" * (node.id in outputs)

@@ -90,7 +90,12 @@ class Node(NamedTuple):
         return self.meta.name or str(self.id)
 
     def is_version_of(self, other: "Node") -> bool:
-        """Return whether two records can be of one node, before and after its sources changed."""
+        """Return whether two records can be of one node, before and after its sources changed.
+
+        >>> y = (cx.tensor((2,), name="x") + cx.tensor((2,), name="w")).retrieve()
+        >>> y.node._replace(sources=(1, 0)).is_version_of(y.node)
+        True
+        """
         return (self.id, self.op, self.type) == (other.id, other.op, other.type)
 
     # Records compare by identity: two equal lines of text are two nodes.
@@ -267,15 +272,31 @@ class NodeLookup:
         return readers
 
     def sources(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes that a node reads, in order."""
+        """Return the nodes that a node reads, in order.
+
+        >>> y = (cx.tensor((2,), name="x") * cx.tensor((2,), name="w")).retrieve()
+        >>> cx.ir.sources(cx.ir.outputs[0])
+        (%x, %w)
+        """
         return tuple([self[id] for id in self[node].sources])
 
     def users(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes that read a node, each once, in the order of their ids."""
+        """Return the nodes that read a node, each once, in the order of their ids.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> y, z = x.sin().named("y").retrieve(), x.sqrt().named("z").retrieve()
+        >>> cx.ir.users("x")
+        (%y, %z)
+        """
         return tuple([self[id] for id in self.readers.get(self[node].id, ())])
 
     def is_output(self, node: NodeLike) -> bool:
-        """Return whether a node is one of the outputs."""
+        """Return whether a node is one of the outputs.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> cx.ir.is_output("x"), cx.ir.is_output(y.node)
+        (False, True)
+        """
         return self[node].id in self.signature.outputs
 
 
@@ -326,7 +347,13 @@ class IR(NodeLookup, DrawnGraph):
         return self.table.size
 
     def bare(self) -> "IR":
-        """Return this graph without its cached analyses, which take far more memory."""
+        """Return this graph without its cached analyses, which take far more memory.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> ir = cx.ir
+        >>> ir.bare() == ir, ir.bare() is ir
+        (True, False)
+        """
         return IR(self.table.copy(), name=self.name, **self.signature._asdict())
 
     def __len__(self) -> int:
@@ -342,7 +369,13 @@ class IR(NodeLookup, DrawnGraph):
         return mentioned(types, {node.op for node in self.table})
 
     def ancestors(self, nodes: Iterable[NodeLike], known: Container[int] = ()) -> set[int]:
-        """Return the ids of nodes and of all their ancestors, up to known ones."""
+        """Return the ids of nodes and of all their ancestors, up to known ones.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> y, z = x.sin().named("y").retrieve(), x.sqrt().named("z").retrieve()
+        >>> [node for node in cx.ir if node.id in cx.ir.ancestors(["y"])]
+        [%x, %y]
+        """
         reached: set[int] = set()
         todo = self._ids(nodes)
         while todo:
@@ -353,7 +386,13 @@ class IR(NodeLookup, DrawnGraph):
         return reached
 
     def descendants(self, nodes: Iterable[NodeLike]) -> set[int]:
-        """Return the ids of the given nodes and of all their descendants."""
+        """Return the ids of the given nodes and of all their descendants.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> y = (x.sin().named("s") * 2).retrieve()
+        >>> [node for node in cx.ir if node.id in cx.ir.descendants(["s"])]
+        [%s, %3]
+        """
         reached = set(self._ids(nodes))
         for node in self.nodes:
             if not reached.isdisjoint(node.sources):
@@ -396,7 +435,15 @@ class IR(NodeLookup, DrawnGraph):
     shows_itself = False  # readers want the text
 
     def text(self, *, origins: bool = False) -> str:
-        """Return the text form; `parse` reads it back. Origins and scopes are shown on request."""
+        """Return the text form; `parse` reads it back. Origins and scopes are shown on request.
+
+        >>> with cx.scope("head"):
+        ...     y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> print(cx.ir.text())
+        graph main(%x: f32[2]) -> (%1) {
+          %1 = sin %x : f32[2]
+        }
+        """
         return print_ir(self, origins=origins)
 
 

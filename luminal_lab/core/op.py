@@ -88,15 +88,27 @@ class TensorType:
         return f"{self.dtype.short}[{', '.join(map(str, self.shape))}]"
 
     def with_dtype(self, dtype: DType) -> "TensorType":
-        """Return the same shape with another dtype."""
+        """Return the same shape with another dtype.
+
+        >>> cx.tensor((2, 3)).type.with_dtype(ll.DType.float16)
+        f16[2, 3]
+        """
         return TensorType(dtype, self.shape)
 
     def with_shape(self, shape: Shape) -> "TensorType":
-        """Return the same dtype with another shape."""
+        """Return the same dtype with another shape.
+
+        >>> cx.tensor((2, 3)).type.with_shape((6,))
+        f32[6]
+        """
         return TensorType(self.dtype, shape)
 
     def with_axis(self, axis: int, size: Dim) -> "TensorType":
-        """Return the same type with one axis of another size."""
+        """Return the same type with one axis of another size.
+
+        >>> cx.tensor((2, 3)).type.with_axis(0, 5)
+        f32[5, 3]
+        """
         return TensorType(self.dtype, (*self.shape[:axis], size, *self.shape[axis + 1 :]))
 
     @property
@@ -149,30 +161,60 @@ class Op:
     # Each op states its own sources, so the base can only say "any", which
     # a type checker accepts as compatible with every signature.
     def infer(self, *args: Any, **kwargs: Any) -> TensorType:
-        """Return the result's type for sources of the given types, or raise."""
+        """Return the result's type for sources of the given types, or raise.
+
+        >>> x = cx.tensor((2, 3))
+        >>> x.sum(1, keepdim=True).node.op.infer(x.type)
+        f32[2, 1]
+        """
         raise _fault(type(self), "has no infer", "define infer, which returns the result's type")
 
     def eval(self, *args: Any, **kwargs: Any) -> Array:
-        """Return the result for NumPy arrays: the meaning of the op."""
+        """Return the result for NumPy arrays: the meaning of the op.
+
+        >>> import numpy as np
+        >>> cx.arange(4).flip().node.op.eval(np.arange(4))
+        array([3, 2, 1, 0])
+        """
         raise _fault(type(self), "has no eval", "define eval, which says in NumPy what it means")
 
     def types(self, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
-        """Return the types of all results; more than one only for a `Call`."""
+        """Return the types of all results; more than one only for a `Call`.
+
+        >>> y = cx.tensor((2, 3)).sum(1, keepdim=True)
+        >>> y.node.op.types(cx.ir.sources(y.node))
+        (f32[2, 1],)
+        """
         return (self.infer(*one_result_each(sources)),)
 
     def bind(self, dims: Mapping[str, int]) -> "Op":
-        """Return this op with the symbolic dims in its fields replaced by their values."""
+        """Return this op with the symbolic dims in its fields replaced by their values.
+
+        >>> op = cx.tensor(("n", 4)).reshape("2*n", 2).node.op
+        >>> op, op.bind({"n": 3})
+        (Reshape(shape=(2*n, 2)), Reshape(shape=(6, 2)))
+        """
         if not self.symbols():
             return self
         values = {field: getattr(self, field) for field in fields_of(type(self))}
         return type(self)(**{field: _bound(value, dims) for field, value in values.items()})
 
     def body_of(self) -> "IR | None":
-        """Return the graph that this op stands for, if any."""
+        """Return the graph that this op stands for, if any.
+
+        >>> y = cx.tensor((2, 4), name="x").softmax(-1).retrieve()
+        >>> (call,) = cx.compile("recognise, dce").ir.outputs
+        >>> call.op.body_of()
+        <IR softmax: 11 nodes>
+        """
         return None
 
     def symbols(self) -> tuple[Symbol, ...]:
-        """Return the symbolic dims that the fields mention."""
+        """Return the symbolic dims that the fields mention.
+
+        >>> cx.zeros(("n", 4)).node.op.symbols()
+        (n,)
+        """
         values = (getattr(self, field) for field in fields_of(type(self)))
         return tuple(s for value in values for dim in _parts(value) for s in symbols(dim))
 
@@ -367,7 +409,12 @@ class Unary(Elementwise):
     """
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return the type of the source, which must be a float."""
+        """Return the type of the source, which must be a float.
+
+        >>> from luminal_lab.core.ops import Sin
+        >>> Sin().infer(cx.tensor((2, 3)).type)
+        f32[2, 3]
+        """
         if x.dtype.kind != "float":
             raise DTypeError(
                 f"{self.name}: needs a float, but the source is {x.dtype}",
@@ -387,7 +434,13 @@ class Binary(Elementwise):
     """
 
     def infer(self, x: TensorType, y: TensorType) -> TensorType:
-        """Return the type that both sources have."""
+        """Return the type that both sources have.
+
+        >>> from luminal_lab.core.ops import Add
+        >>> x = cx.tensor((2, 3))
+        >>> Add().infer(x.type, x.type)
+        f32[2, 3]
+        """
         if x is not y and x != y:
             same_type(self.name, x, y)
         return x
@@ -406,7 +459,12 @@ class Reduce(Op):
     axis: int
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return the source's type with the axis at size 1."""
+        """Return the source's type with the axis at size 1.
+
+        >>> from luminal_lab.core.ops import SumReduce
+        >>> SumReduce(axis=1).infer(cx.tensor((2, 3)).type)
+        f32[2, 1]
+        """
         check_axis(self.name, self.axis, x.shape)
         return x.with_axis(self.axis, 1)
 

@@ -235,17 +235,38 @@ class Opened(DrawnGraph, Examined):
         return Opened(self.name, alone)
 
     def trace(self, what: Following) -> Trace:
-        """Follow a node, or a line as in "cell 3, line 7", through all snapshots."""
+        """Follow a node, or a line as in "cell 3, line 7", through all snapshots.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).named("y").retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").trace("y")
+        <Trace: 1 → 1 nodes; print(…) shows it>
+        """
         return self.compilation.trace(what)
 
     def why(self, node: Following) -> Story:
-        """Explain in sentences where a node comes from."""
+        """Explain in sentences where a node comes from.
+
+        >>> y = cx.tensor((2,), name="x").sin().named("y").retrieve()
+        >>> cx.save(folder / "run.lab")
+        >>> print(ll.open(folder / "run.lab").why("y"))  # doctest: +ELLIPSIS
+        %y = sin %x : f32[2]
+        You wrote it in "...", line 1:  y = ...
+        In the last graph it is an output.
+        """
         return self.compilation.why(node)
 
     def board(self, kernel: str, *, dims: Mapping[str, int] | None = None) -> Board:
         """Return an A/B board of a kernel, on which other schedules are tried on this machine.
 
         It compiles what the file says of the kernel, and so asks for trust at the first try.
+
+        >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
+        >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").board("mul")
+        <Board of mul: 1 try; print(…) shows them, .add(schedule) tries another>
         """
         names = {facts.name: facts for facts in self.facts.kernels}
         fault = f"board: recording {self.name} has no kernel {kernel!r}"
@@ -254,22 +275,50 @@ class Opened(DrawnGraph, Examined):
         return recorded_board(names[kernel], self.pipeline, named_sizes("board", dims))
 
     def diff(self) -> Diff:
-        """Return the changes of all passes together."""
+        """Return the changes of all passes together.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").diff()
+        <Diff: 0 added, 2 removed, 0 rewired, 1 kept>
+        """
         return diff(self.written, self.ir)
 
     # -- shown -------------------------------------------------------------------------------------
 
     def export(self, path: str | Path) -> None:
-        """Write the recording as one page that needs no server, network or Python."""
+        """Write the recording as one page that needs no server, network or Python.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").export(folder / "run.html")
+        >>> (folder / "run.html").read_text(encoding="utf-8")[:15]
+        '<!doctype html>'
+        """
         live = self.workbench() if self.facts.search is None else self.search.explore()
         live.export(path)
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file again, in the schema of this version."""
+        """Write it to a file again, in the schema of this version.
+
+        >>> y = cx.tensor((2,), name="x").sin().retrieve()
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").save(folder / "copy.lab")
+        >>> ll.open(folder / "copy.lab").ir == cx.ir
+        True
+        """
         save_recording(path, self.subjects, self.contents.values, self.contents.story)
 
     def to_pandas(self, table: str = "passes") -> pd.DataFrame:
-        """Return a pandas table with a row for each pass, or with "times" for each time."""
+        """Return a pandas table with a row for each pass, or with "times" for each time.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> compilation = cx.compile("simplify, dce")
+        >>> cx.save(folder / "run.lab")
+        >>> ll.open(folder / "run.lab").to_pandas()["pass"].tolist()
+        ['written', 'simplify', 'dce']
+        """
         if table == "passes":
             rows = [
                 (

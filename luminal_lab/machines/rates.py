@@ -95,7 +95,13 @@ class PeakRates:
 
     @classmethod
     def stated(cls, device: str, *, gflops: float, gbytes: float, threads: int = 1) -> PeakRates:
-        """Return the rates of a machine that somebody says it has, in GFLOP/s and GB/s."""
+        """Return the rates of a machine that somebody says it has, in GFLOP/s and GB/s.
+
+        >>> print(ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20, threads=4))
+        a laptop, 4 threads: rates stated
+          float32 multiply and add                  4 threads      100.0 GFLOP/s
+          read                      from memory     4 threads       20.0 GB/s
+        """
         if not all(hasattr(rate, "__float__") and rate > 0 for rate in (gflops, gbytes)):
             raise ArgumentError(
                 f"rates of {device!r}: they are {gflops!r} GFLOP/s and {gbytes!r} GB/s",
@@ -110,6 +116,10 @@ class PeakRates:
         """Return the rate of multiplying and adding, which are two operations, in GFLOP/s.
 
         Whatever has no rate of its own, the 16-bit floats and whole numbers, has float32's.
+
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> laptop.gflops(), laptop.gflops("float16")
+        (100, 100)
         """
         rates = self._at("fma", threads)
         matching = [rate for rate in rates if rate.dtype == dtype]
@@ -121,7 +131,12 @@ class PeakRates:
         size: int | None = None,
         threads: int | None = None,
     ) -> float:
-        """Return the rate of moving bytes in GB/s: of memory, or within a working set of a size."""
+        """Return the rate of moving bytes in GB/s: of memory, or within a working set of a size.
+
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> laptop.gbytes(), laptop.gbytes("copy")
+        (20, 20)
+        """
         rates = self._at(what, threads) or self._at("read", threads)
         return max(rates, key=lambda rate: rate.size).best if size is None else _of(rates, size)
 
@@ -137,6 +152,10 @@ class PeakRates:
         """Return the least time for so many operations, and so many bytes in and out.
 
         What fits into a cache is measured at that cache's rate.
+
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> laptop.limit(flops=2e9, read=4e6, written=4e6)
+        Limit(seconds=0.02, bound='FMA')
         """
         size = int(read + written)
         in_memory = size > max((r.size for r in self._at("read", threads)[:-1]), default=-1)
@@ -174,6 +193,12 @@ class PeakRates:
         """Return these rates, each replaced by an earlier one where that was better.
 
         A machine can do what it has once done, so that a busy moment replaces nothing.
+
+        >>> before = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> now = ll.devices.PeakRates.stated("a laptop", gflops=80, gbytes=25)
+        >>> best = now.or_better(before)
+        >>> best.gflops(), best.gbytes()
+        (100, 25)
         """
         known = {rate.key: rate for rate in before.rates}
         best = (
@@ -205,12 +230,22 @@ class PeakRates:
     _repr_mimebundle_ = as_text
 
     def to_json(self) -> str:
-        """Return the rates as text that `from_json` reads."""
+        """Return the rates as text that `from_json` reads.
+
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> laptop.to_json().splitlines()[1:4]
+        [' "schema": 1,', ' "device": "a laptop",', ' "threads": 1,']
+        """
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> PeakRates:
-        """Read what `to_json` has written."""
+        """Read what `to_json` has written.
+
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> ll.devices.PeakRates.from_json(laptop.to_json()) == laptop
+        True
+        """
         given = read_json("rates", text, SCHEMA)
         try:
             rates = read(cls, given, "rates")

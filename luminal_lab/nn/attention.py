@@ -57,6 +57,11 @@ class Attention(Module):
         `is_causal` hides the keys after each query. A mask (for padding, say) is True where a key
         may be seen, or is added to the scores [..., heads, seq, keys]. Queries that may see no key
         give 0. With a cache, the keys are those of all positions so far.
+
+        >>> attention = ll.nn.MultiheadAttention(8, 2)
+        >>> x = cx.tensor((1, 5, 8))
+        >>> attention.attend(x, x, x, is_causal=True).shape
+        (1, 5, 8)
         """
         given = (query, keys, values)
         q, k, v = (x.unflatten(-1, (-1, self.size)).transpose(-3, -2) for x in given)

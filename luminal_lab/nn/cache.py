@@ -95,7 +95,14 @@ class KVCache:
         return list(self._present().values())
 
     def extend(self, owner: object, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write new rows [batch, heads, seq, size] of an attention; return all valid rows."""
+        """Write new rows [batch, heads, seq, size] of an attention; return all valid rows.
+
+        >>> cache = ll.nn.KVCache(cx, capacity=16)
+        >>> rows = cx.tensor((1, 2, 3, 4))
+        >>> keys, values = cache.extend("attention", rows, rows)
+        >>> keys.shape
+        (1, 2, past + 3, 4)
+        """
         if keys.graph is not self.graph:
             raise at_user(
                 GraphError(
@@ -131,6 +138,13 @@ class KVCache:
         """Let the next run begin a text, or continue after filled positions.
 
         The buffers' contents from there on are never read.
+
+        >>> cache = ll.nn.KVCache(cx, capacity=16)
+        >>> cache.begin(at=9)
+        >>> y = cx.constant(cache.past).retrieve()
+        >>> cx.execute()
+        >>> y.item()
+        9
         """
         self._move("begin", at)
         self._end, self._seen = at, None
@@ -211,6 +225,12 @@ class KVCache:
         """Fill all buffers with zeros; a symbolic batch takes the given size.
 
         This is not needed before another text of the same batch: `begin` is enough.
+
+        >>> cache, rows = ll.nn.KVCache(cx, capacity=4), cx.tensor(("batch", 1, 1, 2))
+        >>> keys, values = cache.extend("attention", rows, rows)
+        >>> cache.clear(batch=3)
+        >>> cache.buffers[0][0].numpy().shape
+        (3, 1, 4, 2)
         """
         for pair in self.buffers:
             for buffer in pair:

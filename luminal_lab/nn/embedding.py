@@ -81,7 +81,12 @@ class Embedding(Module):
         return (x == self.padding_idx).unsqueeze(-1).where(stop_gradient(rows), rows)
 
     def head(self, x: Tensor) -> Tensor:
-        """Return the products of x with all rows: the scores of a model with a tied head."""
+        """Return the products of x with all rows: the scores of a model with a tied head.
+
+        >>> words = ll.nn.Embedding(100, 8)
+        >>> words.head(words(cx.tensor((1, 5), "int64"))).shape
+        (1, 5, 100)
+        """
         same_size(f"{kind_of(self)}.head", x, -1, self.embedding_dim, "embedding_dim")
         return x.linear(self.weight)
 

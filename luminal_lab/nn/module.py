@@ -169,32 +169,65 @@ class Module:
     # -- what it is made of ------------------------------------------------------------------------
 
     def members(self) -> Iterable[tuple[str, object]]:
-        """Return the values that may hold parameters and modules, by name: its attributes."""
+        """Return the values that may hold parameters and modules, by name: its attributes.
+
+        >>> [name for name, _ in ll.nn.Linear(3, 2).members()]
+        ['in_features', 'out_features', 'layout', 'weight', 'bias']
+        """
         return list(vars(self).items())
 
     def children(self) -> dict[str, Module]:
-        """Return the modules that its attributes hold, by name, as in "blocks.3"."""
+        """Return the modules that its attributes hold, by name, as in "blocks.3".
+
+        >>> model = ll.nn.Sequential(ll.nn.Linear(3, 4), ll.nn.ReLU())
+        >>> {name: type(child).__name__ for name, child in model.children().items()}
+        {'0': 'Linear', '1': 'ReLU'}
+        """
         return _children(self)
 
     def named_modules(self) -> dict[str, Module]:
-        """Return all modules by path, this one as ""; each once, under its first path."""
+        """Return all modules by path, this one as ""; each once, under its first path.
+
+        >>> model = ll.nn.Sequential(ll.nn.Linear(3, 4), ll.nn.ReLU())
+        >>> list(model.named_modules())
+        ['', '0', '1']
+        """
         return _once(_modules(self, "", ()))
 
     def parameters(self) -> dict[str, Parameter]:
-        """Return the trained parameters by path, each once, under its first path."""
+        """Return the trained parameters by path, each once, under its first path.
+
+        >>> model = ll.nn.Sequential(ll.nn.Linear(3, 4), ll.nn.LayerNorm(4))
+        >>> [*model.parameters()]
+        ['0.weight', '0.bias', '1.weight', '1.bias']
+        """
         return {path: p for path, p in self._values().items() if p.trainable}
 
     def buffers(self) -> dict[str, Parameter]:
-        """Return the parameters that are not trained, such as running means, by path."""
+        """Return the parameters that are not trained, such as running means, by path.
+
+        >>> [*ll.nn.BatchNorm2d(4).buffers()]
+        ['running_mean', 'running_var', 'num_batches_tracked']
+        """
         return {path: p for path, p in self._values().items() if not p.trainable}
 
     def own(self) -> dict[str, Parameter]:
-        """Return its own parameters and buffers, without those of children, by name."""
+        """Return its own parameters and buffers, without those of children, by name.
+
+        >>> model = ll.nn.Sequential(ll.nn.Linear(3, 4))
+        >>> [*model.own()], [*model.children()["0"].own()]
+        ([], ['weight', 'bias'])
+        """
         parts = _parts(type(self).members(self))
         return _by_name((name, part) for name, part in parts if isinstance(part, Parameter))
 
     def path_of(self, module: Module) -> str | None:
-        """Return the path of a module within this one, if it has one."""
+        """Return the path of a module within this one, if it has one.
+
+        >>> model = ll.nn.TransformerEncoderLayer(8, 2)
+        >>> model.path_of(model.self_attn.out_proj)
+        'self_attn.out_proj'
+        """
         level = list(_children(self).items())
         seen = {id(self)}
         while level:  # breadth first: callers mostly call their own children
@@ -230,13 +263,23 @@ class Module:
     # -- modes -------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Self:
-        """Set whether this module and its parts are being trained, and return it."""
+        """Set whether this module and its parts are being trained, and return it.
+
+        >>> model = ll.nn.Sequential(ll.nn.Dropout(0.5)).eval()
+        >>> model.train().children()["0"].training
+        True
+        """
         for module in self.named_modules().values():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """Switch this module and its parts from training to use, and return it."""
+        """Switch this module and its parts from training to use, and return it.
+
+        >>> dropout, x = ll.nn.Dropout(0.5), cx.tensor((2,))
+        >>> "random" in dropout(x).op_counts(), "random" in dropout.eval()(x).op_counts()
+        (True, False)
+        """
         return self.train(False)
 
     # -- values ------------------------------------------------------------------------------------
@@ -245,6 +288,10 @@ class Module:
         """Draw all parameters anew, each from the seed and its path, and return the module.
 
         Values are drawn on demand. The same module and seed give the same values again.
+
+        >>> model = ll.nn.Linear(2, 1).initialise(seed=7)
+        >>> model.weight.value.round(3)
+        array([[-0.285, -0.22 ]], dtype=float32)
         """
         if not isinstance(seed, int) or seed < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
             raise ArgumentError(
@@ -260,6 +307,10 @@ class Module:
         """Convert all float parameters to another dtype, and return this module.
 
         The converted parameters are new: graphs that have borrowed the old ones keep those.
+
+        >>> model = ll.nn.Linear(3, 2).to("float16")
+        >>> model.weight.dtype
+        <DType.float16: 'float16'>
         """
         converted = dict[int, Parameter]()
         try:
@@ -301,13 +352,23 @@ class Module:
         return load_values("load_state_dict", list(self._paths()), state, strict=strict)
 
     def save(self, path: str | Path) -> None:
-        """Write all values into a safetensors file."""
+        """Write all values into a safetensors file.
+
+        >>> ll.nn.Linear(3, 2).save(folder / "model.safetensors")
+        >>> [file.name for file in folder.iterdir()]
+        ['model.safetensors']
+        """
         save_file(path, self._values())
 
     def load(self, path: str | Path, strict: bool = True) -> Self:
         """Take the values from a safetensors file, each when it is first needed.
 
         The file is mapped into memory, and must not change.
+
+        >>> ll.nn.Linear(3, 2).save(folder / "model.safetensors")
+        >>> model = ll.nn.Linear(3, 2).load(folder / "model.safetensors")
+        >>> model.weight.is_loaded
+        False
         """
         load_file(path, list(self._paths()), strict=strict)
         return self
@@ -315,7 +376,11 @@ class Module:
     # -- shown -------------------------------------------------------------------------------------
 
     def options(self) -> str:
-        """Return the settings in this module's text, such as "3, 4"."""
+        """Return the settings in this module's text, such as "3, 4".
+
+        >>> ll.nn.Linear(3, 2).options()
+        '3, 2'
+        """
         return ""
 
     @override

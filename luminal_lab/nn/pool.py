@@ -27,7 +27,11 @@ class Pool(Module, ABC):
 
     @abstractmethod
     def pooled(self, x: Tensor) -> Tensor:
-        """Return the pooled [batch, channels, *spatial]."""
+        """Return the pooled [batch, channels, *spatial].
+
+        >>> ll.nn.MaxPool2d(2).pooled(cx.tensor((1, 3, 8, 8))).shape
+        (1, 3, 4, 4)
+        """
 
 
 class MaxPool(Pool):

@@ -37,7 +37,13 @@ class Recurrence(Module, ABC):
 
     @abstractmethod
     def step(self, seen: Tensor, kept: Tensor, state: State) -> State:
-        """Return the next state from the weighted input and the weighted output."""
+        """Return the next state from the weighted input and the weighted output.
+
+        >>> seen, kept, state = cx.tensor((1, 6)), cx.tensor((1, 6)), (cx.tensor((1, 2)),)
+        >>> (state,) = ll.nn.GRUCell(5, 2).step(seen, kept, state)
+        >>> state.shape
+        (1, 2)
+        """
 
     def _weights(self, size: int, bias: bool, dtype: DTypeLike) -> dict[str, Parameter | None]:
         rows, draw = self.gates * self.hidden_size, within(self.hidden_size)

@@ -103,7 +103,12 @@ class RotaryEmbedding(Module):
         return self.rotation(x.graph, x.shape[-2], offset).turn(x)
 
     def rotation(self, graph: Workspace, length: DimLike, offset: DimLike = 0) -> Rotation:
-        """Return the turns of `length` positions, from `offset` on."""
+        """Return the turns of `length` positions, from `offset` on.
+
+        >>> turns = ll.nn.RotaryEmbedding(64).rotation(cx, 3)
+        >>> turns.cos.shape
+        (3, 1, 32)
+        """
         assert isinstance(graph, Sources)
         start = graph.as_dim(offset)
         positions = graph.arange(start, start + graph.as_dim(length)).float()
@@ -114,7 +119,13 @@ class RotaryEmbedding(Module):
         return Rotation(angles.cos().unsqueeze(pair), angles.sin().unsqueeze(pair) * sign)
 
     def frequencies(self, graph: Workspace) -> Tensor:
-        """Return the angle by which each pair turns from one position to the next."""
+        """Return the angle by which each pair turns from one position to the next.
+
+        >>> y = ll.nn.RotaryEmbedding(4, base=100).frequencies(cx).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(4)
+        array([1. , 0.1], dtype=float32)
+        """
         assert isinstance(graph, Sources)
         pairs = graph.arange(self.size // 2).float()
         turn = (pairs * (-2 / self.size * math.log2(self.base))).exp2()

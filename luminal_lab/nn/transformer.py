@@ -84,13 +84,23 @@ class TransformerLayer(Module):
             self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype)
 
     def around(self, x: Tensor, norm: LayerNorm, part: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return x plus a part's result, with the norm before the part or after the sum."""
+        """Return x plus a part's result, with the norm before the part or after the sum.
+
+        >>> layer = ll.nn.TransformerEncoderLayer(8, 2)
+        >>> layer.around(cx.tensor((5, 8)), layer.norm1, ll.nn.ReLU()).shape
+        (5, 8)
+        """
         if self.norm_first:
             return x + self.dropout(part(norm(x)))
         return norm(x + self.dropout(part(x)))
 
     def feed(self, x: Tensor) -> Tensor:
-        """Return the feed-forward part's result for each position."""
+        """Return the feed-forward part's result for each position.
+
+        >>> layer = ll.nn.TransformerEncoderLayer(8, 2, dim_feedforward=32)
+        >>> layer.feed(cx.tensor((5, 8))).shape
+        (5, 8)
+        """
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     @override

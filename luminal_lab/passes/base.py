@@ -56,15 +56,31 @@ class Pass:
         raise fault(type(self), "has no run", "define run(self, ir, edit)")
 
     def rules(self) -> tuple[object, ...]:
-        """Return the rules that this pass tries, so that `why_not` can find them."""
+        """Return the rules that this pass tries, so that `why_not` can find them.
+
+        >>> from luminal_lab.passes.simplify import Simplify
+        >>> [rule.name for rule in Simplify().rules()][:4]
+        ['add-zero', 'add-negative-zero', 'sub-self', 'add-bool-self']
+        """
         return ()
 
     def searches(self) -> tuple[str, ...]:
-        """Return the names of what it looks for by code, of which `why_not` can tell."""
+        """Return the names of what it looks for by code, of which `why_not` can tell.
+
+        >>> from luminal_lab.passes.recognition.recognise import Recognise
+        >>> "softmax" in Recognise().searches()
+        True
+        """
         return ()
 
     def why_not(self, ir: IR, search: str, node: Node) -> str:
-        """Tell how far a search gets at a node of a graph that the pass has not changed yet."""
+        """Tell how far a search gets at a node of a graph that the pass has not changed yet.
+
+        >>> from luminal_lab.passes.recognition.recognise import Recognise
+        >>> y = cx.tensor((2, 4), name="x").exp().retrieve()
+        >>> print(Recognise().why_not(cx.ir, "softmax", y.node))
+        %13 is %14 by then. softmax does not begin: %14 is a call of exp, and it ends in mul.
+        """
         raise fault(type(self), f"has no search {search!r}", "searches() has their names")
 
     @override

@@ -237,6 +237,11 @@ class Compilation(Charted, Examined):
 
         A line is given as in "cell 3, line 7" or "model.py:12"; a node by its name, its id, a
         record in any snapshot, a launch that computes it, or a kernel, whose first launch counts.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).retrieve()
+        >>> trace = cx.compile("simplify, dce").trace(y)
+        >>> trace.first, trace.last
+        ((%3,), (%1,))
         """
         ids, start = self._meant(what)
         rows = zip(self.snapshots, followed(self.snapshots, start, ids), strict=True)
@@ -254,7 +259,13 @@ class Compilation(Charted, Examined):
         return {id}, self.first_with(id)
 
     def node_of(self, asking: str, what: Following) -> NodeLike:
-        """Return the requested node: a launch's own, or that of a kernel's first launch."""
+        """Return the requested node: a launch's own, or that of a kernel's first launch.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> compiled = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
+        >>> compiled.node_of("example", cx.kernels["softmax"]) == cx.launches[0].node
+        True
+        """
         if isinstance(what, (int, str)):
             return what
         # A launch has its node's number; a tensor has an id, and its node's record.
@@ -295,7 +306,14 @@ class Compilation(Charted, Examined):
         )
 
     def first_with(self, node: NodeLike) -> int:
-        """Return the index of the first snapshot that has a node."""
+        """Return the index of the first snapshot that has a node.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> compiled = cx.compile()
+        >>> new = compiled.ir.outputs[0]
+        >>> compiled.snapshots[compiled.first_with(new)].name
+        'recognise'
+        """
         id = node if isinstance(node, (int, str)) else node.id
         for snapshot in self.snapshots:
             if id in snapshot.ir:
@@ -309,7 +327,13 @@ class Compilation(Charted, Examined):
         )
 
     def find(self, node: NodeLike) -> Node:
-        """Return a node's record in the last snapshot that has it."""
+        """Return a node's record in the last snapshot that has it.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).named("y").retrieve()
+        >>> compiled = cx.compile("simplify, dce")
+        >>> "y" in compiled.ir, compiled.find("y").op
+        (False, Mul())
+        """
         self.first_with(node)
         id = node if isinstance(node, (int, str)) else node.id
         return next(s.ir[id] for s in reversed(self.snapshots) if id in s.ir)
@@ -325,8 +349,6 @@ class Compilation(Charted, Examined):
         What is touched is given as for `trace`. Of each stop there are the graphs before and
         after: the latter is what a compile that ends there would have made.
 
-        >>> import luminal_lab as ll
-        >>> cx = ll.Graph()
         >>> y = ((cx.tensor((2,), name="x") * 1 + 0).sin() + 0).named("y").retrieve()
         >>> print(cx.compile("simplify, dce").stops("%4", rule="add-zero")[0])
         Pass 1, simplify, firing 2: add-zero: %4 → %x
@@ -350,7 +372,16 @@ class Compilation(Charted, Examined):
     # -- asking ------------------------------------------------------------------------------------
 
     def why(self, node: Following) -> Story:
-        """Tell in sentences where a node, a launch or a kernel comes from."""
+        """Tell in sentences where a node, a launch or a kernel comes from.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).named("y").retrieve()
+        >>> print(cx.compile("simplify, dce").why("y"))  # doctest: +ELLIPSIS
+        %y = mul %1, %2 : f32[2]
+        You wrote it in "...", line 1:  y = ...
+        Pass 1, simplify, firing 1, mul-one put %1 in the place of %y.
+        Pass 2, dce, firing 1, unused erased %y.
+        It is gone since dce.
+        """
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
     def why_not(self, rule: Rule | str, node: Following) -> Story:
@@ -359,6 +390,11 @@ class Compilation(Charted, Examined):
         Of a rule it is the pattern, the condition or the licence; of a search such as "softmax" it
         is how far it got, and at which node it stopped. The name of a pass stands for all that
         the pass looks for.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).named("y").retrieve()
+        >>> print(cx.compile("simplify").why_not("add-zero", "y"))
+        add-zero: x + 0 → x, if the sign of a zero does not matter
+        The pattern does not match: %y is mul, where the pattern has add: x + 0.
         """
         if rule == "schedule":
             return self._told_schedules(node)
@@ -385,7 +421,12 @@ class Compilation(Charted, Examined):
     # -- shown -------------------------------------------------------------------------------------
 
     def to_pandas(self, of: Of = "passes") -> Table:
-        """Return a pandas table: a row for each pass, each firing, or each rule of a pass."""
+        """Return a pandas table: a row for each pass, each firing, or each rule of a pass.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.compile("simplify, dce").to_pandas("firings")[["pass", "rule"]].values.tolist()
+        [['simplify', 'mul-one'], ['dce', 'unused'], ['dce', 'unused']]
+        """
         return pass_table("compilation", self.snapshots, of)
 
     @override

@@ -135,6 +135,9 @@ class Pipeline:
         """Return the runner of the resulting graph, unless the interpreter runs it.
 
         With `specialise` it has specialised code for these sizes of dims, beside the general code.
+
+        >>> ll.GenericCompiler().runner(cx.ir) is None
+        True
         """
         inner = [
             entry.runner(ir, specialise) for entry in self.passes if isinstance(entry, Pipeline)
@@ -142,7 +145,12 @@ class Pipeline:
         return next((runner for runner in reversed(inner) if runner is not None), None)
 
     def devices(self) -> tuple[Pipeline, ...]:
-        """Return the device pipelines that provide a runner: itself, or inner ones."""
+        """Return the device pipelines that provide a runner: itself, or inner ones.
+
+        >>> passes = ll.Pipeline([ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90")])
+        >>> passes.devices()
+        (<Pipeline cuda{arch = sm_90}>,)
+        """
         if type(self).runner is not Pipeline.runner:
             return (self,)
         inner = [entry.devices() for entry in self.passes if isinstance(entry, Pipeline)]
@@ -165,7 +173,11 @@ class Pipeline:
         return empty
 
     def staged(self) -> Pipeline:
-        """Return the same passes, with the early ones moved before the first device."""
+        """Return the same passes, with the early ones moved before the first device.
+
+        >>> print(ll.Pipeline([ll.CUDACompiler(arch="sm_90"), ll.HalfPrecision()]).staged())
+        half, cuda{arch = sm_90}
+        """
         first = next(
             (
                 k
@@ -184,7 +196,11 @@ class Pipeline:
         )
 
     def flat(self) -> Iterator[Pass]:
-        """Yield all passes in order, including those of inner pipelines."""
+        """Yield all passes in order, including those of inner pipelines.
+
+        >>> [pass_.name for pass_ in ll.parse_pipeline("simplify, (cse, dce){rounds = 2}").flat()]
+        ['simplify', 'cse', 'dce']
+        """
         for entry in self.passes:
             if isinstance(entry, Pipeline):
                 yield from entry.flat()

@@ -130,12 +130,25 @@ class Rule:
         return f"<Rule {self}>"
 
     def needed(self, *dtypes: DType) -> frozenset[str]:
-        """Return the facts that must be granted for values of some dtypes."""
+        """Return the facts that must be granted for values of some dtypes.
+
+        >>> x = ll.variables("x")
+        >>> add_zero = ll.Rule("add-zero", x + 0, x, assumes={"no_signed_zero"})
+        >>> add_zero.needed(ll.DType.float32), add_zero.needed(ll.DType.int32)
+        (frozenset({'no_signed_zero'}), frozenset())
+        """
         floats = any(dtype.is_float for dtype in dtypes)
         return self.assumes if floats else self.assumes - OF_FLOATS
 
     def matches(self, node: Node, graph: NodeLookup) -> Iterator[tuple[Match, Pattern]]:
-        """Yield each match with this root whose condition holds, and its replacement."""
+        """Yield each match with this root whose condition holds, and its replacement.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> x = ll.variables("x")
+        >>> [(match, right)] = ll.Rule("mul-one", x * 1, x).matches(y.node, cx.ir)
+        >>> match.root, match.bindings, right
+        (%2, {'x': %x}, <Pattern x>)
+        """
         for bindings in find(self.pattern, node, graph):
             match = Match(node, bindings, graph)
             if self.condition is None or self.condition(*_seen(self._asked, match)):
@@ -144,7 +157,15 @@ class Rule:
                     yield match, right
 
     def right_of(self, match: Match) -> Pattern | None:
-        """Return the replacement of a match, calculated if it is a function."""
+        """Return the replacement of a match, calculated if it is a function.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).retrieve()
+        >>> x, c = ll.variables("x"), ll.constants("c")
+        >>> double = ll.Rule("double", x * c, lambda x, c: x + x if c == 2 else None)
+        >>> match, _ = next(double.matches(y.node, cx.ir))
+        >>> print(double.right_of(match))
+        x + x
+        """
         if isinstance(self.replacement, Pattern):
             return self.replacement
         arguments = [
@@ -171,7 +192,16 @@ class Rule:
         return tuple((name, is_constant(self, name)) for name in parameters_of(self.replacement))
 
     def apply(self, match: Match, right: Pattern, edit: Edit) -> Node:
-        """Insert the replacement into the graph, and return it."""
+        """Insert the replacement into the graph, and return it.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> x, edit = ll.variables("x"), ll.Edit(cx.ir)
+        >>> mul_one = ll.Rule("mul-one", x * 1, x)
+        >>> mul_one.apply(*next(mul_one.matches(y.node, edit)), edit)
+        %x
+        >>> edit.ir().outputs
+        (%x,)
+        """
         root = match.root
         new = build(right, root.type, match.bindings, edit, [root])
         edit.replace(root, new)
@@ -354,7 +384,15 @@ class RuleSet:
         return self._rules[name]
 
     def without(self, *names: str) -> RuleSet:
-        """Return the set without some of its rules."""
+        """Return the set without some of its rules.
+
+        >>> x = ll.variables("x")
+        >>> mul_one, double = ll.Rule("mul-one", x * 1, x), ll.Rule("double", x + x, x * 2)
+        >>> algebra = ll.RuleSet("algebra", mul_one, double)
+        >>> print(algebra.without("double"))
+        algebra:
+          mul-one: x * 1 → x
+        """
         gone = {self[name].name for name in names}
         return RuleSet(self.name, [rule for rule in self if rule.name not in gone])
 

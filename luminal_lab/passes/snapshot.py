@@ -145,11 +145,21 @@ class Snapshot(DrawnGraph, Explored):
         """Return the graph after each firing, beginning with the one before the pass; lazily.
 
         `steps()[0]` is the graph before the first firing, `steps()[-1]` the one after the last.
+
+        >>> y = (cx.tensor((2,), name="x") * 1 + 0).retrieve()
+        >>> steps = cx.compile("simplify")["simplify"].steps()
+        >>> [ir.outputs for ir in steps]
+        [(%4,), (%4,), (%x,)]
         """
         return Steps(self)
 
     def diff(self) -> Diff:
-        """Return the changes of the pass."""
+        """Return the changes of the pass.
+
+        >>> y = (cx.tensor((2,), name="x") * 1 + 0).retrieve()
+        >>> cx.compile("simplify, dce")["dce"].diff()
+        <Diff: 0 added, 4 removed, 0 rewired, 1 kept>
+        """
         return diff(self.before, self.ir)
 
     # -- across the pass ---------------------------------------------------------------------------
@@ -218,6 +228,10 @@ class Snapshot(DrawnGraph, Explored):
         """Return the nodes of the later graph for one of the earlier graph; none if it went.
 
         A node that became part of a call is that call.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).named("y").retrieve()
+        >>> cx.compile("simplify")["simplify"].forward("y")
+        (%1,)
         """
         id = self.before[node].id
         end = _end(self._into, id)
@@ -229,11 +243,23 @@ class Snapshot(DrawnGraph, Explored):
         return tuple(self.ir[new] for new in dict.fromkeys(folded))
 
     def standing_for(self, id: int) -> int:
-        """Return the node that has taken the place of one of the earlier graph, or itself."""
+        """Return the node that has taken the place of one of the earlier graph, or itself.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).retrieve()
+        >>> snapshot = cx.compile("simplify")["simplify"]
+        >>> y.id, snapshot.standing_for(y.id)
+        (3, 1)
+        """
         return _end(self._into, id)
 
     def back(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes of the earlier graph that a node of the later graph comes from."""
+        """Return the nodes of the earlier graph that a node of the later graph comes from.
+
+        >>> y = (cx.tensor((2,), name="x").sin() * 1).named("y").retrieve()
+        >>> snapshot = cx.compile("simplify")["simplify"]
+        >>> snapshot.back(snapshot.ir.outputs[0])
+        (%1, %y)
+        """
         return self._back(self.ir[node])
 
     def _back(self, node: Node) -> tuple[Node, ...]:

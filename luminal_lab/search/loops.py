@@ -88,7 +88,11 @@ class Budget:
 
     @classmethod
     def of(cls, given: object) -> Budget:
-        """Return an argument as a budget: a number is seconds."""
+        """Return an argument as a budget: a number is seconds.
+
+        >>> ll.Budget.of(30)
+        Budget(seconds=30.0, candidates=inf)
+        """
         budget = given if isinstance(given, Budget) else None
         if not isinstance(given, bool) and isinstance(given, Real):
             budget = cls(seconds=float(given))

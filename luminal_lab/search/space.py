@@ -77,11 +77,25 @@ class Space(DrawnGraph, Examined):
         """Return why a class has its nodes: which rule made each, of what.
 
         A class is given by its name in pictures, the name of an output, or the text of a node.
+
+        >>> y = cx.tensor((4,), name="x").exp().retrieve()
+        >>> space = ll.search.space_of(cx.ir)
+        >>> print(space.why("O"))
+        c2: depends on i, needs no fold
+          exp2(c1)
+              as it was written
         """
         return why(self.egraph, self.growth, class_of(self.egraph, self.outputs, term))
 
     def why_not(self, rule: str, term: str) -> str:
-        """Return why a rule has made nothing of a class, or what it has made."""
+        """Return why a rule has made nothing of a class, or what it has made.
+
+        >>> y = cx.tensor((4,), name="x").exp().retrieve()
+        >>> print(ll.search.space_of(cx.ir).why_not("sum-swap", "O"))
+        sum-swap made nothing new of c2.
+          sum-swap: sum j: sum k: x → sum k: sum j: x, if no value is NaN and no value is infinite
+          It begins with `sum j: …`, and c2 has none: exp2(c1)
+        """
         number = class_of(self.egraph, self.outputs, term)
         egraph = EGraph()  # the rule is tried on it
         read_definition(egraph, self.definition)
@@ -103,7 +117,14 @@ class Space(DrawnGraph, Examined):
         wide: bool = True,
         most: int | None = None,
     ) -> dict[str, Array]:
-        """Return the outputs as a program computes them, or, without one, as they were written."""
+        """Return the outputs as a program computes them, or, without one, as they were written.
+
+        >>> import numpy as np
+        >>> y = (cx.tensor((3,), name="x") * 2).retrieve()
+        >>> space = ll.search.space_of(cx.ir)
+        >>> space.values(space.programs()[0], {"x": np.arange(3)})
+        {'O': array([0, 2, 4])}
+        """
         evaluation = self.evaluation(pick, buffers, dims, wide=wide, most=most)
         numbers = self.outputs if pick is None else pick.outputs
         axes = [*evaluation.axes]
@@ -129,6 +150,12 @@ class Space(DrawnGraph, Examined):
         """Return the values of classes; at `most` positions of outputs' axes, if it is given.
 
         Axes of some sizes are as long as `sizes` says; the arrays must fit.
+
+        >>> import numpy as np
+        >>> y = (cx.tensor((3,), name="x") * 2).retrieve()
+        >>> space = ll.search.space_of(cx.ir)
+        >>> space.evaluation(None, {"x": np.arange(3)}).value(space.outputs["O"])
+        array([0, 2, 4])
         """
         folded = set[str]().union(*(held.facts.moving for held in self.egraph.classes.values()))
         axes: dict[str, Positions] = {}
@@ -141,7 +168,13 @@ class Space(DrawnGraph, Examined):
         return Evaluation(node, buffers, axes, dims, wide)
 
     def answered(self, number: int) -> ENode:
-        """Return the node of a number; if that asks about a step, one that answers it."""
+        """Return the node of a number; if that asks about a step, one that answers it.
+
+        >>> y = (cx.tensor((3,), name="x") * 2).retrieve()
+        >>> space = ll.search.space_of(cx.ir)
+        >>> space.answered(space.outputs["O"])
+        ENode(operator=Product(factor=2.0, dtype=<DType.float32: 'float32'>), children=(0,))
+        """
         node = self.egraph.entered[number]
         if isinstance(node.operator, (Ratio, Shift)):
             return self._cheapest.get(self.egraph.find(number), node)
@@ -169,7 +202,13 @@ class Space(DrawnGraph, Examined):
         return f"<Space of {self.definition.name}: {nodes}>"
 
     def programs(self, count: int = 8, without: Collection[Way] = ()) -> list[Pick]:
-        """Return up to so many programs, the cheapest first, without some ways to have a class."""
+        """Return up to so many programs, the cheapest first, without some ways to have a class.
+
+        >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
+        >>> space = ll.search.space_of(cx.ir)
+        >>> [pick.cost for pick in space.programs(3)]
+        [980, 996, 1000]
+        """
         return programs(self.egraph, self.outputs, self.axes, count, without)
 
 

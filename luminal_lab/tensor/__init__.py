@@ -57,8 +57,7 @@ class Tensor(Inspect):
     def backward(self, *, checkpoint: Sequence[str] = ()) -> None:
         """Derive this loss by all float inputs that it is computed from: each one's `grad`.
 
-        >>> from luminal_lab.session import Graph
-        >>> x = Graph().tensor((3,), name="x")
+        >>> x = cx.tensor((3,), name="x")
         >>> (x * x).sum().backward()
         >>> x.grad.shape
         (3,)
@@ -67,40 +66,98 @@ class Tensor(Inspect):
 
     @property
     def grad(self) -> Tensor:
-        """The sum of this input's gradients from all calls of `backward`."""
+        """The sum of this input's gradients from all calls of `backward`.
+
+        >>> x = cx.tensor((2,)).set([3, 4])
+        >>> (x * x).sum().backward()
+        >>> slope = x.grad.retrieve()
+        >>> cx.execute()
+        >>> slope.tolist()
+        [6.0, 8.0]
+        """
         return self.graph.slope(self)  # pyright: ignore[reportReturnType]  # all handles of a graph are of one class
 
     @operation
     def detach(self) -> Tensor:
-        """Return the same value, which stops gradients."""
+        """Return the same value, which stops gradients.
+
+        >>> x = cx.tensor((2,)).set([3, 4])
+        >>> slope = ll.grad((x * x.detach()).sum(), x).retrieve()
+        >>> cx.execute()
+        >>> slope.tolist()
+        [3.0, 4.0]
+        """
         return self._apply(StopGradient()) if self.dtype.is_float else self
 
     # PyTorch's short names of casts stand last, as they hide Python's builtins.
 
     def double(self) -> Tensor:
-        """Return the values in float64."""
+        """Return the values in float64.
+
+        >>> cx.arange(3).double().dtype
+        <DType.float64: 'float64'>
+        """
         return self.cast("float64")
 
     def half(self) -> Tensor:
-        """Return the values in float16."""
+        """Return the values in float16.
+
+        >>> x = cx.tensor((2,)).set([0.1, 70000])
+        >>> y = x.half().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0999755859375, inf]
+        """
         return self.cast("float16")
 
     def bfloat16(self) -> Tensor:
-        """Return the values in bfloat16."""
+        """Return the values in bfloat16.
+
+        >>> x = cx.tensor((2,)).set([0.1, 70000])
+        >>> y = x.bfloat16().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.10009765625, 70144.0]
+        """
         return self.cast("bfloat16")
 
     def long(self) -> Tensor:
-        """Return the values in int64."""
+        """Return the values in int64.
+
+        >>> x = cx.tensor((2,)).set([2.9, -2.9])
+        >>> y = x.long().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, -2]
+        """
         return self.cast("int64")
 
     def float(self) -> Tensor:
-        """Return the values in float32."""
+        """Return the values in float32.
+
+        >>> (cx.arange(3) > 1).float().dtype
+        <DType.float32: 'float32'>
+        """
         return self.cast("float32")
 
     def int(self) -> Tensor:
-        """Return the values in int32."""
+        """Return the values in int32.
+
+        >>> x = cx.tensor((2,)).set([1.5, 3e9])
+        >>> y = x.int().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 2147483647]
+        """
         return self.cast("int32")
 
     def bool(self) -> Tensor:
-        """Return whether the values are not 0."""
+        """Return whether the values are not 0.
+
+        >>> x = cx.tensor((3,)).set([0, -2, 0.5])
+        >>> y = x.bool().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, True]
+        """
         return self.cast("bool")

@@ -28,8 +28,7 @@ class Activations(Functions):
 
         `x < tiny` for the smallest number above 0 is `x <= 0`, so that the gradient at 0 is 0.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").relu().lowering())
+        >>> print(cx.tensor((2,), name="x").relu().lowering())
         %1 = constant{value = 1.401298464324817e-45} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = constant{value = 0.0} : f32[2]
@@ -43,8 +42,7 @@ class Activations(Functions):
     def hardtanh(self, min_val: float = -1.0, max_val: float = 1.0) -> Self:
         """Return x clamped to bounds, with the gradient 0 also at the bounds.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").hardtanh().lowering())
+        >>> print(cx.tensor((2,), name="x").hardtanh().lowering())
         %1 = constant{value = -0.9999999403953552} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = constant{value = -1.0} : f32[2]
@@ -66,8 +64,7 @@ class Activations(Functions):
     def relu6(self) -> Self:
         """Return x clamped to 0 and 6.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").relu6().lowering())
+        >>> print(cx.tensor((2,), name="x").relu6().lowering())
         %1 = constant{value = 1.401298464324817e-45} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = constant{value = 0.0} : f32[2]
@@ -83,8 +80,7 @@ class Activations(Functions):
     def leaky_relu(self, negative_slope: float = 0.01) -> Self:
         """Return x where it is above 0, else x times a small slope.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").leaky_relu().lowering())
+        >>> print(cx.tensor((2,), name="x").leaky_relu().lowering())
         %1 = constant{value = 0.0} : f32[2]
         %2 = less_than %1, %x : bool[2]
         %3 = constant{value = 0.01} : f32[2]
@@ -97,8 +93,7 @@ class Activations(Functions):
     def prelu(self, weight: Operand) -> Self:
         """Return `leaky_relu` with a tensor as the slope: one element, or one per channel.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").prelu(0.1).lowering())
+        >>> print(cx.tensor((2,), name="x").prelu(0.1).lowering())
         %1 = constant{value = 0.1} : f32[2]
         %2 = constant{value = 0.0} : f32[2]
         %3 = less_than %2, %x : bool[2]
@@ -117,8 +112,7 @@ class Activations(Functions):
     def hardsigmoid(self) -> Self:
         """Return x/6 + 1/2 clamped to 0 and 1.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).hardsigmoid().op_counts()
+        >>> cx.tensor((2,)).hardsigmoid().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 1, 'where': 2}
         """
         return ((self + 3.0).relu6() * (1 / 6))._spells("hardsigmoid", self)
@@ -127,8 +121,7 @@ class Activations(Functions):
     def hardswish(self) -> Self:
         """Return x times its hardsigmoid.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).hardswish().op_counts()
+        >>> cx.tensor((2,)).hardswish().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mul': 2, 'where': 2}
         """
         return (self * self.hardsigmoid())._spells("hardswish", self)
@@ -137,8 +130,7 @@ class Activations(Functions):
     def threshold(self, threshold: float, value: float) -> Self:
         """Return x where it is above the threshold, else the value.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").threshold(1.0, 0.0).lowering())
+        >>> print(cx.tensor((2,), name="x").threshold(1.0, 0.0).lowering())
         %1 = constant{value = 1.0000001192092896} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = constant{value = 0.0} : f32[2]
@@ -151,8 +143,7 @@ class Activations(Functions):
     def hardshrink(self, lambd: float = 0.5) -> Self:
         """Return x, but 0 where it is from -lambd to lambd.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).hardshrink().op_counts()
+        >>> cx.tensor((2,)).hardshrink().op_counts()
         {'constant': 4, 'less_than': 2, 'mul': 1, 'where': 2}
         """
         limit = beside(self.dtype, number("hardshrink", "lambd", lambd), math.inf)
@@ -162,8 +153,7 @@ class Activations(Functions):
     def softshrink(self, lambd: float = 0.5) -> Self:
         """Return x moved towards 0 by lambd, and 0 from -lambd to lambd.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).softshrink().op_counts()
+        >>> cx.tensor((2,)).softshrink().op_counts()
         {'add': 1, 'constant': 5, 'less_than': 2, 'mul': 1, 'where': 2}
         """
         limit = number("softshrink", "lambd", lambd)
@@ -175,8 +165,7 @@ class Activations(Functions):
     def silu(self) -> Self:
         """Return x · sigmoid(x).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).silu().op_counts()
+        >>> cx.tensor((2,)).silu().op_counts()
         {'add': 1, 'constant': 6, 'exp2': 4, 'less_than': 1, 'mul': 10, 'recip': 1, 'where': 2}
         """
         _, power, product = formulas.falling_product(self)
@@ -186,8 +175,7 @@ class Activations(Functions):
     def mish(self) -> Self:
         """Return x · tanh(softplus(x)), as a fraction of powers of exp(-|x|).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).mish().op_counts()
+        >>> cx.tensor((2,)).mish().op_counts()
         {'add': 4, 'constant': 11, 'exp2': 4, 'less_than': 1, 'mul': 15, 'recip': 1, 'where': 5}
         """
         negative, power, product = formulas.falling_product(self)
@@ -201,8 +189,7 @@ class Activations(Functions):
     def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Self:
         """Return log(1 + exp(beta · x)) / beta, and x where beta · x is above the threshold.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).softplus().op_counts()
+        >>> cx.tensor((2,)).softplus().op_counts()
         {'add': 5, 'constant': 11, 'exp2': 4, 'less_than': 2, 'log2': 1, 'mul': 9, 'where': 3}
         """
         x = self if beta == 1 else self * beta
@@ -214,8 +201,7 @@ class Activations(Functions):
     def log_sigmoid(self) -> Self:
         """Return log(sigmoid(x)).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).log_sigmoid().op_counts()
+        >>> cx.tensor((2,)).log_sigmoid().op_counts()
         {'add': 5, 'constant': 11, 'exp2': 4, 'less_than': 1, 'log2': 1, 'mul': 10, 'where': 2}
         """
         negative, power = formulas.falling(self)
@@ -225,8 +211,7 @@ class Activations(Functions):
     def elu(self, alpha: float = 1.0) -> Self:
         """Return x where it is above 0, else alpha · (exp(x) - 1).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).elu().op_counts()
+        >>> cx.tensor((2,)).elu().op_counts()
         {'add': 4, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 4, 'where': 3}
         """
         return formulas.bent(self, 1.0, alpha)
@@ -235,8 +220,7 @@ class Activations(Functions):
     def celu(self, alpha: float = 1.0) -> Self:
         """Return x where it is above 0, else alpha · (exp(x / alpha) - 1).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).celu().op_counts()
+        >>> cx.tensor((2,)).celu().op_counts()
         {'add': 4, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 4, 'where': 3}
         """
         width = number("celu", "alpha", alpha)
@@ -248,8 +232,7 @@ class Activations(Functions):
     def selu(self) -> Self:
         """Return an elu whose constants preserve mean 0 and variance 1 from layer to layer.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).selu().op_counts()
+        >>> cx.tensor((2,)).selu().op_counts()
         {'add': 4, 'constant': 11, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 5, 'where': 3}
         """
         return formulas.bent(self, 1.0, 1.6732632423543772) * 1.0507009873554805
@@ -258,8 +241,7 @@ class Activations(Functions):
     def erf(self) -> Self:
         """Return the error function, as 1 - 2**p(|x|) with a polynomial p.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).erf().op_counts()
+        >>> cx.tensor((2,)).erf().op_counts()
         {'add': 11, 'constant': 21, 'exp2': 1, 'less_than': 4, 'log2': 1, 'mul': 13, 'where': 4}
         """
         # Beyond 6 the result is 1 in any dtype, and powers of |x| would overflow.
@@ -277,8 +259,7 @@ class Activations(Functions):
     def erfc(self) -> Self:
         """Return 1 - erf(x), accurate for small results.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2,)).erfc().op_counts().values())
+        >>> sum(cx.tensor((2,)).erfc().op_counts().values())
         72
         """
         size = formulas.magnitude(self)
@@ -289,8 +270,7 @@ class Activations(Functions):
     def gelu(self, approximate: str = "none") -> Self:
         """Return x times the normal distribution function of x, or the approximation by tanh.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).gelu().op_counts()
+        >>> cx.tensor((2,)).gelu().op_counts()
         {'add': 9, 'constant': 16, 'exp2': 1, 'less_than': 2, 'mul': 15, 'recip': 1, 'where': 2}
         """
         forms = {"none": formulas.gelu, "tanh": formulas.gelu_tanh}
@@ -305,8 +285,7 @@ class Activations(Functions):
     def softsign(self) -> Self:
         """Return x / (1 + |x|).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).softsign().op_counts()
+        >>> cx.tensor((2,)).softsign().op_counts()
         {'add': 1, 'constant': 3, 'less_than': 1, 'mul': 2, 'recip': 1, 'where': 1}
         """
         return self * (formulas.magnitude(self) + 1.0).recip()
@@ -315,8 +294,7 @@ class Activations(Functions):
     def tanhshrink(self) -> Self:
         """Return x - tanh(x).
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2,)).tanhshrink().op_counts().values())
+        >>> sum(cx.tensor((2,)).tanhshrink().op_counts().values())
         33
         """
         return (self - self.tanh())._spells("tanhshrink", self)
@@ -325,8 +303,7 @@ class Activations(Functions):
     def glu(self, axis: int = -1) -> Self:
         """Return the first half of an axis times the sigmoid of the second half.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4)).glu().op_counts().values())
+        >>> sum(cx.tensor((2, 4)).glu().op_counts().values())
         27
         """
         k = self._axis_of("glu", axis)
@@ -348,8 +325,7 @@ class Activations(Functions):
     def lerp(self, end: Operand, weight: Operand) -> Self:
         """Return x + weight · (end - x), from whichever end is nearer.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).lerp(0.0, 0.5).op_counts()
+        >>> cx.tensor((2,)).lerp(0.0, 0.5).op_counts()
         {'add': 4, 'constant': 9, 'less_than': 2, 'mul': 6, 'where': 2}
         """
         dtype, (x, y, part) = self._floats("lerp", end, weight)
@@ -361,8 +337,7 @@ class Activations(Functions):
     def addcmul(self, tensor1: Operand, tensor2: Operand, value: float = 1) -> Self:
         """Return x + value · a · b.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").addcmul(2.0, 3.0).lowering())
+        >>> print(cx.tensor((2,), name="x").addcmul(2.0, 3.0).lowering())
         %1 = constant{value = 2.0} : f32[2]
         %2 = constant{value = 3.0} : f32[2]
         %3 = mul %1, %2 : f32[2]
@@ -376,8 +351,7 @@ class Activations(Functions):
     def addcdiv(self, tensor1: Operand, tensor2: Operand, value: float = 1) -> Self:
         """Return x + value · a / b.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").addcdiv(1.0, 2.0).lowering())
+        >>> print(cx.tensor((2,), name="x").addcdiv(1.0, 2.0).lowering())
         %1 = constant{value = 1.0} : f32[2]
         %2 = constant{value = 2.0} : f32[2]
         %3 = recip %2 : f32[2]

@@ -65,7 +65,13 @@ class Arithmetic(Lazy):
 
     @operation
     def neg(self) -> Self:
-        """Return -x, which is x times -1."""
+        """Return -x, which is x times -1.
+
+        >>> y = cx.arange(3).neg().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, -1, -2]
+        """
         dtype = self.type.dtype
         if dtype.kind == "bool":
             raise DTypeError(
@@ -76,7 +82,14 @@ class Arithmetic(Lazy):
 
     @operation
     def sub(self, other: Operand) -> Self:
-        """Return x - y, which is x + y times -1."""
+        """Return x - y, which is x + y times -1.
+
+        >>> x = cx.tensor((2, 1)).set([[10], [20]])
+        >>> y = x.sub(cx.arange(3)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[10.0, 9.0, 8.0], [20.0, 19.0, 18.0]]
+        """
         if (
             isinstance(other, (int, float))
             and not isinstance(other, bool)
@@ -109,7 +122,13 @@ class Arithmetic(Lazy):
 
     @operation
     def div(self, other: Operand) -> Self:
-        """Return x / y as x times the reciprocal of y; integers become float32 first."""
+        """Return x / y as x times the reciprocal of y; integers become float32 first.
+
+        >>> y = cx.arange(4).div(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 0.5, 1.0, 1.5]
+        """
         if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
             return self._as_float() * (1 / other)
         x, y = self._together("div", other)
@@ -126,7 +145,13 @@ class Arithmetic(Lazy):
 
     @operation
     def remainder(self, other: Operand) -> Self:
-        """Return x modulo y, with the sign of y."""
+        """Return x modulo y, with the sign of y.
+
+        >>> y = cx.arange(-3, 4).remainder(3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 2, 0, 1, 2, 0]
+        """
         x, y = self._numbers("mod", other)
         return x._apply(MOD, y)
 
@@ -137,7 +162,13 @@ class Arithmetic(Lazy):
 
     @operation
     def floor_divide(self, other: Operand) -> Self:
-        """Return x / y rounded down."""
+        """Return x / y rounded down.
+
+        >>> y = cx.arange(-3, 4).floor_divide(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [-2, -1, -1, 0, 0, 1, 1]
+        """
         x, y = self._numbers("floor_divide", other)
         return _float_quotient(x, y) if x.dtype.is_float else _int_quotient(x, y)
 
@@ -148,7 +179,13 @@ class Arithmetic(Lazy):
 
     @operation
     def fmod(self, other: Operand) -> Self:
-        """Return the remainder with the sign of x, as in C."""
+        """Return the remainder with the sign of x, as in C.
+
+        >>> y = cx.arange(-3, 4).fmod(3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, -2, -1, 0, 1, 2, 0]
+        """
         x, y = self._numbers("fmod", other)
         if x.dtype.is_float:
             size = y.abs()
@@ -163,7 +200,14 @@ class Arithmetic(Lazy):
 
     @operation
     def recip(self) -> Self:
-        """Return 1 / x."""
+        """Return 1 / x.
+
+        >>> x = cx.tensor((3,)).set([4, -0.5, 0])
+        >>> y = x.recip().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.25, -2.0, inf]
+        """
         return self._as_float()._apply(RECIP)
 
     reciprocal = recip
@@ -172,7 +216,13 @@ class Arithmetic(Lazy):
 
     @operation
     def pow(self, exponent: Operand) -> Self:
-        """Return x to a power, with C's rules for negative bases, zeros and infinities."""
+        """Return x to a power, with C's rules for negative bases, zeros and infinities.
+
+        >>> y = cx.arange(5).pow(3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 8, 27, 64]
+        """
         if isinstance(exponent, bool) and self.dtype is DType.bool_:
             return self if exponent else self.full_like(True)
         if isinstance(exponent, (int, float)) and math.isfinite(exponent):
@@ -198,7 +248,13 @@ class Arithmetic(Lazy):
 
     @operation
     def exp2(self) -> Self:
-        """Return 2 to the power of x."""
+        """Return 2 to the power of x.
+
+        >>> y = cx.arange(-1, 4).exp2().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.5, 1.0, 2.0, 4.0, 8.0]
+        """
         return self._as_float()._apply(EXP2)
 
     def _whole_power(self, n: int) -> Self:
@@ -233,7 +289,14 @@ class Arithmetic(Lazy):
 
     @operation
     def log2(self) -> Self:
-        """Return the logarithm to base 2."""
+        """Return the logarithm to base 2.
+
+        >>> x = cx.tensor((3,)).set([1, 8, 0])
+        >>> y = x.log2().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 3.0, -inf]
+        """
         return self._as_float()._apply(LOG2)
 
     # -- comparison --------------------------------------------------------------------------------
@@ -248,7 +311,13 @@ class Arithmetic(Lazy):
 
     @operation
     def le(self, other: Operand) -> Self:
-        """Return x <= y; False where either is NaN."""
+        """Return x <= y; False where either is NaN.
+
+        >>> y = cx.arange(4).le(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [True, True, True, False]
+        """
         x, y = self._together("less_than", other)
         below = y._apply(LESS, x).logical_not()
         if not x.dtype.is_float:
@@ -258,13 +327,26 @@ class Arithmetic(Lazy):
 
     @operation
     def ge(self, other: Operand) -> Self:
-        """Return x >= y; False where either is NaN."""
+        """Return x >= y; False where either is NaN.
+
+        >>> y = cx.arange(4).ge(cx.constant(2)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, False, True, True]
+        """
         x, y = self._together("less_than", other)
         return y.le(x)
 
     @operation
     def eq(self, other: Operand) -> Self:
-        """Return whether x and y are equal; False where either is NaN."""
+        """Return whether x and y are equal; False where either is NaN.
+
+        >>> x = cx.tensor((3,)).set([1, 2, float("nan")])
+        >>> y = x.eq(x).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [True, True, False]
+        """
         x, y = self._together("eq", other)
         same = (x._apply(LESS, y) | y._apply(LESS, x)).logical_not()
         if not x.dtype.is_float:
@@ -274,7 +356,13 @@ class Arithmetic(Lazy):
 
     @operation
     def ne(self, other: Operand) -> Self:
-        """Return whether x and y differ; True where either is NaN."""
+        """Return whether x and y differ; True where either is NaN.
+
+        >>> y = cx.arange(2).ne(cx.arange(2).unsqueeze(1)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[False, True], [True, False]]
+        """
         return self.eq(other).logical_not()
 
     lt, gt, less, greater = __lt__, __gt__, __lt__, __gt__
@@ -292,7 +380,14 @@ class Arithmetic(Lazy):
 
     @operation
     def isnan(self) -> Self:
-        """Return where the value is not a number."""
+        """Return where the value is not a number.
+
+        >>> x = cx.tensor((3,)).set([0, -1, 4])
+        >>> y = x.sqrt().isnan().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, False]
+        """
         return (
             (self * self > -1).logical_not()
             if self.dtype.is_float
@@ -301,12 +396,26 @@ class Arithmetic(Lazy):
 
     @operation
     def isfinite(self) -> Self:
-        """Return where the value is neither infinite nor NaN."""
+        """Return where the value is neither infinite nor NaN.
+
+        >>> x = cx.tensor((3,)).set([0, 1, float("nan")])
+        >>> y = x.recip().isfinite().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, False]
+        """
         return self * 0 < 1 if self.dtype.is_float else self.full_like(True, DType.bool_)
 
     @operation
     def isinf(self) -> Self:
-        """Return where the value is infinite."""
+        """Return where the value is infinite.
+
+        >>> x = cx.tensor((3,)).set([0, 1, float("nan")])
+        >>> y = x.recip().isinf().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [True, False, False]
+        """
         return (self.isfinite() | self.isnan()).logical_not()
 
     # -- logic -------------------------------------------------------------------------------------
@@ -353,24 +462,51 @@ class Arithmetic(Lazy):
 
     @operation
     def logical_not(self) -> Self:
-        """Return whether the value is 0 or False."""
+        """Return whether the value is 0 or False.
+
+        >>> y = cx.arange(3).logical_not().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [True, False, False]
+        """
         return ~self._truth()
 
     @operation
     def logical_and(self, other: Operand) -> Self:
-        """Return whether both values are not 0."""
+        """Return whether both values are not 0.
+
+        >>> x, z = cx.arange(4) % 2, cx.arange(4) // 2
+        >>> y = x.logical_and(z).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, False, False, True]
+        """
         x, y = self._together("logical_and", other)
         return x._truth() & y._truth()
 
     @operation
     def logical_or(self, other: Operand) -> Self:
-        """Return whether at least one of two values is not 0."""
+        """Return whether at least one of two values is not 0.
+
+        >>> x, z = cx.arange(4) % 2, cx.arange(4) // 2
+        >>> y = x.logical_or(z).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, True, True]
+        """
         x, y = self._together("logical_or", other)
         return x._truth() | y._truth()
 
     @operation
     def logical_xor(self, other: Operand) -> Self:
-        """Return whether exactly one of two values is not 0."""
+        """Return whether exactly one of two values is not 0.
+
+        >>> x, z = cx.arange(4) % 2, cx.arange(4) // 2
+        >>> y = x.logical_xor(z).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, True, False]
+        """
         x, y = self._together("logical_xor", other)
         return x._truth() ^ y._truth()
 
@@ -381,6 +517,12 @@ class Arithmetic(Lazy):
         """Return x where this condition holds, else y.
 
         Values that are not chosen do not matter, not even NaN.
+
+        >>> x = cx.tensor((3,)).set([-1, 0, 4])
+        >>> y = (x < 0).where(0, x.sqrt()).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 0.0, 2.0]
         """
         if self.type.dtype.kind != "bool":
             raise DTypeError(
@@ -409,7 +551,14 @@ class Arithmetic(Lazy):
 
     @operation
     def masked_fill(self, mask: Lazy, value: Operand) -> Self:
-        """Return x with the value where the mask holds."""
+        """Return x with the value where the mask holds.
+
+        >>> scores = cx.tensor((3,)).set([5, 6, 7])
+        >>> y = scores.masked_fill(cx.arange(3) > 1, -1e9).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [5.0, 6.0, -1000000000.0]
+        """
         chosen = self._operand(mask)
         if not isinstance(chosen, Lazy):
             raise DTypeError(
@@ -428,7 +577,13 @@ class Arithmetic(Lazy):
 
     @operation
     def maximum(self, other: Operand) -> Self:
-        """Return the larger of x and y; NaN where either is, and at a tie half of each."""
+        """Return the larger of x and y; NaN where either is, and at a tie half of each.
+
+        >>> y = cx.arange(5).maximum(cx.full((5,), 2)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 2, 2, 3, 4]
+        """
         x, y = self._together("maximum", other)
         if not x.dtype.is_float:
             return (x < y).where(y, x)
@@ -437,7 +592,13 @@ class Arithmetic(Lazy):
 
     @operation
     def minimum(self, other: Operand) -> Self:
-        """Return the smaller of x and y; NaN where either is, and at a tie half of each."""
+        """Return the smaller of x and y; NaN where either is, and at a tie half of each.
+
+        >>> y = cx.arange(5).minimum(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 2, 2, 2]
+        """
         x, y = self._together("minimum", other)
         if not x.dtype.is_float:
             return (x < y).where(x, y)
@@ -445,7 +606,13 @@ class Arithmetic(Lazy):
 
     @operation
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Return x clamped to bounds; NaN in x or in a bound gives NaN."""
+        """Return x clamped to bounds; NaN in x or in a bound gives NaN.
+
+        >>> y = cx.arange(6).clip(1, 3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 1, 2, 3, 3, 3]
+        """
         bounds = [bound for bound in (min, max) if bound is not None]
         if all(isinstance(bound, (int, float)) for bound in bounds):
             return self._clipped(min, max)  # pyright: ignore[reportArgumentType]  # both are numbers
@@ -470,33 +637,64 @@ class Arithmetic(Lazy):
 
     @operation
     def clamp_min(self, min: Operand) -> Self:
-        """Return x, or the bound where x is below it."""
+        """Return x, or the bound where x is below it.
+
+        >>> y = cx.arange(-2, 3).clamp_min(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 0, 0, 1, 2]
+        """
         return self.clip(min=min)
 
     @operation
     def clamp_max(self, max: Operand) -> Self:
-        """Return x, or the bound where x is above it."""
+        """Return x, or the bound where x is above it.
+
+        >>> y = cx.arange(-2, 3).clamp_max(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [-2, -1, 0, 0, 0]
+        """
         return self.clip(max=max)
 
     @operation
     def isclose(
         self, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
     ) -> Self:
-        """Return where |x - y| <= atol + rtol · |y|, or both are the same infinity."""
+        """Return where |x - y| <= atol + rtol · |y|, or both are the same infinity.
+
+        >>> x = cx.tensor((2,)).set([1.000001, 1.1])
+        >>> y = x.isclose(1.0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [True, False]
+        """
         x, y = self._together("isclose", other)
         near = x.eq(y) | ((x - y).abs() <= y.abs() * rtol + atol) & y.isfinite()
         return near | x.isnan() & y.isnan() if equal_nan else near
 
     @operation
     def sign(self) -> Self:
-        """Return -1, 0 or 1."""
+        """Return -1, 0 or 1.
+
+        >>> y = cx.arange(-2, 3).sign().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [-1, -1, 0, 1, 1]
+        """
         positive = (self > 0).cast(self.dtype)
         simple = self.dtype.is_unsigned or self.dtype is DType.bool_
         return positive if simple else (self < 0).where(-1, positive)
 
     @operation
     def abs(self) -> Self:
-        """Return the absolute value, with the gradient 0 at 0."""
+        """Return the absolute value, with the gradient 0 at 0.
+
+        >>> y = cx.arange(-2, 3).abs().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 1, 0, 1, 2]
+        """
         if self.dtype is DType.bool_ or self.dtype.is_unsigned:
             return self
         return self * self.sign()
@@ -506,7 +704,14 @@ class Arithmetic(Lazy):
 
     @operation
     def round_to_even(self) -> Self:
-        """Return the nearest whole number; ties go to the even one."""
+        """Return the nearest whole number; ties go to the even one.
+
+        >>> x = cx.tensor((4,)).set([0.5, 1.5, 2.5, 2.6])
+        >>> y = x.round_to_even().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 2.0, 2.0, 3.0]
+        """
         if not self.dtype.is_float:
             return self
         part = self.remainder(1)

@@ -106,8 +106,7 @@ class Functions(Joining):
         It is 2 to the power of x · log2(e); rounding this exponent would cost accuracy for
         large x. So the exponent is split: x, x/4 and x/8 are exact, and the rest is small.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).exp().op_counts()
+        >>> cx.tensor((2,)).exp().op_counts()
         {'constant': 3, 'exp2': 4, 'mul': 6}
         """
         return formulas.exp(self)
@@ -116,8 +115,7 @@ class Functions(Joining):
     def log(self) -> Self:
         """Return the natural logarithm.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").log().lowering())
+        >>> print(cx.tensor((2,), name="x").log().lowering())
         %1 = log2 %x : f32[2]
         %2 = constant{value = 0.6931471805599453} : f32[2]
         %3 = mul %1, %2 : f32[2]
@@ -128,8 +126,7 @@ class Functions(Joining):
     def log10(self) -> Self:
         """Return the logarithm to base 10.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").log10().lowering())
+        >>> print(cx.tensor((2,), name="x").log10().lowering())
         %1 = log2 %x : f32[2]
         %2 = constant{value = 0.3010299956639812} : f32[2]
         %3 = mul %1, %2 : f32[2]
@@ -140,8 +137,7 @@ class Functions(Joining):
     def log1p(self) -> Self:
         """Return log(1 + x), accurate for small x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).log1p().op_counts()
+        >>> cx.tensor((2,)).log1p().op_counts()
         {'add': 4, 'constant': 6, 'less_than': 1, 'log2': 1, 'mul': 2, 'where': 1}
         """
         total = self + 1.0
@@ -152,8 +148,7 @@ class Functions(Joining):
     def expm1(self) -> Self:
         """Return exp(x) - 1, accurate for small x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).expm1().op_counts()
+        >>> cx.tensor((2,)).expm1().op_counts()
         {'add': 4, 'constant': 9, 'exp2': 4, 'less_than': 1, 'log2': 1, 'mul': 9, 'where': 1}
         """
         power = formulas.exp(self)
@@ -165,8 +160,7 @@ class Functions(Joining):
     def sigmoid(self) -> Self:
         """Return 1 / (1 + exp(-x)), by an exponential that does not overflow.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).sigmoid().op_counts()
+        >>> cx.tensor((2,)).sigmoid().op_counts()
         {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 8, 'recip': 1, 'where': 2}
         """
         negative, power = formulas.falling(self)
@@ -177,8 +171,7 @@ class Functions(Joining):
     def logit(self, eps: float | None = None) -> Self:
         """Return log(x / (1 - x)), with x clamped to eps and 1 - eps if eps is given.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).logit().op_counts()
+        >>> cx.tensor((2,)).logit().op_counts()
         {'add': 7, 'constant': 6, 'log2': 2, 'mul': 4}
         """
         low = 0.0 if eps is None else number("logit", "eps", eps)
@@ -194,8 +187,7 @@ class Functions(Joining):
     def logaddexp(self, other: Operand) -> Self:
         """Return log(exp(x) + exp(y)), where neither power overflows.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).logaddexp(0.0).op_counts()
+        >>> cx.tensor((2,)).logaddexp(0.0).op_counts()
         {'add': 7, 'constant': 10, 'exp2': 1, 'less_than': 2, 'log2': 1, 'mul': 5, 'where': 4}
         """
         dtype, (x, y) = self._floats("logaddexp", other)
@@ -210,8 +202,7 @@ class Functions(Joining):
     def xlogy(self, other: Operand) -> Self:
         """Return x · log(y), with 0 where x is 0, unless y is NaN.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).xlogy(2.0).op_counts()
+        >>> cx.tensor((2,)).xlogy(2.0).op_counts()
         {'add': 2, 'constant': 9, 'less_than': 7, 'log2': 1, 'mul': 6, 'where': 1}
         """
         dtype, (x, y) = self._floats("xlogy", other)
@@ -224,8 +215,7 @@ class Functions(Joining):
     def sqrt(self) -> Self:
         """Return the square root.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").sqrt().lowering())
+        >>> print(cx.tensor((2,), name="x").sqrt().lowering())
         %1 = sqrt %x : f32[2]
         """
         return self._as_float()._apply(Sqrt())
@@ -234,8 +224,7 @@ class Functions(Joining):
     def rsqrt(self) -> Self:
         """Return 1 / √x.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").rsqrt().lowering())
+        >>> print(cx.tensor((2,), name="x").rsqrt().lowering())
         %1 = sqrt %x : f32[2]
         %2 = recip %1 : f32[2]
         """
@@ -245,8 +234,7 @@ class Functions(Joining):
     def square(self) -> Self:
         """Return x · x.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").square().lowering())
+        >>> print(cx.tensor((2,), name="x").square().lowering())
         %1 = mul %x, %x : f32[2]
         """
         return self.pow(2)
@@ -257,8 +245,7 @@ class Functions(Joining):
     def sin(self) -> Self:
         """Return the sine.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").sin().lowering())
+        >>> print(cx.tensor((2,), name="x").sin().lowering())
         %1 = sin %x : f32[2]
         """
         return self._as_float()._apply(Sin())
@@ -267,8 +254,7 @@ class Functions(Joining):
     def cos(self) -> Self:
         """Return the cosine: 1 - 2 sin²(x/2), and near its zeros sin(2x) / (2 sin x).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).cos().op_counts()
+        >>> cx.tensor((2,)).cos().op_counts()
         {'add': 3, 'constant': 8, 'less_than': 2, 'mul': 8, 'recip': 1, 'sin': 3, 'where': 2}
         """
         half = (self * 0.5).sin()
@@ -283,8 +269,7 @@ class Functions(Joining):
     def tan(self) -> Self:
         """Return the tangent.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).tan().op_counts()
+        >>> cx.tensor((2,)).tan().op_counts()
         {'add': 3, 'constant': 8, 'less_than': 2, 'mul': 9, 'recip': 2, 'sin': 4, 'where': 2}
         """
         return self.sin() * self.cos().recip()
@@ -293,8 +278,7 @@ class Functions(Joining):
     def asin(self) -> Self:
         """Return the angle whose sine is x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).asin().op_counts()
+        >>> cx.tensor((2,)).asin().op_counts()
         {'add': 9, 'constant': 11, 'mul': 11, 'recip': 2, 'sqrt': 2}
         """
         root = ((self + 1.0) * (-self + 1.0)).sqrt()
@@ -305,8 +289,7 @@ class Functions(Joining):
     def acos(self) -> Self:
         """Return the angle whose cosine is x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).acos().op_counts()
+        >>> cx.tensor((2,)).acos().op_counts()
         {'add': 9, 'constant': 15, 'less_than': 2, 'mul': 12, 'recip': 2, 'sqrt': 2, 'where': 2}
         """
         size = formulas.magnitude(self)
@@ -317,8 +300,7 @@ class Functions(Joining):
     def atan(self) -> Self:
         """Return the angle whose tangent is x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).atan().op_counts()
+        >>> cx.tensor((2,)).atan().op_counts()
         {'add': 7, 'constant': 14, 'less_than': 2, 'mul': 10, 'recip': 2, 'sqrt': 1, 'where': 4}
         """
         inner = self * self < 1
@@ -330,8 +312,7 @@ class Functions(Joining):
     def atan2(self, other: Operand) -> Self:
         """Return the angle of the point (x, y), with this tensor as y and the other as x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).atan2(1.0).op_counts()
+        >>> cx.tensor((2,)).atan2(1.0).op_counts()
         {'add': 10, 'constant': 29, 'less_than': 11, 'mul': 17, 'recip': 4, 'sqrt': 1, 'where': 10}
         """
         dtype, (y, x) = self._floats("atan2", other)
@@ -348,8 +329,7 @@ class Functions(Joining):
     def sinh(self) -> Self:
         """Return the hyperbolic sine: (exp(x) - exp(-x)) / 2, and near 0 by a polynomial.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).sinh().op_counts()
+        >>> cx.tensor((2,)).sinh().op_counts()
         {'add': 3, 'constant': 13, 'exp2': 4, 'less_than': 3, 'mul': 15, 'recip': 1, 'where': 3}
         """
         power = formulas.half_exp(self)
@@ -362,8 +342,7 @@ class Functions(Joining):
     def cosh(self) -> Self:
         """Return the hyperbolic cosine: (exp(x) + exp(-x)) / 2.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).cosh().op_counts()
+        >>> cx.tensor((2,)).cosh().op_counts()
         {'add': 1, 'constant': 7, 'exp2': 4, 'less_than': 1, 'mul': 9, 'recip': 1, 'where': 1}
         """
         power = formulas.half_exp(self)
@@ -373,8 +352,7 @@ class Functions(Joining):
     def tanh(self) -> Self:
         """Return the hyperbolic tangent: m / (m + 2), where m = exp(2x) - 1 for x below 0.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2,)).tanh().op_counts().values())
+        >>> sum(cx.tensor((2,)).tanh().op_counts().values())
         30
         """
         negative = self < 0
@@ -386,8 +364,7 @@ class Functions(Joining):
     def asinh(self) -> Self:
         """Return the inverse of sinh.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2,)).asinh().op_counts().values())
+        >>> sum(cx.tensor((2,)).asinh().op_counts().values())
         54
         """
         angle = formulas.asinh(formulas.magnitude(self))
@@ -397,8 +374,7 @@ class Functions(Joining):
     def acosh(self) -> Self:
         """Return the inverse of cosh; NaN below 1.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2,)).acosh().op_counts().values())
+        >>> sum(cx.tensor((2,)).acosh().op_counts().values())
         51
         """
         half = formulas.asinh(((self - 1.0) * 0.5).sqrt())
@@ -408,8 +384,7 @@ class Functions(Joining):
     def atanh(self) -> Self:
         """Return the inverse of tanh; NaN beyond -1 and 1.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).atanh().op_counts()
+        >>> cx.tensor((2,)).atanh().op_counts()
         {'add': 9, 'constant': 15, 'less_than': 2, 'log2': 2, 'mul': 7, 'where': 2}
         """
         return ((self.log1p() - (-self).log1p()) * 0.5)._spells("atanh", self)
@@ -418,8 +393,7 @@ class Functions(Joining):
     def sinc(self) -> Self:
         """Return sin(πx) / (πx), which is 1 at 0.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).sinc().op_counts()
+        >>> cx.tensor((2,)).sinc().op_counts()
         {'constant': 4, 'less_than': 1, 'mul': 3, 'recip': 1, 'sin': 1, 'where': 2}
         """
         angle = self * math.pi
@@ -430,8 +404,7 @@ class Functions(Joining):
     def deg2rad(self) -> Self:
         """Return degrees in radians.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").deg2rad().lowering())
+        >>> print(cx.tensor((2,), name="x").deg2rad().lowering())
         %1 = constant{value = 0.017453292519943295} : f32[2]
         %2 = mul %x, %1 : f32[2]
         """
@@ -441,8 +414,7 @@ class Functions(Joining):
     def rad2deg(self) -> Self:
         """Return radians in degrees.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").rad2deg().lowering())
+        >>> print(cx.tensor((2,), name="x").rad2deg().lowering())
         %1 = constant{value = 57.29577951308232} : f32[2]
         %2 = mul %x, %1 : f32[2]
         """
@@ -457,8 +429,7 @@ class Functions(Joining):
     def floor(self) -> Self:
         """Return the next whole number at or below x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).floor().op_counts()
+        >>> cx.tensor((2,)).floor().op_counts()
         {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
         """
         return self._without(self.remainder(1)) if self.dtype.is_float else self
@@ -467,8 +438,7 @@ class Functions(Joining):
     def ceil(self) -> Self:
         """Return the next whole number at or above x.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).ceil().op_counts()
+        >>> cx.tensor((2,)).ceil().op_counts()
         {'add': 1, 'constant': 4, 'less_than': 1, 'mod': 1, 'mul': 1, 'where': 1}
         """
         return self._without(self.remainder(-1)) if self.dtype.is_float else self
@@ -477,8 +447,7 @@ class Functions(Joining):
     def trunc(self) -> Self:
         """Return the next whole number at or towards 0.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).trunc().op_counts()
+        >>> cx.tensor((2,)).trunc().op_counts()
         {'add': 1, 'constant': 6, 'less_than': 2, 'mod': 1, 'mul': 1, 'where': 2}
         """
         return self._without(self.frac()) if self.dtype.is_float else self
@@ -491,8 +460,7 @@ class Functions(Joining):
     def frac(self) -> Self:
         """Return the fraction that `trunc` removes.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").frac().lowering())
+        >>> print(cx.tensor((2,), name="x").frac().lowering())
         %1 = constant{value = 0.0} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = constant{value = 1.0} : f32[2]
@@ -507,8 +475,7 @@ class Functions(Joining):
     def round(self, decimals: int = 0) -> Self:
         """Return the nearest number with `decimals` decimals; ties go to the even one.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).round().op_counts()
+        >>> cx.tensor((2,)).round().op_counts()
         {'add': 2, 'constant': 9, 'less_than': 3, 'mod': 2, 'mul': 1, 'where': 3}
         """
         if not decimals or not self.dtype.is_float:
@@ -525,8 +492,7 @@ class Functions(Joining):
     def signbit(self) -> Self:
         """Return where the sign is minus, -0.0 included.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").signbit().lowering())
+        >>> print(cx.tensor((2,), name="x").signbit().lowering())
         %1 = constant{value = 0.0} : f32[2]
         %2 = less_than %x, %1 : bool[2]
         %3 = recip %x : f32[2]
@@ -541,8 +507,7 @@ class Functions(Joining):
     def copysign(self, other: Operand) -> Self:
         """Return x with the sign of the other value.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).copysign(1.0).op_counts()
+        >>> cx.tensor((2,)).copysign(1.0).op_counts()
         {'add': 3, 'constant': 7, 'less_than': 7, 'mul': 1, 'recip': 2, 'where': 1}
         """
         x, sign = (value._as_float() for value in self._together("copysign", other))
@@ -554,8 +519,7 @@ class Functions(Joining):
     ) -> Self:
         """Return x with numbers for NaN and the infinities, by default 0 and the largest ones.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2,)).nan_to_num().op_counts()
+        >>> cx.tensor((2,)).nan_to_num().op_counts()
         {'constant': 7, 'less_than': 4, 'mul': 1, 'where': 3}
         """
         if not self.dtype.is_float:

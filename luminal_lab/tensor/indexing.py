@@ -57,8 +57,7 @@ class Indexing(Reduction):
     def __getitem__(self, key: Key) -> Self:
         """Return a part as in NumPy: by ints, slices, None, ..., and integer tensors.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((4, 6), name="x")[1, ::-2].lowering())
+        >>> print(cx.tensor((4, 6), name="x")[1, ::-2].lowering())
         %1 = flip{axes = [1]} %x : f32[4, 6]
         %2 = slice{start = [1, 0], stop = [2, 6], step = [1, 2]} %1 : f32[1, 3]
         %3 = reshape{shape = [3]} %2 : f32[3]
@@ -144,7 +143,11 @@ class Indexing(Reduction):
     # -- reading -----------------------------------------------------------------------------------
 
     def index(self, what: str, given: object, size: Dim | None = None) -> Self:
-        """Return an index as integers of this graph; with a size, negative ones are resolved."""
+        """Return an index as integers of this graph; with a size, negative ones are resolved.
+
+        >>> cx.arange(4).index("rows", [0, 2]).shape
+        (2,)
+        """
         if not isinstance(given, Lazy):
             given = as_array(given)
             if given.dtype.kind in "iu" or not given.size:
@@ -180,8 +183,6 @@ class Indexing(Reduction):
     def take(self, index: Index, axis: int | None = None) -> Self:
         """Return slices along an axis by an index of any shape; without an axis, elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> print(cx.tensor((4,), name="x").take(cx.tensor((2,), "int64", "index")).lowering())
         %2 = constant{value = 0} : i64[2]
         %3 = less_than %index, %2 : bool[2]
@@ -196,15 +197,20 @@ class Indexing(Reduction):
 
     @operation
     def index_select(self, axis: int, index: Index) -> Self:
-        """Return slices along an axis, by a vector of positions."""
+        """Return slices along an axis, by a vector of positions.
+
+        >>> x = cx.arange(6).reshape(3, 2)
+        >>> y = x.index_select(0, [2, 0]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[4, 5], [0, 1]]
+        """
         return self._take(self._axis_of("index_select", axis), self.index("index_select", index))
 
     @operation
     def embedding(self, tokens: Index) -> Self:
         """Return rows of this weight, one for each token.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> tokens = cx.tensor(("n",), "int32", "tokens")
         >>> print(cx.tensor((50, 8), name="weight").embedding(tokens).lowering())
         %2 = reshape{shape = [n, 1]} %tokens : i32[n, 1]
@@ -222,8 +228,6 @@ class Indexing(Reduction):
     def gather(self, axis: int, index: Index) -> Self:
         """Return x[index[i, j], j] for axis 0, and so for any axis; the index may be smaller.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> index = cx.tensor((3, 1), "int64", "index")
         >>> print(cx.tensor((3, 4), name="x").gather(1, index).lowering())
         %2 = gather{axis = 1} %x, %index : f32[3, 1]
@@ -233,7 +237,14 @@ class Indexing(Reduction):
 
     @operation
     def take_along_dim(self, index: Index, axis: int | None = None) -> Self:
-        """Return the result of `gather` after broadcasting; without an axis, over all elements."""
+        """Return the result of `gather` after broadcasting; without an axis, over all elements.
+
+        >>> x = cx.tensor((2, 3)).set([[5, 9, 7], [8, 4, 6]])
+        >>> y = x.take_along_dim(x.argmax(1, keepdim=True), 1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[9.0], [8.0]]
+        """
         indices = self.index("take_along_dim", index)
         if axis is None:
             return self.flatten().gather(0, indices.flatten())
@@ -268,8 +279,6 @@ class Indexing(Reduction):
     ) -> Self:
         """Return a copy with result[index[i, j], j] = src[i, j] for axis 0; other axes likewise.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> index = cx.tensor((3, 1), "int64", "index")
         >>> print(cx.tensor((3, 4), name="x").scatter(1, index, 9).lowering())
         %2 = constant{value = 9.0} : f32[3, 1]
@@ -279,7 +288,14 @@ class Indexing(Reduction):
 
     @operation
     def scatter_add(self, axis: int, index: Index, src: Operand) -> Self:
-        """Return a copy with src[i, j] added to result[index[i, j], j] for axis 0, and so on."""
+        """Return a copy with src[i, j] added to result[index[i, j], j] for axis 0, and so on.
+
+        >>> x = cx.tensor((4,)).set([1, 2, 3, 4])
+        >>> y = cx.zeros((3,)).scatter_add(0, [0, 2, 0, 2], x).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [4.0, 0.0, 6.0]
+        """
         return self._scatter("scatter_add", "add", axis, index, src)
 
     def _scatter(
@@ -323,6 +339,12 @@ class Indexing(Reduction):
         """Return a copy with values scattered to one position reduced: sum, prod, mean, amax, amin.
 
         All but "sum" and "mean" compare each position with each index.
+
+        >>> x = cx.tensor((4,)).set([5, 6, 7, 8])
+        >>> y = cx.zeros((3,)).scatter_reduce(0, [0, 2, 0, 2], x, "amax").retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [7.0, 0.0, 8.0]
         """
         what = "scatter_reduce"
         if reduce in ("sum", "mean"):
@@ -359,18 +381,38 @@ class Indexing(Reduction):
 
     @operation
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
-        """Return a copy with slices added to those at the positions of a vector."""
+        """Return a copy with slices added to those at the positions of a vector.
+
+        >>> x = cx.ones((3, 2))
+        >>> y = x.index_add(0, [2, 2], cx.ones((2, 2)), alpha=10).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1.0, 1.0], [1.0, 1.0], [21.0, 21.0]]
+        """
         values = self._tensor_of(source) * alpha if alpha != 1 else self._tensor_of(source)
         return self._rows("index_add", "add", axis, index, values)
 
     @operation
     def index_copy(self, axis: int, index: Index, source: Operand) -> Self:
-        """Return a copy with the slices at the positions of a vector replaced."""
+        """Return a copy with the slices at the positions of a vector replaced.
+
+        >>> x = cx.zeros((2, 3))
+        >>> y = x.index_copy(1, [2, 0], cx.arange(4.0).reshape(2, 2)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1.0, 0.0, 0.0], [3.0, 0.0, 2.0]]
+        """
         return self._rows("index_copy", "set", axis, index, self._tensor_of(source))
 
     @operation
     def index_fill(self, axis: int, index: Index, value: float) -> Self:
-        """Return a copy with a number in the slices at the positions of a vector."""
+        """Return a copy with a number in the slices at the positions of a vector.
+
+        >>> y = cx.arange(6).reshape(2, 3).index_fill(1, [0, 2], -1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[-1, 1, -1], [-1, 4, -1]]
+        """
         return self._rows("index_fill", "set", axis, index, value)
 
     def _rows(
@@ -384,8 +426,6 @@ class Indexing(Reduction):
     def update(self, rows: Operand, at: DimLike, axis: int = 0) -> Self:
         """Return this buffer with rows written from a position of an axis on, as in a KV cache.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> rows = cx.tensor((1, 8), name="rows")
         >>> print(cx.tensor((64, 8), name="cache").update(rows, "p").lowering())
         %2 = update{axis = 0, at = p} %cache, %rows : f32[64, 8]
@@ -413,8 +453,7 @@ class Indexing(Reduction):
     def one_hot(self, num_classes: DimLike) -> Self:
         """Return 1 where the value is the position on a new last axis, else 0, as int64.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), "int64", name="x").one_hot(3).lowering())
+        >>> print(cx.tensor((2,), "int64", name="x").one_hot(3).lowering())
         %1 = constant{value = 0} : i64[2, 3]
         %2 = reshape{shape = [2, 1]} %x : i64[2, 1]
         %3 = constant{value = 1} : i64[2, 1]
@@ -425,7 +464,14 @@ class Indexing(Reduction):
 
     @operation
     def bincount(self, weights: Operand | None = None, minlength: DimLike | None = None) -> Self:
-        """Return the count, or the total weight, of each number below `minlength`."""
+        """Return the count, or the total weight, of each number below `minlength`.
+
+        >>> words = cx.tensor((5,), "int64").set([1, 3, 1, 0, 1])
+        >>> y = words.bincount(minlength=4).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 3, 0, 1]
+        """
         if minlength is None:
             raise ShapeError(
                 f"bincount: its size would depend on the data of {self.label}",
@@ -456,8 +502,7 @@ class Indexing(Reduction):
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
         """Return the positions of the values in stable order, with NaN as the greatest.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((4,), "int32").argsort().op_counts()["scatter"]
+        >>> cx.tensor((4,), "int32").argsort().op_counts()["scatter"]
         1
         """
         axis = self._axis_of("argsort", axis)
@@ -470,13 +515,27 @@ class Indexing(Reduction):
     def sort(
         self, axis: int = -1, descending: bool = False, stable: bool = True
     ) -> tuple[Self, Self]:
-        """Return the values in order along an axis, and their old positions."""
+        """Return the values in order along an axis, and their old positions.
+
+        >>> values, order = cx.tensor((3,)).set([6, 9, 4]).sort(descending=True)
+        >>> cx.retrieve([values, order])
+        >>> cx.execute()
+        >>> values.tolist(), order.tolist()
+        ([9.0, 6.0, 4.0], [1, 0, 2])
+        """
         indices = self.argsort(axis, descending)
         return self.gather(axis, indices), indices
 
     @operation
     def msort(self) -> Self:
-        """Return the values in order along the first axis."""
+        """Return the values in order along the first axis.
+
+        >>> x = cx.tensor((3, 2)).set([[5, 1], [3, 2], [4, 0]])
+        >>> y = x.msort().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[3.0, 0.0], [4.0, 1.0], [5.0, 2.0]]
+        """
         return self.sort(0)[0]
 
     @operation
@@ -490,6 +549,12 @@ class Indexing(Reduction):
         """Return the k largest (or smallest) values along an axis, in order, and their positions.
 
         Long axes are cut into blocks, whose own top k then compete; the first of equal values wins.
+
+        >>> values, positions = cx.tensor((4,)).set([6, 9, 4, 7]).topk(2)
+        >>> cx.retrieve([values, positions])
+        >>> cx.execute()
+        >>> values.tolist(), positions.tolist()
+        ([9.0, 7.0], [1, 3])
         """
         axis, count = self._axis_of("topk", axis), whole("topk: k", k, 0)
         if never(count <= self.shape[axis]):
@@ -516,14 +581,28 @@ class Indexing(Reduction):
 
     @operation
     def kthvalue(self, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
-        """Return the k-th smallest value along an axis, counted from 1, and its position."""
+        """Return the k-th smallest value along an axis, counted from 1, and its position.
+
+        >>> second, position = cx.tensor((4,)).set([6, 9, 4, 7]).kthvalue(2)
+        >>> cx.retrieve([second, position])
+        >>> cx.execute()
+        >>> second.item(), position.item()
+        (6.0, 0)
+        """
         last = whole("kthvalue: k", k, 1) - 1
         values, indices = (part.narrow(axis, last, 1) for part in self.topk(k, axis, largest=False))
         return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
     @operation
     def median(self, axis: int | None = None, keepdim: bool = False) -> Self | tuple[Self, Self]:
-        """Return the lower median, with its position if an axis is given; NaN wins."""
+        """Return the lower median, with its position if an axis is given; NaN wins.
+
+        >>> x = cx.tensor((4,)).set([6, 9, 4, 7])
+        >>> y = x.median().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        6.0
+        """
         if axis is None:
             flat = self.flatten()
             value = flat.median(0, True)[0]
@@ -545,7 +624,14 @@ class Indexing(Reduction):
 
     @operation
     def searchsorted(self, values: Operand, right: bool = False) -> Self:
-        """Return the number of these sorted numbers below each value, or equal with `right`."""
+        """Return the number of these sorted numbers below each value, or equal with `right`.
+
+        >>> edges = cx.tensor((3,)).set([10, 20, 30])
+        >>> y = edges.searchsorted([5, 20, 99]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 3]
+        """
         sought = self._tensor_of(values)
         dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
         if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
@@ -561,7 +647,14 @@ class Indexing(Reduction):
 
     @operation
     def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
-        """Return for each value the number of sorted boundaries before it."""
+        """Return for each value the number of sorted boundaries before it.
+
+        >>> ages = cx.tensor((4,)).set([5, 18, 40, 70])
+        >>> y = ages.bucketize([18, 65], right=True).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 1, 2]
+        """
         return self._tensor_of(boundaries).searchsorted(self, right)
 
 

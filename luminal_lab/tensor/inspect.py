@@ -27,7 +27,13 @@ class Inspect(Normal):
 
     @operation
     def print(self, label: str = "") -> Self:
-        """Print the value whenever it is computed; nothing else changes."""
+        """Print the value whenever it is computed; nothing else changes.
+
+        >>> y = (cx.arange(3) * 2).print("twice").sum().retrieve()
+        >>> cx.execute()
+        twice: i64[3]
+        [0, 2, 4]
+        """
         head = f"{label or '%' + self.name}: {self.type}"
         self.graph.probe(self, lambda value: print(f"{head}\n{value_text(value)}"))
         return self
@@ -37,6 +43,10 @@ class Inspect(Normal):
         """Compare the value with an array, or a .npy file, whenever it is computed.
 
         The verdict is printed.
+
+        >>> y = (cx.arange(3) / 2).named("halves").diff([0, 0.5, 1])
+        >>> cx.execute()  # doctest: +ELLIPSIS
+        %halves against the reference: all 3 agree; largest difference 0 at (0,): ...
         """
         if isinstance(reference, str) or hasattr(reference, "__fspath__"):
             try:
@@ -62,8 +72,7 @@ class Inspect(Normal):
     def lowering(self) -> str:
         """Return the lines of the graph that compute this value, without inputs.
 
-        >>> from luminal_lab.session import Graph
-        >>> print((Graph().tensor((2,), name="x") * 2).lowering())
+        >>> print((cx.tensor((2,), name="x") * 2).lowering())
         %1 = constant{value = 2.0} : f32[2]
         %2 = mul %x, %1 : f32[2]
         """
@@ -73,8 +82,7 @@ class Inspect(Normal):
     def op_counts(self) -> dict[str, int]:
         """Return the number of nodes by op that compute this value, without inputs.
 
-        >>> from luminal_lab.session import Graph
-        >>> (Graph().tensor((2,), name="x") * 2).op_counts()
+        >>> (cx.tensor((2,), name="x") * 2).op_counts()
         {'constant': 1, 'mul': 1}
         """
         return dict(sorted(Counter(node.op.name for node in self._behind()[1]).items()))
@@ -91,9 +99,8 @@ class Inspect(Normal):
     def apply(self, op: Op, *others: Lazy) -> Self:
         """Add a node with an op, which may be the user's own, and return its tensor.
 
-        >>> import luminal_lab as ll
         >>> from luminal_lab.core.ops import Sin
-        >>> print(ll.Graph().tensor((2,), name="x").apply(Sin()).lowering())
+        >>> print(cx.tensor((2,), name="x").apply(Sin()).lowering())
         %1 = sin %x : f32[2]
         """
         if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
@@ -110,12 +117,28 @@ class Inspect(Normal):
 
     @operation
     def graph_break(self) -> Self:
-        """Return the same value; no kernel is fused across this point."""
+        """Return the same value; no kernel is fused across this point.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> print((x.exp2().graph_break() * 2).lowering())
+        %1 = exp2 %x : f32[2]
+        %2 = graph_break %1 : f32[2]
+        %3 = constant{value = 2.0} : f32[2]
+        %4 = mul %2, %3 : f32[2]
+        """
         return self._apply(GraphBreak())
 
     @operation
     def after(self, *others: Lazy) -> Self:
-        """Return the same value, computed only after the others."""
+        """Return the same value, computed only after the others.
+
+        >>> x = cx.tensor((2,), name="x")
+        >>> first = x.exp2()
+        >>> print(x.sqrt().after(first).lowering())
+        %1 = exp2 %x : f32[2]
+        %2 = sqrt %x : f32[2]
+        %3 = after %2, %1 : f32[2]
+        """
         return self.apply(After(), *others)
 
 

@@ -37,8 +37,7 @@ class Joining(Movement):
         They hold a value, or in the mode "reflect" values mirrored at the edge, in "replicate"
         the edge itself, in "circular" values from the other end.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
+        >>> print(cx.tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
         %1 = pad{before = [1], after = [2]} %x : f32[6]
         %2 = constant{value = true} : bool[3]
         %3 = pad{before = [1], after = [2]} %2 : bool[6]
@@ -72,7 +71,13 @@ class Joining(Movement):
 
     @operation
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
-        """Return a copy with margins on one axis."""
+        """Return a copy with margins on one axis.
+
+        >>> y = cx.arange(1, 4).pad_along(0, 1, 2, value=9).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [9, 1, 2, 3, 9, 9]
+        """
         pairs: list[tuple[DimLike, DimLike]] = [(0, 0)] * self.ndim
         pairs[self._axis_of("pad_along", axis)] = (before, after)
         return self.pad(pairs, value)
@@ -112,8 +117,7 @@ class Joining(Movement):
     def excise(self, axis: int, spacing: int, size: int) -> Self:
         """Return a copy with `size` elements of an axis cut out after each `spacing` elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((6,), name="x").excise(0, 2, 1).lowering())
+        >>> print(cx.tensor((6,), name="x").excise(0, 2, 1).lowering())
         %1 = reshape{shape = [2, 3]} %x : f32[2, 3]
         %2 = slice{start = [0, 0], stop = [2, 2], step = [1, 1]} %1 : f32[2, 2]
         %3 = reshape{shape = [4]} %2 : f32[4]
@@ -134,6 +138,10 @@ class Joining(Movement):
 
         Values stay unchanged: padded parts are added up where that is exact, and chosen by
         position in floats, where 0 + -0 would lose the sign.
+
+        >>> x = cx.arange(2)
+        >>> x.join("concat", [x, x], 0).shape, x.join("stack", [x, x], 0).shape
+        ((4,), (2, 2))
         """
         parts = [self._tensor_of(tensor) for tensor in tensors]
         first, new = parts[0], what == "stack"
@@ -162,13 +170,27 @@ class Joining(Movement):
         return result
 
     def concat(self, others: Operand | Sequence[Operand], axis: int = 0) -> Self:
-        """Return this tensor and others one after another along an axis."""
+        """Return this tensor and others one after another along an axis.
+
+        >>> x = cx.arange(3)
+        >>> y = x.concat([x * 10, [7, 8]]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 1, 2, 0, 10, 20, 7, 8]
+        """
         return self.join("concat", [self, *_several(others)], axis)
 
     cat = concat_along = concat
 
     def stack(self, others: Operand | Sequence[Operand], axis: int = 0) -> Self:
-        """Return this tensor and others along a new axis."""
+        """Return this tensor and others along a new axis.
+
+        >>> x = cx.arange(3)
+        >>> y = x.stack(x * 10, axis=1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 0], [1, 10], [2, 20]]
+        """
         return self.join("stack", [self, *_several(others)], axis)
 
     @operation
@@ -192,8 +214,7 @@ class Joining(Movement):
     def tril(self, k: DimLike = 0) -> Self:
         """Return a copy with zeros above the k-th diagonal of the last two axes.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).tril().op_counts()
+        >>> cx.tensor((2, 3)).tril().op_counts()
         {'add': 1, 'constant': 2, 'expand': 2, 'iota': 2, 'less_than': 1, 'reshape': 2, 'where': 1}
         """
         rows, columns = self._grid("tril")
@@ -201,7 +222,13 @@ class Joining(Movement):
 
     @operation
     def triu(self, k: DimLike = 0) -> Self:
-        """Return a copy with zeros below the k-th diagonal of the last two axes."""
+        """Return a copy with zeros below the k-th diagonal of the last two axes.
+
+        >>> y = cx.ones((3, 3), "int32").triu(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+        """
         rows, columns = self._grid("triu")
         return (rows + (self.graph.as_integer(k) - 1) < columns).where(self, self.full_like(0))
 
@@ -213,8 +240,7 @@ class Joining(Movement):
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
         """Return the diagonal of two axes, or one beside it, as the last axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 2), name="x").diagonal().lowering())
+        >>> print(cx.tensor((2, 2), name="x").diagonal().lowering())
         %1 = reshape{shape = [4]} %x : f32[4]
         %2 = pad{before = [0], after = [2]} %1 : f32[6]
         %3 = reshape{shape = [2, 3]} %2 : f32[2, 3]
@@ -231,7 +257,13 @@ class Joining(Movement):
 
     @operation
     def diag_embed(self, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Self:
-        """Return matrices in two new axes, with the last axis on a diagonal."""
+        """Return matrices in two new axes, with the last axis on a diagonal.
+
+        >>> y = cx.arange(4).reshape(2, 2).diag_embed().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[0, 0], [0, 1]], [[2, 0], [0, 3]]]
+        """
         size = self.shape[self._axis_of("diag_embed", -1)]
         k = whole("diag_embed: the offset", offset)
         flat = self.unsqueeze(-1).pad_along(-1, 0, size).flatten(-2).narrow(-1, 0, size * size)
@@ -242,7 +274,14 @@ class Joining(Movement):
 
     @operation
     def diag(self, k: int = 0) -> Self:
-        """Return the matrix with this diagonal, or the diagonal of this matrix."""
+        """Return the matrix with this diagonal, or the diagonal of this matrix.
+
+        >>> x = cx.arange(9).reshape(3, 3)
+        >>> y = x.diag().concat(x.diag(1)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 4, 8, 1, 5]
+        """
         if self.ndim not in (1, 2):
             raise ShapeError(
                 f"diag: {self.label} has {self.ndim} axes, and must have one or two",
@@ -254,7 +293,13 @@ class Joining(Movement):
 
     @operation
     def pixel_shuffle(self, factor: int) -> Self:
-        """Return (…, c·r², h, w) as (…, c, h·r, w·r): channels spread over the image."""
+        """Return (…, c·r², h, w) as (…, c, h·r, w·r): channels spread over the image.
+
+        >>> y = cx.arange(4).reshape(1, 4, 1, 1).pixel_shuffle(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[[0, 1], [2, 3]]]]
+        """
         r = whole("pixel_shuffle: the factor", factor, 1)
         x = self.unflatten(-3, (-1, r, r))
         b = x.ndim - 5
@@ -263,7 +308,13 @@ class Joining(Movement):
 
     @operation
     def pixel_unshuffle(self, factor: int) -> Self:
-        """Return (…, c, h·r, w·r) as (…, c·r², h, w): the image gathered into channels."""
+        """Return (…, c, h·r, w·r) as (…, c·r², h, w): the image gathered into channels.
+
+        >>> y = cx.arange(8).reshape(1, 1, 2, 4).pixel_unshuffle(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
+        """
         r = whole("pixel_unshuffle: the factor", factor, 1)
         x = self.unflatten(-1, (-1, r)).unflatten(-3, (-1, r))
         b = x.ndim - 5
@@ -271,7 +322,13 @@ class Joining(Movement):
 
     @operation
     def channel_shuffle(self, groups: int) -> Self:
-        """Return the channels of axis 1, taken from each group in turn."""
+        """Return the channels of axis 1, taken from each group in turn.
+
+        >>> y = cx.arange(6).reshape(1, 6, 1).channel_shuffle(2).flatten().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 3, 1, 4, 2, 5]
+        """
         count = whole("channel_shuffle: the number of groups", groups, 1)
         return self.unflatten(1, (count, -1)).transpose(1, 2).flatten(1, 2)
 

@@ -221,12 +221,23 @@ class Lazy:
 
     @operation
     def full_like(self, value: Scalar, dtype: DTypeLike | None = None) -> Self:
-        """Return a constant of this tensor's shape, and of its dtype unless one is given."""
+        """Return a constant of this tensor's shape, and of its dtype unless one is given.
+
+        >>> y = cx.arange(3).full_like(7).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [7, 7, 7]
+        """
         return self.constant(value, self.dtype if dtype is None else as_dtype(dtype), self.shape)
 
     @partial(told, on="x.")
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
-        """Return a constant in this tensor's graph."""
+        """Return a constant in this tensor's graph.
+
+        >>> x = cx.tensor((2,))
+        >>> x.constant(0.5, x.dtype, (3,)).shape
+        (3,)
+        """
         graph = self.graph
         if value.__class__ not in NUMBERS:
             value = as_scalar("constant", value)
@@ -244,6 +255,12 @@ class Lazy:
         """Return the values in another dtype.
 
         Floats become integers by truncation; values out of range take the nearest valid one.
+
+        >>> x = cx.tensor((3,)).set([2.9, -2.9, 300])
+        >>> y = x.cast("uint8").retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 0, 255]
         """
         if dtype is self.type.dtype or (dtype := as_dtype(dtype)) is self.type.dtype:
             return self
@@ -375,49 +392,95 @@ class Lazy:
         """Give an input its data, which is copied; symbolic dims take their sizes from it.
 
         A function without arguments is called when the data is first needed.
+
+        >>> x = cx.tensor(("n",)).set([1, 2, 3])
+        >>> x.set(lambda: [4, 5]).tolist()
+        [4.0, 5.0]
         """
         self.graph.feed(self, data, copy=True)
         return self
 
     @operation
     def borrow(self, data: npt.ArrayLike) -> Self:
-        """Give an input its data without copying it; the array must then stay as it is."""
+        """Give an input its data without copying it; the array must then stay as it is.
+
+        >>> import numpy as np
+        >>> weights = np.ones((2, 2), "float32")
+        >>> cx.tensor((2, 2)).borrow(weights).tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+        """
         self.graph.feed(self, data, copy=False)
         return self
 
     @operation
     def keep(self) -> Self:
-        """Keep the value after a run that computes it, for later runs."""
+        """Keep the value after a run that computes it, for later runs.
+
+        >>> inner = (cx.arange(3) * 2).keep()
+        >>> y = inner.sum().retrieve()
+        >>> cx.execute()
+        >>> inner.tolist()
+        [0, 2, 4]
+        """
         self.graph.hold(self, output=False)
         return self
 
     @operation
     def retrieve(self) -> Self:
-        """Make this an output: the next run computes it, and its value can then be read."""
+        """Make this an output: the next run computes it, and its value can then be read.
+
+        >>> y = cx.arange(4).sum().retrieve()
+        >>> cx.execute()
+        >>> y.item()
+        6
+        """
         self.graph.hold(self, output=True)
         return self
 
     @operation
     def drop(self) -> Self:
-        """Undo `keep`, `retrieve` and probes, and forget the value (for an input: its data)."""
+        """Undo `keep`, `retrieve` and probes, and forget the value (for an input: its data).
+
+        >>> x = cx.tensor((2,), name="x").set([1, 2])
+        >>> x.drop()
+        %x: f32[2], an input without data; give it data with set(...)
+        """
         self.graph.release(self)
         return self
 
     @operation
     def named(self, name: str) -> Self:
-        """Give this tensor a name in the graph's text."""
+        """Give this tensor a name in the graph's text.
+
+        >>> y = (cx.tensor((2,), name="x") * 2).named("doubled")
+        >>> print(y.lowering())
+        %1 = constant{value = 2.0} : f32[2]
+        %doubled = mul %x, %1 : f32[2]
+        """
         if check_name(name, "a tensor") != self.node.meta.name:
             self.graph.rename(self.id, self.graph.free_name(name))
         return self
 
     @operation
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the value from a run, or raise if none has computed it."""
+        """Return the value from a run, or raise if none has computed it.
+
+        >>> y = cx.linspace(0, 1, 3).retrieve()
+        >>> cx.execute()
+        >>> y.numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+        """
         return self.graph.owned(self).copy()
 
     @operation
     def item(self) -> bool | int | float:
-        """Return the only element as a Python number."""
+        """Return the only element as a Python number.
+
+        >>> y = cx.arange(5).float().mean().retrieve()
+        >>> cx.execute()
+        >>> y.item()
+        2.0
+        """
         value = self.graph.owned(self)
         if value.size != 1:
             raise ShapeError(
@@ -428,7 +491,13 @@ class Lazy:
 
     @operation
     def tolist(self) -> Any:  # noqa: ANN401  # a number, or lists of lists
-        """Return the value as nested lists of Python numbers."""
+        """Return the value as nested lists of Python numbers.
+
+        >>> y = cx.eye(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
         return self.numpy().tolist()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:

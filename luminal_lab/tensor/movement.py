@@ -43,8 +43,7 @@ class Movement(Arithmetic):
     def permute(self, *axes: int | Sequence[int]) -> Self:
         """Return the axes in another order.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").permute(2, 0, 1).lowering())
         %1 = permute{axes = [2, 0, 1]} %x : f32[4, 2, 3]
         """
         order = tuple([self._axis_of("permute", axis) for axis in listed(axes)])
@@ -54,8 +53,7 @@ class Movement(Arithmetic):
     def transpose(self, axis0: int, axis1: int) -> Self:
         """Return two axes swapped.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").transpose(0, -1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").transpose(0, -1).lowering())
         %1 = permute{axes = [2, 1, 0]} %x : f32[4, 3, 2]
         """
         order = list(range(self.ndim))
@@ -69,8 +67,7 @@ class Movement(Arithmetic):
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """Return some axes moved to other positions; the others keep their order.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
+        >>> print(cx.tensor((2, 3, 4), name="x").movedim(0, -1).lowering())
         %1 = permute{axes = [1, 2, 0]} %x : f32[3, 4, 2]
         """
         before = [self._axis_of("movedim", axis) for axis in listed((source,))]
@@ -90,18 +87,32 @@ class Movement(Arithmetic):
 
     @property
     def T(self) -> Self:  # noqa: N802  # its name in NumPy and PyTorch
-        """The axes in reverse order."""
+        """The axes in reverse order.
+
+        >>> cx.tensor((2, 3, 4)).T.shape
+        (4, 3, 2)
+        """
         order = tuple(range(self.ndim))
         return self._through(Permute, order[::-1]) if self.ndim > 1 else self
 
     @property
     @operation
     def mT(self) -> Self:  # noqa: N802  # its name in NumPy and PyTorch
-        """The last two axes swapped."""
+        """The last two axes swapped.
+
+        >>> cx.tensor((2, 3, 4)).mT.shape
+        (2, 4, 3)
+        """
         return self.transpose(-2, -1)
 
     def t(self) -> Self:
-        """Return the axes in reverse order."""
+        """Return the axes in reverse order.
+
+        >>> y = cx.arange(6).reshape(2, 3).t().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 3], [1, 4], [2, 5]]
+        """
         return self.T
 
     # -- other shapes ------------------------------------------------------------------------------
@@ -110,8 +121,7 @@ class Movement(Arithmetic):
     def reshape(self, *shape: DimLike | Sequence[DimLike]) -> Self:
         """Return the elements, in row-major order, in another shape; one dim may be -1.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor(("n", 4), name="x").reshape(2, -1).lowering())
+        >>> print(cx.tensor(("n", 4), name="x").reshape(2, -1).lowering())
         %1 = reshape{shape = [2, 2*n]} %x : f32[2, 2*n]
         """
         return self._viewed(self._sizes("reshape", listed(shape)))
@@ -120,14 +130,24 @@ class Movement(Arithmetic):
 
     @operation
     def reshape_as(self, other: Operand) -> Self:
-        """Return the elements in the shape of another tensor."""
+        """Return the elements in the shape of another tensor.
+
+        >>> y = cx.arange(4).reshape_as(cx.zeros((2, 2))).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 1], [2, 3]]
+        """
         return self.reshape(self._tensor_of(other).shape)
 
     view_as = reshape_as
 
     @operation
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
-        """Return the axes from the first to the last, both included, as one axis."""
+        """Return the axes from the first to the last, both included, as one axis.
+
+        >>> cx.tensor((2, 3, 4, 5)).flatten(1, 2).shape
+        (2, 12, 5)
+        """
         x = self if self.ndim else self._viewed((1,))
         start, end = x._axis_of("flatten", start_axis), x._axis_of("flatten", end_axis)
         if start > end:
@@ -142,47 +162,82 @@ class Movement(Arithmetic):
 
     @operation
     def unflatten(self, axis: int, sizes: Sequence[DimLike]) -> Self:
-        """Return one axis as several of the given sizes; one size may be -1."""
+        """Return one axis as several of the given sizes; one size may be -1.
+
+        >>> cx.tensor((2, 12)).unflatten(1, (3, -1)).shape
+        (2, 3, 4)
+        """
         axis = self._axis_of("unflatten", axis)
         dims = self._sizes("unflatten", listed((sizes,)), axis)
         return self._viewed((*self.shape[:axis], *dims, *self.shape[axis + 1 :]))
 
     @operation
     def squeeze(self, axis: Axis = None) -> Self:
-        """Return a view without those of the given axes, or of all, that have size 1."""
+        """Return a view without those of the given axes, or of all, that have size 1.
+
+        >>> x = cx.tensor((1, 3, 1))
+        >>> x.squeeze().shape, x.squeeze(0).shape
+        ((3,), (3, 1))
+        """
         axes = self._axes_of("squeeze", axis)
         return self._viewed(tuple(d for k, d in enumerate(self.shape) if k not in axes or d != 1))
 
     @operation
     def unsqueeze(self, axis: int) -> Self:
-        """Return a view with a new axis of size 1 before the given one."""
+        """Return a view with a new axis of size 1 before the given one.
+
+        >>> x = cx.tensor((3,))
+        >>> x.unsqueeze(0).shape, x.unsqueeze(-1).shape
+        ((1, 3), (3, 1))
+        """
         axis = self._axis_of("unsqueeze", axis, extra=1)
         return self._viewed((*self.shape[:axis], 1, *self.shape[axis:]))
 
     @operation
     def atleast(self, rank: int) -> Self:
-        """Return a view with axes of size 1 added up to a rank, placed as in NumPy."""
+        """Return a view with axes of size 1 added up to a rank, placed as in NumPy.
+
+        >>> [cx.tensor((5,)).atleast(rank).shape for rank in (1, 2, 3)]
+        [(5,), (1, 5), (1, 5, 1)]
+        """
         first = int(self.ndim < min(rank, 2))
         return self._viewed((1,) * first + self.shape + (1,) * (rank - self.ndim - first))
 
     @operation
     def atleast_1d(self) -> Self:
-        """Return a view with at least one axis."""
+        """Return a view with at least one axis.
+
+        >>> cx.tensor(()).atleast_1d().shape
+        (1,)
+        """
         return self.atleast(1)
 
     @operation
     def atleast_2d(self) -> Self:
-        """Return a view with at least two axes."""
+        """Return a view with at least two axes.
+
+        >>> cx.tensor((5,)).atleast_2d().shape
+        (1, 5)
+        """
         return self.atleast(2)
 
     @operation
     def atleast_3d(self) -> Self:
-        """Return a view with at least three axes."""
+        """Return a view with at least three axes.
+
+        >>> cx.tensor((4, 5)).atleast_3d().shape
+        (4, 5, 1)
+        """
         return self.atleast(3)
 
     @operation
     def contiguous(self) -> Self:
-        """Return the same value, written out in row-major order."""
+        """Return the same value, written out in row-major order.
+
+        >>> print(cx.tensor((2, 3), name="x").T.contiguous().lowering())
+        %1 = permute{axes = [1, 0]} %x : f32[3, 2]
+        %2 = contiguous %1 : f32[3, 2]
+        """
         return self._apply(Contiguous())
 
     clone = contiguous
@@ -193,8 +248,7 @@ class Movement(Arithmetic):
     def expand(self, *shape: DimLike | Sequence[DimLike]) -> Self:
         """Return a view with axes of size 1 repeated; -1 keeps a size, new axes come first.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 1), name="x").expand(2, -1, 4).lowering())
+        >>> print(cx.tensor((3, 1), name="x").expand(2, -1, 4).lowering())
         %1 = reshape{shape = [1, 3, 1]} %x : f32[1, 3, 1]
         %2 = expand{shape = [2, 3, 4]} %1 : f32[2, 3, 4]
         """
@@ -214,12 +268,25 @@ class Movement(Arithmetic):
 
     @operation
     def expand_as(self, other: Operand) -> Self:
-        """Return a view expanded to the shape of another tensor."""
+        """Return a view expanded to the shape of another tensor.
+
+        >>> x = cx.tensor((2, 1)).set([[1], [2]])
+        >>> y = x.expand_as(cx.zeros((2, 3))).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
+        """
         return self.expand(self._tensor_of(other).shape)
 
     @operation
     def expand_dim(self, axis: int, size: DimLike) -> Self:
-        """Return a view repeated along a new axis."""
+        """Return a view repeated along a new axis.
+
+        >>> y = cx.arange(2).expand_dim(1, 3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 0, 0], [1, 1, 1]]
+        """
         axis = self._axis_of("expand_dim", axis, extra=1)
         wide = (*self.shape[:axis], self.graph.as_dim(size), *self.shape[axis:])
         return self.unsqueeze(axis)._stretch(wide)
@@ -228,8 +295,7 @@ class Movement(Arithmetic):
     def repeat(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
         """Return copies side by side, with a count for each axis; new axes come first.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").repeat(2, 1).lowering())
+        >>> print(cx.tensor((2, 3), name="x").repeat(2, 1).lowering())
         %1 = reshape{shape = [1, 2, 1, 3]} %x : f32[1, 2, 1, 3]
         %2 = expand{shape = [2, 2, 1, 3]} %1 : f32[2, 2, 1, 3]
         %3 = reshape{shape = [4, 3]} %2 : f32[4, 3]
@@ -249,13 +315,25 @@ class Movement(Arithmetic):
 
     @operation
     def tile(self, *sizes: DimLike | Sequence[DimLike]) -> Self:
-        """Return the result of `repeat`; counts for the first axes may be left out."""
+        """Return the result of `repeat`; counts for the first axes may be left out.
+
+        >>> y = cx.arange(2).tile(2, 3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1]]
+        """
         counts = listed(sizes)
         return self.repeat((1,) * (self.ndim - len(counts)) + tuple(counts))
 
     @operation
     def repeat_interleave(self, repeats: DimLike, axis: int | None = None) -> Self:
-        """Return each slice along an axis several times in a row; without an axis, each element."""
+        """Return each slice along an axis several times in a row; without an axis, each element.
+
+        >>> y = cx.arange(3).repeat_interleave(2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 0, 1, 1, 2, 2]
+        """
         x = self.flatten() if axis is None else self
         axis = x._axis_of("repeat_interleave", 0 if axis is None else axis)
         return x.expand_dim(axis + 1, repeats).flatten(axis, axis + 1)
@@ -266,8 +344,7 @@ class Movement(Arithmetic):
     def slice(self, ranges: Sequence[Sequence[End]]) -> Self:
         """Return a part, by (start, stop) or (start, stop, step) for each of the first axes.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 4), name="x").slice(((0, 2), (1, None))).lowering())
+        >>> print(cx.tensor((3, 4), name="x").slice(((0, 2), (1, None))).lowering())
         %1 = slice{start = [0, 1], stop = [2, 4], step = [1, 1]} %x : f32[2, 3]
         """
         given = listed((ranges,))
@@ -286,12 +363,24 @@ class Movement(Arithmetic):
 
     @operation
     def slice_along(self, axis: int, start: End = None, stop: End = None, step: int = 1) -> Self:
-        """Return a range of one axis."""
+        """Return a range of one axis.
+
+        >>> y = cx.arange(10).slice_along(0, 2, -1, step=3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 5, 8]
+        """
         return self._sliced({self._axis_of("slice_along", axis): slice(start, stop, step)})
 
     @operation
     def narrow(self, axis: int, start: DimLike, length: DimLike) -> Self:
-        """Return `length` positions of one axis, all of which must exist."""
+        """Return `length` positions of one axis, all of which must exist.
+
+        >>> y = cx.arange(6).reshape(2, 3).narrow(1, 1, 2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1, 2], [4, 5]]
+        """
         axis = self._axis_of("narrow", axis)
         first = self._from_front(axis, start)
         return self._cut({axis: (first, first + self.graph.as_dim(length), 1)})
@@ -300,8 +389,7 @@ class Movement(Arithmetic):
     def select(self, axis: int, index: DimLike) -> Self:
         """Return one position of an axis, without the axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3, 4), name="x").select(0, -1).lowering())
+        >>> print(cx.tensor((3, 4), name="x").select(0, -1).lowering())
         %1 = slice{start = [2, 0], stop = [3, 4], step = [1, 1]} %x : f32[1, 4]
         %2 = reshape{shape = [4]} %1 : f32[4]
         """
@@ -314,7 +402,12 @@ class Movement(Arithmetic):
 
     @operation
     def unbind(self, axis: int = 0) -> tuple[Self, ...]:
-        """Return all positions of an axis, each without the axis."""
+        """Return all positions of an axis, each without the axis.
+
+        >>> rows = cx.arange(6).reshape(3, 2).unbind()
+        >>> [row.shape for row in rows]
+        [(2,), (2,), (2,)]
+        """
         size = self.shape[self._axis_of("unbind", axis)]
         count = whole(f"unbind: the size of axis {axis} of {self.label}", size)
         limited("unbind", 2 * count)
@@ -322,7 +415,12 @@ class Movement(Arithmetic):
 
     @operation
     def split(self, size: DimLike | Sequence[DimLike], axis: int = 0) -> tuple[Self, ...]:
-        """Return pieces of one size, the last perhaps smaller, or of the sizes in a list."""
+        """Return pieces of one size, the last perhaps smaller, or of the sizes in a list.
+
+        >>> x = cx.tensor((7, 2))
+        >>> [piece.shape for piece in x.split(3)], [piece.shape for piece in x.split([5, 2])]
+        ([(3, 2), (3, 2), (1, 2)], [(5, 2), (2, 2)])
+        """
         axis = self._axis_of("split", axis)
         total = self.shape[axis]
         if not isinstance(size, (int, str, Expr)):
@@ -348,7 +446,11 @@ class Movement(Arithmetic):
 
     @operation
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Self, ...]:
-        """Return at most `chunks` pieces of equal size, the last perhaps smaller."""
+        """Return at most `chunks` pieces of equal size, the last perhaps smaller.
+
+        >>> [piece.shape for piece in cx.tensor((7,)).chunk(3)]
+        [(3,), (3,), (1,)]
+        """
         axis, count = self._axis_of("chunk", axis), whole("chunk: the number of pieces", chunks, 1)
         total = self.shape[axis]
         count = min(count, total) if isinstance(total, int) and total else count
@@ -363,7 +465,14 @@ class Movement(Arithmetic):
 
     @operation
     def tensor_split(self, sections: int | Sequence[End], axis: int = 0) -> tuple[Self, ...]:
-        """Return `sections` pieces, the first ones larger by one if needed, or cut at positions."""
+        """Return `sections` pieces, the first ones larger by one if needed, or cut at positions.
+
+        >>> x = cx.tensor((7,))
+        >>> [piece.shape for piece in x.tensor_split(3)]
+        [(3,), (2,), (2,)]
+        >>> [piece.shape for piece in x.tensor_split([1, 6])]
+        [(1,), (5,), (1,)]
+        """
         if isinstance(sections, (tuple, list)):
             ends = pairwise([0, *sections, None])
             return tuple(self.slice_along(axis, start, stop) for start, stop in ends)
@@ -378,8 +487,7 @@ class Movement(Arithmetic):
     def unfold(self, axis: int, size: DimLike, step: int = 1, dilation: int = 1) -> Self:
         """Return windows along an axis, which counts them; a new last axis runs within each.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
+        >>> print(cx.tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
         %1 = window{axis = 1, size = 3, stride = 2, dilation = 1} %x : f32[2, 4, 3]
         """
         axis, span = self._axis_of("unfold", axis), self.graph.as_dim(size)
@@ -388,30 +496,61 @@ class Movement(Arithmetic):
 
     @operation
     def pool_last_dim(self, kernel: DimLike, stride: int = 1, dilation: int = 1) -> Self:
-        """Return windows along the last axis, for pooling and convolution."""
+        """Return windows along the last axis, for pooling and convolution.
+
+        >>> y = cx.arange(7).pool_last_dim(3, stride=2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+        """
         return self.unfold(-1, kernel, stride, dilation)
 
     # -- turning -----------------------------------------------------------------------------------
 
     @operation
     def flip(self, axis: Axis = None, *more: int) -> Self:
-        """Return a view with some axes, or all, reversed."""
+        """Return a view with some axes, or all, reversed.
+
+        >>> x = cx.arange(4).reshape(2, 2)
+        >>> y = x.flip().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[3, 2], [1, 0]]
+        """
         axes = self._axes_of("flip", axis if axis is None else (*listed((axis,)), *more))
         return self._apply(Flip(axes)) if axes else self
 
     @operation
     def flipud(self) -> Self:
-        """Return a view with the first axis reversed."""
+        """Return a view with the first axis reversed.
+
+        >>> y = cx.arange(6).reshape(3, 2).flipud().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[4, 5], [2, 3], [0, 1]]
+        """
         return self.flip(0)
 
     @operation
     def fliplr(self) -> Self:
-        """Return a view with the second axis reversed."""
+        """Return a view with the second axis reversed.
+
+        >>> y = cx.arange(6).reshape(3, 2).fliplr().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1, 0], [3, 2], [5, 4]]
+        """
         return self.flip(1)
 
     @operation
     def rot90(self, k: int = 1, axis: Sequence[int] = (0, 1)) -> Self:
-        """Return a view turned by k right angles, from the first given axis towards the second."""
+        """Return a view turned by k right angles, from the first given axis towards the second.
+
+        >>> y = cx.arange(6).reshape(2, 3).rot90().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[2, 5], [1, 4], [0, 3]]
+        """
         if len(pair := listed((axis,))) != 2 or len(self._axes_of("rot90", axis)) != 2:
             raise AxisError(f"rot90: {axis!r} are not two axes of {self.label}", hint="try (0, 1)")
         a, b = (self._axis_of("rot90", axis) for axis in pair)
@@ -423,8 +562,7 @@ class Movement(Arithmetic):
     def roll(self, shift: DimLike | Sequence[DimLike], axis: Axis = None) -> Self:
         """Return a copy shifted along axes; elements that leave at the end enter at the front.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((4,), name="x").roll(1, 0).lowering())
+        >>> print(cx.tensor((4,), name="x").roll(1, 0).lowering())
         %1 = reshape{shape = [1, 4]} %x : f32[1, 4]
         %2 = expand{shape = [2, 4]} %1 : f32[2, 4]
         %3 = reshape{shape = [8]} %2 : f32[8]

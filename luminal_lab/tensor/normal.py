@@ -30,8 +30,7 @@ class Normal(Windowed):
     def softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
         """Return exp(x) over its sum along an axis, in a dtype if one is given.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 3)).softmax(1).op_counts().values())
+        >>> sum(cx.tensor((2, 3)).softmax(1).op_counts().values())
         12
         """
         return self._powers("softmax", axis, dtype)
@@ -40,8 +39,7 @@ class Normal(Windowed):
     def log_softmax(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
         """Return log(softmax(x)), accurate where the softmax is small.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 3)).log_softmax(1).op_counts().values())
+        >>> sum(cx.tensor((2, 3)).log_softmax(1).op_counts().values())
         16
         """
         return self._powers("log_softmax", axis, dtype)
@@ -50,8 +48,7 @@ class Normal(Windowed):
     def softmin(self, axis: Axis, dtype: DTypeLike | None = None) -> Self:
         """Return softmax(-x).
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 3)).softmin(1).op_counts().values())
+        >>> sum(cx.tensor((2, 3)).softmin(1).op_counts().values())
         14
         """
         return (-self).softmax(axis, dtype)
@@ -88,8 +85,7 @@ class Normal(Windowed):
     def mean_norm(self, axis: Axis) -> Self:
         """Return x minus its mean.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 4), name="x").mean_norm(1).lowering())
+        >>> print(cx.tensor((2, 4), name="x").mean_norm(1).lowering())
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = constant{value = 0.25} : f32[2, 1]
         %3 = mul %1, %2 : f32[2, 1]
@@ -104,8 +100,7 @@ class Normal(Windowed):
     def std_norm(self, axis: Axis, eps: float = 1e-5) -> Self:
         """Return x / √(mean(x²) + eps).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 4)).std_norm(1).op_counts()
+        >>> cx.tensor((2, 4)).std_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
         axes = self._some("std_norm", axis)
@@ -121,8 +116,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return x with mean 0 and variance 1 over axes, times a weight and plus a bias.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 4)).layer_norm(1).op_counts()
+        >>> cx.tensor((2, 4)).layer_norm(1).op_counts()
         {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
         """
         axes = self._some("layer_norm", axis)
@@ -133,8 +127,7 @@ class Normal(Windowed):
     def rms_norm(self, axis: Axis, eps: float | None = None, weight: Operand | None = None) -> Self:
         """Return `std_norm` times a weight; eps is by default the precision of the dtype.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 4)).rms_norm(1).op_counts()
+        >>> cx.tensor((2, 4)).rms_norm(1).op_counts()
         {'add': 1, 'constant': 2, 'expand': 1, 'mul': 3, 'recip': 1, 'sqrt': 1, 'sum_reduce': 1}
         """
         axes = self._some("rms_norm", axis)
@@ -146,8 +139,7 @@ class Normal(Windowed):
     def normalize(self, p: float = 2.0, axis: Axis = 1, eps: float = 1e-12) -> Self:
         """Return x over its norm along an axis, or over eps where eps is larger.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4)).normalize().op_counts().values())
+        >>> sum(cx.tensor((2, 4)).normalize().op_counts().values())
         10
         """
         axes = self._reducing("normalize", axis)
@@ -169,8 +161,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return x with mean 0 and variance 1 over each group of channels.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4, 3)).group_norm(2).op_counts().values())
+        >>> sum(cx.tensor((2, 4, 3)).group_norm(2).op_counts().values())
         21
         """
         channels = self._channels("group_norm", 2)
@@ -191,8 +182,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return x with mean 0 and variance 1 over each channel of each sample.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 4, 3)).instance_norm().op_counts()
+        >>> cx.tensor((2, 4, 3)).instance_norm().op_counts()
         {'add': 2, 'constant': 4, 'expand': 2, 'mul': 5, 'recip': 1, 'sqrt': 1, 'sum_reduce': 2}
         """
         self._channels("instance_norm", 3)
@@ -210,8 +200,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return x minus each channel's mean over the root of its variance, as at inference.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 2)).batch_norm([0.0, 1.0], [1.0, 2.0]).op_counts()
+        >>> cx.tensor((2, 2)).batch_norm([0.0, 1.0], [1.0, 2.0]).op_counts()
         {'add': 2, 'constant': 2, 'expand': 2, 'mul': 2, 'recip': 1, 'reshape': 2, 'sqrt': 1}
         """
         self._channels("batch_norm", 2)
@@ -225,8 +214,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return x over a power of the mean square of `size` neighbouring channels.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4, 3)).local_response_norm(3).op_counts().values())
+        >>> sum(cx.tensor((2, 4, 3)).local_response_norm(3).op_counts().values())
         30
         """
         self._channels("local_response_norm", 3)
@@ -260,8 +248,7 @@ class Normal(Windowed):
     def cosine_similarity(self, other: Operand, axis: int = 1, eps: float = 1e-8) -> Self:
         """Return the cosine of the angle between vectors along an axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4)).cosine_similarity([[1.0]]).op_counts().values())
+        >>> sum(cx.tensor((2, 4)).cosine_similarity([[1.0]]).op_counts().values())
         24
         """
         dtype, (x, y) = self._floats("cosine_similarity", other)
@@ -273,8 +260,7 @@ class Normal(Windowed):
     ) -> Self:
         """Return the norm of x - y + eps along the last axis.
 
-        >>> from luminal_lab.session import Graph
-        >>> sum(Graph().tensor((2, 4)).pairwise_distance([1.0, 2.0, 3.0, 4.0]).op_counts().values())
+        >>> sum(cx.tensor((2, 4)).pairwise_distance([1.0, 2.0, 3.0, 4.0]).op_counts().values())
         16
         """
         dtype, (x, y) = self._floats("pairwise_distance", other)
@@ -286,8 +272,7 @@ class Normal(Windowed):
     def dropout(self, p: float = 0.5, training: bool = True) -> Self:
         """Return x with each element zeroed with probability p, and the others over 1 - p.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2,), name="x").dropout(0.2).lowering())
+        >>> print(cx.tensor((2,), name="x").dropout(0.2).lowering())
         %1 = random{seed = 0, stream = 0} : f32[2]
         %2 = constant{value = 0.8} : f32[2]
         %3 = less_than %1, %2 : bool[2]
@@ -302,8 +287,7 @@ class Normal(Windowed):
     def feature_dropout(self, p: float = 0.5, training: bool = True) -> Self:
         """Return x with each sample's channels zeroed with probability p, the others over 1 - p.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 4, 3), name="x").feature_dropout().lowering())
+        >>> print(cx.tensor((2, 4, 3), name="x").feature_dropout().lowering())
         %1 = random{seed = 0, stream = 0} : f32[2, 4, 1]
         %2 = constant{value = 0.5} : f32[2, 4, 1]
         %3 = less_than %1, %2 : bool[2, 4, 1]
@@ -351,8 +335,6 @@ class Normal(Windowed):
         to the scores; it broadcasts to [..., queries, keys]. A query that may see no key gives 0.
         Grouped heads: with `enable_gqa` several heads of the query share a head of the keys.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x, lengths = cx.tensor((2, 5, 8), name="x"), cx.tensor((2,), "int64", name="lengths")
         >>> is_word = cx.arange(5) < lengths.reshape(2, 1, 1)  # the padding is False
         >>> x.scaled_dot_product_attention(x, x, attn_mask=is_word, is_causal=True).shape

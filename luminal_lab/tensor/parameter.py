@@ -110,6 +110,11 @@ class Parameter:
         """Give the parameter another value, or a provider of one; every graph with it sees it.
 
         The value is copied, except with `copy=False` for an array of the right dtype.
+
+        >>> weight = ll.Parameter((2,))
+        >>> weight.set([1, 2])
+        >>> weight.value
+        array([1., 2.], dtype=float32)
         """
         try:
             new: tuple[Array | None, Callable[[], object] | None]
@@ -126,7 +131,13 @@ class Parameter:
             self.version += 1
 
     def initialise(self, *seed: int) -> None:
-        """Let `init` draw the value anew when it is next needed; equal seeds draw equal values."""
+        """Let `init` draw the value anew when it is next needed; equal seeds draw equal values.
+
+        >>> weight = ll.nn.Linear(2, 1).weight
+        >>> weight.initialise(7)
+        >>> weight.value.round(3)
+        array([[0.629, 0.177]], dtype=float32)
+        """
         if self._init is not None:
             self.set(self._drawing(np.random.SeedSequence(seed or None)))
 
@@ -152,7 +163,12 @@ class Parameter:
         return again
 
     def cast(self, dtype: DTypeLike) -> Parameter:
-        """Return a new parameter, whose value is converted from this one's on demand."""
+        """Return a new parameter, whose value is converted from this one's on demand.
+
+        >>> weight = ll.Parameter((2,), value=[0.1, 3])
+        >>> weight.cast("float16").value
+        array([0.1, 3. ], dtype=float16)
+        """
         wanted = as_dtype(dtype)
 
         def convert() -> Array:
@@ -167,7 +183,15 @@ class Parameter:
         return converted
 
     def unload(self) -> None:
-        """Forget the value; the provider returns it again."""
+        """Forget the value; the provider returns it again.
+
+        >>> weight = ll.Parameter((2,), provider=lambda: [1, 2])
+        >>> weight.value
+        array([1., 2.], dtype=float32)
+        >>> weight.unload()
+        >>> weight.is_loaded
+        False
+        """
         if self._provider is not None:
             self._value = None
 

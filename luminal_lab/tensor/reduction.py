@@ -91,8 +91,7 @@ class Reduction(Activations):
     def sum(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
         """Return the sum; integers and bools give int64.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").sum(1).lowering())
+        >>> print(cx.tensor((2, 3), name="x").sum(1).lowering())
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = reshape{shape = [2]} %1 : f32[2]
         """
@@ -111,13 +110,27 @@ class Reduction(Activations):
     def nansum(
         self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
-        """Return the sum of all but NaNs."""
+        """Return the sum of all but NaNs.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 4])
+        >>> y = x.nansum().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        5.0
+        """
         x = self.isnan().where(0, self) if self.dtype.is_float else self
         return x.sum(axis, keepdim, dtype)
 
     @operation
     def count_nonzero(self, axis: Axis = None, *, keepdim: bool = False) -> Self:
-        """Return the number of elements that are not 0."""
+        """Return the number of elements that are not 0.
+
+        >>> x = cx.tensor((2, 3)).set([[0, 5, 6], [0, 0, -1]])
+        >>> y = x.count_nonzero(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2, 1]
+        """
         return self._truth().sum(axis, keepdim)
 
     @operation
@@ -126,8 +139,7 @@ class Reduction(Activations):
     ) -> Self:
         """Return the mean; integers and bools give float32, and an empty axis gives NaN.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
+        >>> print(cx.tensor((2, 4), name="x").mean(1, keepdim=True).lowering())
         %1 = sum_reduce{axis = 1} %x : f32[2, 1]
         %2 = constant{value = 0.25} : f32[2, 1]
         %3 = mul %1, %2 : f32[2, 1]
@@ -147,7 +159,14 @@ class Reduction(Activations):
 
     @operation
     def nanmean(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the mean of all but NaNs."""
+        """Return the mean of all but NaNs.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 4])
+        >>> y = x.nanmean().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        2.5
+        """
         axes, x = self._reducing("nanmean", axis), widened(self._as_float())
         there = self.isnan().logical_not().cast(x.dtype)
         total = x.nansum(axes, keepdim) * there.sum(axes, keepdim).recip()
@@ -164,8 +183,7 @@ class Reduction(Activations):
     ) -> Self:
         """Return the mean squared distance from the mean, over n - correction elements.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 5)).var(1).op_counts()
+        >>> cx.tensor((2, 5)).var(1).op_counts()
         {'add': 1, 'constant': 3, 'expand': 1, 'mul': 4, 'reshape': 1, 'sum_reduce': 2}
         """
         return self._moments("var", axis, correction, keepdim, unbiased)[0]
@@ -179,21 +197,42 @@ class Reduction(Activations):
         *,
         unbiased: bool | None = None,
     ) -> Self:
-        """Return the square root of `var`."""
+        """Return the square root of `var`.
+
+        >>> x = cx.tensor((4,)).set([2, 2, 4, 4])
+        >>> y = x.std(correction=0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        1.0
+        """
         return self._moments("std", axis, correction, keepdim, unbiased)[0]
 
     @operation
     def var_mean(
         self, axis: Axis = None, correction: float = 1, keepdim: bool = False
     ) -> tuple[Self, Self]:
-        """Return `var` and `mean`."""
+        """Return `var` and `mean`.
+
+        >>> spread, mean = cx.tensor((4,)).set([2, 2, 4, 4]).var_mean(correction=0)
+        >>> cx.retrieve([spread, mean])
+        >>> cx.execute()
+        >>> spread.item(), mean.item()
+        (1.0, 3.0)
+        """
         return self._moments("var_mean", axis, correction, keepdim)
 
     @operation
     def std_mean(
         self, axis: Axis = None, correction: float = 1, keepdim: bool = False
     ) -> tuple[Self, Self]:
-        """Return `std` and `mean`."""
+        """Return `std` and `mean`.
+
+        >>> spread, mean = cx.tensor((2, 2)).set([[1, 3], [0, 8]]).std_mean(1, correction=0)
+        >>> cx.retrieve([spread, mean])
+        >>> cx.execute()
+        >>> spread.tolist(), mean.tolist()
+        ([1.0, 4.0], [2.0, 4.0])
+        """
         return self._moments("std_mean", axis, correction, keepdim)
 
     def _moments(
@@ -221,8 +260,7 @@ class Reduction(Activations):
     def norm(self, p: float | str = 2, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the norm (sum |x|^p)^(1/p); p may be inf (the largest), -inf, or 0 (a count).
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
+        >>> cx.tensor((2, 3)).norm(2, 1, keepdim=True).op_counts()
         {'constant': 2, 'less_than': 1, 'mul': 1, 'sqrt': 1, 'sum_reduce': 1, 'where': 2}
         """
         axes = self._reducing("norm", axis)
@@ -253,7 +291,14 @@ class Reduction(Activations):
 
     @operation
     def logsumexp(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return log(sum(exp(x))) without overflow."""
+        """Return log(sum(exp(x))) without overflow.
+
+        >>> x = cx.tensor((2,)).set([1000, 0])
+        >>> y = x.logsumexp().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        1000.0
+        """
         return self._log_sum_exp(self._reducing("logsumexp", axis), keepdim)
 
     @in_float
@@ -266,7 +311,13 @@ class Reduction(Activations):
 
     @operation
     def trace(self) -> Self:
-        """Return the sum of a matrix's diagonal."""
+        """Return the sum of a matrix's diagonal.
+
+        >>> y = cx.arange(9).reshape(3, 3).trace().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        12
+        """
         if self.ndim != 2:
             raise ShapeError(
                 f"trace: {self.label} is not a matrix",
@@ -280,8 +331,7 @@ class Reduction(Activations):
     def max(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the largest value, and only that (`argmax` gives its position); NaN wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((2, 3), name="x").max(1, keepdim=True).lowering())
+        >>> print(cx.tensor((2, 3), name="x").max(1, keepdim=True).lowering())
         %1 = max_reduce{axis = 1} %x : f32[2, 1]
         """
         axes = self._reducing("max", axis)
@@ -292,8 +342,7 @@ class Reduction(Activations):
     def min(self, axis: Axis = None, keepdim: bool = False) -> Self:
         """Return the smallest value, and only that (`argmin` gives its position); NaN wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((3,), name="x").min(keepdim=True).lowering())
+        >>> print(cx.tensor((3,), name="x").min(keepdim=True).lowering())
         %1 = constant{value = -1.0} : f32[3]
         %2 = mul %x, %1 : f32[3]
         %3 = max_reduce{axis = 0} %2 : f32[1]
@@ -307,12 +356,24 @@ class Reduction(Activations):
 
     @operation
     def amax(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the result of `max`; where it is NaN, so is the gradient of all its elements."""
+        """Return the result of `max`; where it is NaN, so is the gradient of all its elements.
+
+        >>> y = cx.arange(6).reshape(2, 3).amax((0, 1)).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        5
+        """
         return self.max(self._reducing("amax", axis), keepdim)
 
     @operation
     def amin(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return the result of `min`; where it is NaN, so is the gradient of all its elements."""
+        """Return the result of `min`; where it is NaN, so is the gradient of all its elements.
+
+        >>> y = cx.arange(6).reshape(2, 3).amin(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 3]
+        """
         return self.min(self._reducing("amin", axis), keepdim)
 
     def _extreme(self, value: Self, axes: tuple[int, ...], whole: bool, keepdim: bool) -> Self:
@@ -323,17 +384,36 @@ class Reduction(Activations):
 
     @operation
     def aminmax(self, axis: Axis = None, keepdim: bool = False) -> tuple[Self, Self]:
-        """Return the smallest value and the largest."""
+        """Return the smallest value and the largest.
+
+        >>> low, high = cx.tensor((3,)).set([4, -1, 2]).aminmax()
+        >>> cx.retrieve([low, high])
+        >>> cx.execute()
+        >>> low.item(), high.item()
+        (-1.0, 4.0)
+        """
         return self.min(axis, keepdim), self.max(axis, keepdim)
 
     @operation
     def any(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether any element is not 0; False for empty axes."""
+        """Return whether any element is not 0; False for empty axes.
+
+        >>> y = cx.arange(4).reshape(2, 2).eq(3).any(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True]
+        """
         return self._truth()._reduced(MaxReduce, self._axes_of("any", axis), keepdim)
 
     @operation
     def all(self, axis: Axis = None, keepdim: bool = False) -> Self:
-        """Return whether all elements are not 0; True for empty axes."""
+        """Return whether all elements are not 0; True for empty axes.
+
+        >>> y = cx.arange(4).reshape(2, 2).all(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True]
+        """
         return ~self.logical_not().any(axis, keepdim)
 
     @operation
@@ -342,8 +422,7 @@ class Reduction(Activations):
 
         None counts the elements in row-major order.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((2, 3), "int32").argmax(1).op_counts()  # doctest: +NORMALIZE_WHITESPACE
+        >>> cx.tensor((2, 3), "int32").argmax(1).op_counts()  # doctest: +NORMALIZE_WHITESPACE
         {'add': 1, 'constant': 3, 'expand': 2, 'flip': 1, 'iota': 1, 'less_than': 1,
          'max_reduce': 2, 'mul': 1, 'reshape': 2, 'where': 1}
         """
@@ -351,7 +430,14 @@ class Reduction(Activations):
 
     @operation
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
-        """Return the first position of the smallest value (NaN, if there is one) as int64."""
+        """Return the first position of the smallest value (NaN, if there is one) as int64.
+
+        >>> x = cx.tensor((2, 3)).set([[5, 2, 7], [1, 8, 1]])
+        >>> y = x.argmin(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 0]
+        """
         return self._first_position("argmin", axis, keepdim)
 
     def _first_position(self, what: str, axis: int | None, keepdim: bool) -> Self:
@@ -383,8 +469,7 @@ class Reduction(Activations):
         A symbolic axis is padded with ones to its upper bound. Without a bound, the product is
         2 to the sum of logarithms, which for integers is exact only up to 2**45 or so.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((5,)).prod().op_counts()
+        >>> cx.tensor((5,)).prod().op_counts()
         {'mul': 3, 'reshape': 1, 'slice': 5}
         """
         axes, x = self._reducing("prod", axis), self._summed_as(dtype)
@@ -428,8 +513,7 @@ class Reduction(Activations):
     def cumsum(self, axis: int, dtype: DTypeLike | None = None) -> Self:
         """Return the sums up to each position, in steps over windows that grow eightfold.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((6,), name="x").cumsum(0).lowering())
+        >>> print(cx.tensor((6,), name="x").cumsum(0).lowering())
         %1 = pad{before = [5], after = [0]} %x : f32[11]
         %2 = window{axis = 0, size = 6, stride = 1, dilation = 1} %1 : f32[6, 6]
         %3 = sum_reduce{axis = 1} %2 : f32[6, 1]
@@ -440,27 +524,53 @@ class Reduction(Activations):
 
     @operation
     def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
-        """Return the products up to each position."""
+        """Return the products up to each position.
+
+        >>> y = cx.arange(1, 6).cumprod(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 2, 6, 24, 120]
+        """
         along, x = self._axis_of("cumprod", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
 
     @operation
     def cummax(self, axis: int) -> Self:
-        """Return the largest value up to each position, without its position; NaN wins."""
+        """Return the largest value up to each position, without its position; NaN wins.
+
+        >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
+        >>> y = x.cummax(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 3.0, 4.0, 4.0, 5.0]
+        """
         along = self._axis_of("cummax", axis)
         top = self._scan(along, self._least, lambda part: part.max(-1))
         return top._spells("cummax", self, settings=(along,))
 
     @operation
     def cummin(self, axis: int) -> Self:
-        """Return the smallest value up to each position, without its position; NaN wins."""
+        """Return the smallest value up to each position, without its position; NaN wins.
+
+        >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
+        >>> y = x.cummin(0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 1.0, 1.0, 1.0, 1.0]
+        """
         along, x = self._axis_of("cummin", axis), self._mirrored()
         top = x._scan(along, x._least, lambda part: part.max(-1))
         return top._mirrored()._spells("cummax", self, settings=(along,))
 
     @operation
     def logcumsumexp(self, axis: int) -> Self:
-        """Return the `logsumexp` up to each position."""
+        """Return the `logsumexp` up to each position.
+
+        >>> y = cx.zeros((4,)).logcumsumexp(0).exp().round(4).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 2.0, 3.0, 4.0]
+        """
         along, x = self._axis_of("logcumsumexp", axis), self._as_float()
         return widened(x)._scan(along, x._least, lambda part: part.logsumexp(-1)).cast(x.dtype)
 
@@ -491,7 +601,14 @@ class Reduction(Activations):
 
     @operation
     def differences(self, n: int = 1, axis: int = -1) -> Self:
-        """Return each position minus the previous one, n times over; PyTorch's `diff`."""
+        """Return each position minus the previous one, n times over; PyTorch's `diff`.
+
+        >>> x = cx.tensor((4,)).set([1, 4, 9, 16])
+        >>> y = x.differences().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [3.0, 5.0, 7.0]
+        """
         along, x = self._axis_of("differences", axis), self
         high = bounds(self.shape[along])[1]
         times = whole("differences: n", n, 0)
@@ -504,7 +621,14 @@ class Reduction(Activations):
 
     @operation
     def trapezoid(self, x: Operand | None = None, dx: Operand = 1.0, axis: int = -1) -> Self:
-        """Return the integral along an axis by trapezoids, at positions x or at a distance dx."""
+        """Return the integral along an axis by trapezoids, at positions x or at a distance dx.
+
+        >>> x = cx.tensor((3,)).set([0, 1, 4])
+        >>> y = (x * 2).trapezoid(x).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        16.0
+        """
         along = self._axis_of("trapezoid", axis)
         later, earlier = widened(self._as_float())._neighbours(along)
         wanted = self._as_float().dtype

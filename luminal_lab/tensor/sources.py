@@ -37,8 +37,6 @@ class Sources(Workspace):
     ) -> Tensor:
         """Return an input; its data comes with `set`. Dims are numbers or names.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x = cx.tensor(("batch", 3), name="x").set([[1, 2, 3]])
         >>> x.shape
         (batch, 3)
@@ -58,7 +56,12 @@ class Sources(Workspace):
             return self.source(Input(type.dtype, type.shape), name)
 
     def parameter(self, parameter: Parameter) -> Tensor:
-        """Return the input that borrows a parameter's value; each parameter has one."""
+        """Return the input that borrows a parameter's value; each parameter has one.
+
+        >>> weight = ll.Parameter((2,), value=[1, 2], name="weight")
+        >>> cx.parameter(weight).name, cx.parameter(weight).tolist()
+        ('weight', [1.0, 2.0])
+        """
         with self.whole():
             if not isinstance(parameter, Parameter):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
                 raise GraphError(
@@ -94,11 +97,24 @@ class Sources(Workspace):
     # -- numbers -----------------------------------------------------------------------------------
 
     def constant(self, value: Scalar, dtype: DTypeLike | None = None) -> Tensor:
-        """Return a number without axes; it may be a symbolic dim."""
+        """Return a number without axes; it may be a symbolic dim.
+
+        >>> x = cx.tensor(("n",)).set([5, 6, 7])
+        >>> y = (x.sum() / cx.constant("n")).retrieve()
+        >>> cx.execute()
+        >>> y.item()
+        6.0
+        """
         return self.full((), value, dtype)
 
     def full(self, shape: ShapeLike, value: Scalar, dtype: DTypeLike | None = None) -> Tensor:
-        """Return a tensor filled with one number."""
+        """Return a tensor filled with one number.
+
+        >>> y = cx.full((2, 3), 7).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[7, 7, 7], [7, 7, 7]]
+        """
         with self.whole():
             value = self._scalar("full", value)
             if dtype is None:
@@ -106,11 +122,21 @@ class Sources(Workspace):
             return self.source(constant_of(value, as_dtype(dtype), self.as_shape(shape)))
 
     def zeros(self, shape: ShapeLike, dtype: DTypeLike = "float32") -> Tensor:
-        """Return zeros."""
+        """Return zeros.
+
+        >>> cx.zeros((2, "n"), "int32").type
+        i32[2, n]
+        """
         return self.full(shape, 0, dtype)
 
     def ones(self, shape: ShapeLike, dtype: DTypeLike = "float32") -> Tensor:
-        """Return ones."""
+        """Return ones.
+
+        >>> y = cx.ones((2, 2), "bool").retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[True, True], [True, True]]
+        """
         return self.full(shape, 1, dtype)
 
     def arange(
@@ -122,8 +148,7 @@ class Sources(Workspace):
     ) -> Tensor:
         """Return start, start + step, … up to but not including stop.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().arange(2, 11, 3).shape
+        >>> cx.arange(2, 11, 3).shape
         (3,)
         """
         with self.whole():
@@ -166,7 +191,13 @@ class Sources(Workspace):
     def linspace(
         self, start: float, stop: float, steps: int, dtype: DTypeLike = "float32"
     ) -> Tensor:
-        """Return `steps` numbers at equal distances, both ends included."""
+        """Return `steps` numbers at equal distances, both ends included.
+
+        >>> y = cx.linspace(0, 1, 5).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+        """
         with self.whole():
             first, last = self._scalar("linspace", start), self._scalar("linspace", stop)
             count, wanted = self.as_dim(steps), as_dtype(dtype)
@@ -186,7 +217,13 @@ class Sources(Workspace):
     def eye(
         self, rows: DimLike, columns: DimLike | None = None, dtype: DTypeLike = "float32"
     ) -> Tensor:
-        """Return ones on the diagonal, and zeros elsewhere."""
+        """Return ones on the diagonal, and zeros elsewhere.
+
+        >>> y = cx.eye(2, 3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+        """
         with self.whole():
             height = self.as_dim(rows)
             width = height if columns is None else self.as_dim(columns)
@@ -202,20 +239,41 @@ class Sources(Workspace):
     # -- random numbers ----------------------------------------------------------------------------
 
     def rand(self, *shape: ShapeLike, seed: int | None = None) -> Tensor:
-        """Return uniform random numbers from 0 up to but not including 1, new ones in each run."""
+        """Return uniform random numbers from 0 up to but not including 1, new ones in each run.
+
+        >>> y = cx.rand(2, seed=7).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(3)
+        array([0.908, 0.69 ], dtype=float32)
+        >>> cx.execute()
+        >>> y.numpy().round(3)
+        array([0.229, 0.924], dtype=float32)
+        """
         with self.whole():
             dims = self.as_shape(shape[0] if len(shape) == 1 else tuple(shape))  # pyright: ignore[reportArgumentType]  # dims, if several
             key = self.seed if seed is None else _whole("seed", seed)
             return self.source(Random(key, self.next_stream(), dims))
 
     def randn(self, *shape: ShapeLike, seed: int | None = None) -> Tensor:
-        """Return normally distributed random numbers (by the Box-Muller transform)."""
+        """Return normally distributed random numbers (by the Box-Muller transform).
+
+        >>> y = cx.randn(2, seed=7).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(3)
+        array([0.476, 0.775], dtype=float32)
+        """
         with self.whole():
             radius = (1 - self.rand(*shape, seed=seed)).log2() * (-2 * math.log(2))
             return radius.sqrt() * (self.rand(*shape, seed=seed) * (2 * math.pi)).sin()
 
     def randint(self, low: int, high: int, *shape: ShapeLike, seed: int | None = None) -> Tensor:
-        """Return random int64 from low up to but not including high."""
+        """Return random int64 from low up to but not including high.
+
+        >>> dice = cx.randint(1, 7, 5, seed=3).retrieve()
+        >>> cx.execute()
+        >>> dice.tolist()
+        [2, 5, 4, 2, 1]
+        """
         with self.whole():
             first, count = _whole("randint", low), _whole("randint", high) - _whole("randint", low)
             if not 1 <= count <= 1 << 24:

@@ -102,7 +102,14 @@ class Store(Sources):
     @property
     @override
     def ir(self) -> IR:
-        """The graph as written, as a value."""
+        """The graph as written, as a value.
+
+        >>> y = cx.tensor((2,), name="x").exp2().retrieve()
+        >>> print(cx.ir)
+        graph main(%x: f32[2]) -> (%1) {
+          %1 = exp2 %x : f32[2]
+        }
+        """
         self.within()  # without the call that was broken off
         return self.snapshot(tuple(self._outputs), tuple(self._carries.items()))
 
@@ -158,7 +165,14 @@ class Store(Sources):
         return self._lent.get(id)
 
     def set_dim(self, name: str | Symbol, size: int | None) -> None:
-        """Set the size of a symbolic dim that no input's data determines; None unsets it."""
+        """Set the size of a symbolic dim that no input's data determines; None unsets it.
+
+        >>> y = cx.arange("n").sum().retrieve()
+        >>> cx.set_dim("n", 101)
+        >>> cx.execute()
+        >>> y.item()
+        5050
+        """
         with self.whole():
             name = str(name)
             if name not in self._dims:
@@ -181,8 +195,6 @@ class Store(Sources):
     def carry(self, new: Tensor, old: Tensor) -> Tensor:
         """Carry an output to an input for the next run, without a copy.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> count = cx.tensor((), name="count").set(0)
         >>> total = cx.carry(count + 1, count)
         >>> for _ in range(3):
@@ -211,7 +223,15 @@ class Store(Sources):
             return new
 
     def transfer(self, source: Tree, target: Tree) -> None:
-        """Move values to inputs, of this graph or another, without copying them."""
+        """Move values to inputs, of this graph or another, without copying them.
+
+        >>> a, b = cx.tensor((2,), name="a").set([1, 2]), cx.tensor((2,))
+        >>> cx.transfer(a, b)
+        >>> b.tolist()
+        [1.0, 2.0]
+        >>> a
+        %a: f32[2], an input without data; give it data with set(...)
+        """
         with self.whole():
             moves = [
                 (leaf, twin, *_moved("transfer", leaf, twin))
@@ -229,7 +249,13 @@ class Store(Sources):
                     _session(taking).give(node, value)
 
     def swap(self, a: Tree, b: Tree) -> None:
-        """Exchange the data of inputs."""
+        """Exchange the data of inputs.
+
+        >>> a, b = cx.tensor((2,)).set([1, 2]), cx.tensor((2,)).set([3, 4])
+        >>> cx.swap(a, b)
+        >>> a.tolist(), b.tolist()
+        ([3.0, 4.0], [1.0, 2.0])
+        """
         with self.whole():
             moves = [
                 (to, *_moved("swap", of, to))
@@ -277,7 +303,15 @@ class Store(Sources):
             self._providers.pop(id, None)
 
     def delete_inputs(self, *tensors: Tensor) -> None:
-        """Turn computed values into inputs, so that their ancestors can be dropped."""
+        """Turn computed values into inputs, so that their ancestors can be dropped.
+
+        >>> y = (cx.arange(3) * 2).named("y").retrieve()
+        >>> cx.execute()
+        >>> cx.delete_inputs(y)
+        >>> print(cx.ir)
+        graph main(%y: i64[3]) -> (%y) {
+        }
+        """
         with self.whole():
             values = {self._own("delete_inputs", t).id: self.owned(t) for t in tensors}
             behind = self.ir.ancestors(values) - values.keys()
@@ -310,15 +344,36 @@ class Store(Sources):
             self.forget(tensor.id)
 
     def retrieve(self, tree: Tree) -> None:
-        """Call `retrieve` on every tensor in nested lists, tuples and dicts."""
+        """Call `retrieve` on every tensor in nested lists, tuples and dicts.
+
+        >>> x = cx.arange(3)
+        >>> cx.retrieve({"sum": x.sum(), "parts": [x.max(), x.min()]})
+        >>> len(cx.ir.outputs)
+        3
+        """
         self._each("retrieve", Tensor.retrieve, tree)
 
     def keep(self, tree: Tree) -> None:
-        """Call `keep` on every tensor in nested lists, tuples and dicts."""
+        """Call `keep` on every tensor in nested lists, tuples and dicts.
+
+        >>> parts = cx.arange(4).split(2)
+        >>> cx.keep(parts)
+        >>> y = (parts[0] * parts[1]).retrieve()
+        >>> cx.execute()
+        >>> [part.tolist() for part in parts]
+        [[0, 1], [2, 3]]
+        """
         self._each("keep", Tensor.keep, tree)
 
     def drop(self, tree: Tree) -> None:
-        """Call `drop` on every tensor in nested lists, tuples and dicts."""
+        """Call `drop` on every tensor in nested lists, tuples and dicts.
+
+        >>> x = cx.arange(3)
+        >>> sums = [x.sum().retrieve(), x.max().retrieve()]
+        >>> cx.drop(sums)
+        >>> cx.ir.outputs
+        ()
+        """
         self._each("drop", Tensor.drop, tree)
 
     def _each(self, what: str, call: Callable[[Tensor], object], tree: Tree) -> None:
@@ -331,7 +386,13 @@ class Store(Sources):
                     call(tensor)
 
     def reset(self) -> None:
-        """Forget all data and all values; the graph stays."""
+        """Forget all data and all values; the graph stays.
+
+        >>> x = cx.tensor((2,), name="x").set([1, 2])
+        >>> cx.reset()
+        >>> x
+        %x: f32[2], an input without data; give it data with set(...)
+        """
         with held():
             for table in (self._data, self._providers, self._values, self._set_dims, self._bound):
                 table.clear()
@@ -357,6 +418,12 @@ class Store(Sources):
 
         With `keep_all` every intermediate value is kept and can be read; with `trace` the time and
         the bytes of each node are returned.
+
+        >>> inner = cx.arange(4) * 2
+        >>> y = inner.sum().retrieve()
+        >>> cx.execute(keep_all=True)
+        >>> inner.tolist(), y.item()
+        ([0, 2, 4, 6], 12)
         """
         flag("execute: keep_all", keep_all)
         flag("execute: trace", trace)

@@ -87,7 +87,12 @@ class Windowed(MatrixProducts):
     def windows(
         self, what: str, sizes: Shape, steps: Steps, gaps: Steps, margins: Margins, fill: Scalar = 0
     ) -> Self:
-        """Return a view of all windows, with the axes within a window last."""
+        """Return a view of all windows, with the axes within a window last.
+
+        >>> x = cx.tensor((1, 2, 6))
+        >>> x.windows("conv", (3,), (1,), (1,), [(1, 1)]).shape
+        (1, 2, 6, 3)
+        """
         x = self.pad(((0, 0), (0, 0), *margins), fill)
         for axis, (size, step, gap) in enumerate(zip(sizes, steps, gaps, strict=True), 2):
             span, length = (size - 1) * gap + 1, x.shape[axis]
@@ -116,8 +121,6 @@ class Windowed(MatrixProducts):
 
         The padding is a number, one for each spatial axis, "valid" (none) or "same".
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x, w = cx.tensor((1, 2, 6), name="x"), cx.tensor((4, 2, 3), name="w")
         >>> print(x.conv(w).lowering())
         %2 = window{axis = 2, size = 3, stride = 1, dilation = 1} %x : f32[1, 2, 4, 3]
@@ -201,8 +204,6 @@ class Windowed(MatrixProducts):
 
         Each position is multiplied by the kernel, and results at the same position are added up.
 
-        >>> from luminal_lab.session import Graph
-        >>> cx = Graph()
         >>> x, w = cx.tensor((1, 2, 6), name="x"), cx.tensor((2, 4, 3), name="w")
         >>> x.conv_transpose(w, stride=2).op_counts()
         {'expand': 2, 'mul': 1, 'pad': 2, 'permute': 2, 'reshape': 8, 'slice': 2, 'sum_reduce': 2}
@@ -280,8 +281,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return every window as a column: [batch, channels * kernel, windows].
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((1, 3, 8, 8)).patches(2).shape
+        >>> cx.tensor((1, 3, 8, 8)).patches(2).shape
         (1, 12, 49)
         """
         what, count = "patches", self._spatial("patches")[1]
@@ -308,8 +308,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return an image from the columns of `unfold2d`, adding up overlaps.
 
-        >>> from luminal_lab.session import Graph
-        >>> Graph().tensor((1, 12, 49)).fold((8, 8), 2).shape
+        >>> cx.tensor((1, 12, 49)).fold((8, 8), 2).shape
         (1, 3, 8, 8)
         """
         self._check_rank("fold", 2, 3)
@@ -384,8 +383,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return the largest value of each window; padding never wins.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").max_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").max_pool(2).lowering())
         %1 = window{axis = 2, size = 2, stride = 2, dilation = 1} %x : f32[1, 2, 3, 2]
         %2 = max_reduce{axis = 3} %1 : f32[1, 2, 3, 1]
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
@@ -405,8 +403,7 @@ class Windowed(MatrixProducts):
     ) -> Self:
         """Return the mean of each window.
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").avg_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").avg_pool(2).lowering())
         %1 = window{axis = 2, size = 2, stride = 2, dilation = 1} %x : f32[1, 2, 3, 2]
         %2 = sum_reduce{axis = 3} %1 : f32[1, 2, 3, 1]
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
@@ -437,7 +434,14 @@ class Windowed(MatrixProducts):
         stride: Sizes | None = None,
         ceil_mode: bool = False,
     ) -> Self:
-        """Return (sum of x^p)^(1/p) of each window, p being the norm's type."""
+        """Return (sum of x^p)^(1/p) of each window, p being the norm's type.
+
+        >>> x = cx.tensor((1, 1, 4)).set([[[3, 4, 6, 8]]])
+        >>> y = x.lp_pool(2, 2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[5.0, 10.0]]]
+        """
         p = number("lp_pool", "norm_type", norm_type)
         mean = widened(self._as_float()).pow(p).avg_pool(kernel_size, stride, 0, ceil_mode)
         size = math.prod(each("lp_pool", self.ndim - 2, kernel_size=kernel_size)[0])
@@ -453,7 +457,13 @@ class Windowed(MatrixProducts):
 
     @operation
     def adaptive_max_pool(self, output_size: Resized) -> Self:
-        """Return the largest values of a requested number of windows (None: the axis's size)."""
+        """Return the largest values of a requested number of windows (None: the axis's size).
+
+        >>> y = cx.arange(7).reshape(1, 1, 7).adaptive_max_pool(3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[2, 4, 6]]]
+        """
         return self._adaptive("adaptive_max_pool", output_size, MaxReduce)
 
     @operation
@@ -462,8 +472,7 @@ class Windowed(MatrixProducts):
 
         Window i of n begins at floor(i · size / n) and ends at ceil((i + 1) · size / n).
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 2, 6), name="x").adaptive_avg_pool(2).lowering())
+        >>> print(cx.tensor((1, 2, 6), name="x").adaptive_avg_pool(2).lowering())
         %1 = reshape{shape = [1, 2, 2, 3]} %x : f32[1, 2, 2, 3]
         %2 = sum_reduce{axis = 3} %1 : f32[1, 2, 2, 1]
         %3 = reshape{shape = [1, 2, 2]} %2 : f32[1, 2, 2]
@@ -521,8 +530,7 @@ class Windowed(MatrixProducts):
         The mode is "nearest", "nearest-exact", "linear" (also called "bilinear" and "trilinear"),
         "bicubic" or "area".
 
-        >>> from luminal_lab.session import Graph
-        >>> print(Graph().tensor((1, 1, 2), name="x").interpolate(scale_factor=2).lowering())
+        >>> print(cx.tensor((1, 1, 2), name="x").interpolate(scale_factor=2).lowering())
         %1 = reshape{shape = [1, 1, 2, 1]} %x : f32[1, 1, 2, 1]
         %2 = expand{shape = [1, 1, 2, 2]} %1 : f32[1, 1, 2, 2]
         %3 = reshape{shape = [1, 1, 4]} %2 : f32[1, 1, 4]

@@ -123,7 +123,12 @@ class Conformance:
         return tuple(op for op, _ in blamed.most_common())
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each case."""
+        """Return a table of pandas, a row for each case.
+
+        >>> report = ll.devices.conformance(ll.GenericCompiler(), only="source", dtypes=["float32"])
+        >>> report.to_pandas()["op"].unique().tolist()
+        ['constant', 'iota', 'random', 'input']
+        """
         columns = ("case", "family", "op", "status", "to mend", "reason")
         rows = (
             (r.case.name, r.case.family, r.case.op, r.status, r.blamed, r.reason) for r in self.rows

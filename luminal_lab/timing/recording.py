@@ -144,11 +144,25 @@ class Recording:
     """How many cores other programs kept busy during the busiest program; None if unknown."""
 
     def find(self, key: Key) -> RecordedKernel | None:
-        """Return the times of a kernel, if it was recorded as it is now."""
+        """Return the times of a kernel, if it was recorded as it is now.
+
+        >>> from luminal_lab.timing.recording import RecordedKernel
+        >>> mul = RecordedKernel("mul", "a1", "", {}, (0.002, 0.003, 0.002))
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (mul,), (), {})
+        >>> card.find(card.key_of(mul)).seconds
+        0.002
+        """
         return next((kernel for kernel in self.kernels if self.key_of(kernel) == key), None)
 
     def why_not(self, key: Key) -> str:
-        """Say what differs from the nearest kernel that was recorded."""
+        """Say what differs from the nearest kernel that was recorded.
+
+        >>> from luminal_lab.timing.recording import Key, RecordedKernel
+        >>> mul = RecordedKernel("mul", "a1", "", {"n": 4}, (0.002,))
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (mul,), (), {})
+        >>> card.why_not(Key("a1", "", "cuda", "13", (("n", 8),)))
+        'no recording: the sizes differ: n = 4 then, n = 8 now'
+        """
         same = [self.key_of(entry) for entry in self.kernels if entry.definition == key.definition]
         if not same:
             return "no recording: this definition was not recorded"
@@ -161,14 +175,26 @@ class Recording:
         return f"no recording: the sizes differ: {_sizes(near.dims)} then, {_sizes(key.dims)} now"
 
     def key_of(self, kernel: RecordedKernel) -> Key:
-        """Return by what a kernel of the recording is known."""
+        """Return by what a kernel of the recording is known.
+
+        >>> from luminal_lab.timing.recording import RecordedKernel
+        >>> mul = RecordedKernel("mul", "a1", "", {}, (0.002,))
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (mul,), (), {})
+        >>> card.key_of(mul)
+        Key(definition='a1', schedule='', dialect='cuda', version='13', dims=())
+        """
         dims = tuple(kernel.dims.items())
         return Key(kernel.definition, kernel.schedule, self.dialect, self.version, dims)
 
     # -- kept --------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the recording as text that `from_json` reads."""
+        """Return the recording as text that `from_json` reads.
+
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
+        >>> card.to_json().splitlines()[1:4]
+        [' "schema": 1,', ' "what": "luminal_lab times",', ' "device": "card",']
+        """
         head = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in LISTS}
         head["rates"] = None if self.rates is None else _bare(self.rates)
         kernels = [asdict(entry) for entry in self.kernels]
@@ -185,12 +211,24 @@ class Recording:
         return "{\n" + first + ",\n".join(parts) + "\n}\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the recording to a file; the old one stays until the new one is complete."""
+        """Write the recording to a file; the old one stays until the new one is complete.
+
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
+        >>> card.save(folder / "card.json")
+        >>> ll.Recorded(folder / "card.json")
+        <Recorded card, 2026-01-02>
+        """
         write_bytes("recording", path, self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read a recording from a file; nothing in it is run."""
+        """Read a recording from a file; nothing in it is run.
+
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
+        >>> card.save(folder / "card.json")
+        >>> ll.devices.Recording.load(folder / "card.json") == card
+        True
+        """
         text = read_text("recording", path, "luminal-lab record")
         try:
             return cls.from_json(text)
@@ -200,7 +238,12 @@ class Recording:
 
     @classmethod
     def from_json(cls, text: str) -> Recording:
-        """Read what `to_json` has written."""
+        """Read what `to_json` has written.
+
+        >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
+        >>> ll.devices.Recording.from_json(card.to_json())
+        <Recording of 0 kernels on card, 2026-01-02; print(…) shows them>
+        """
         given = read_json("recording", text, SCHEMA)
         if given.get("what") != WHAT:
             fault = f"recording: it holds {shown(given.get('what'))}, and not {WHAT!r}"
@@ -216,7 +259,13 @@ class Recording:
         return recording
 
     def check(self) -> None:
-        """Raise a ValueError unless its date, times and launches are possible."""
+        """Raise a ValueError unless its date, times and launches are possible.
+
+        >>> ll.devices.Recording("card", "550", "yesterday", "cuda", "13", (), (), {}).check()
+        Traceback (most recent call last):
+            ...
+        ValueError: Invalid isoformat string: 'yesterday'
+        """
         datetime.fromisoformat(self.date)
         if self.rates is not None:
             check_rates(self.rates)

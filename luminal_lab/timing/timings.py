@@ -217,7 +217,13 @@ class Timings(Charted, Displayed):
         return max(self.rows, key=lambda row: row.seconds, default=None)
 
     def by_kernel(self) -> dict[str, float]:
-        """Return the seconds of all launches of each kernel, the longest first."""
+        """Return the seconds of all launches of each kernel, the longest first.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> cx.time(model=laptop).by_kernel()
+        {'mul': 4e-07}
+        """
         sums: dict[str, float] = {}
         for row in self.rows:
             sums[row.kernel] = sums.get(row.kernel, 0.0) + row.seconds
@@ -228,11 +234,32 @@ class Timings(Charted, Displayed):
 
         A kernel of several lines is divided by the operations that each has written, so that all
         parts add up to the launches. With a `depth`, so many levels of scopes count.
+
+        >>> with cx.scope("head"):
+        ...     y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> print(cx.time(model=laptop).by("scope"))
+        main by module, modelled for a laptop, 1 thread
+            µs  share  launches  module
+        ~0.400   100%         1  head
+          ~0.400 µs in all launches
         """
         return folded(self, what, depth)
 
     def beside(self, other: Timings) -> Comparison:
-        """Return both side by side, kernel by kernel."""
+        """Return both side by side, kernel by kernel.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> slow = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> fast = ll.devices.PeakRates.stated("a desktop", gflops=200, gbytes=40)
+        >>> print(cx.time(model=slow).beside(cx.time(model=fast)))
+        main beside main
+          first: modelled for a laptop, 1 thread
+          second: modelled for a desktop, 1 thread
+        first µs  second µs  ratio  kernel
+          ~0.400     ~0.200   2.00  mul
+          ~0.400     ~0.200   2.00  the whole
+        """
         said = f"timings: {{}} has no times to stand beside those of {self.graph}"
         expect(other, Timings, said, "give other timings, as in before.beside(cx.time())")
         return Comparison(self, other)
@@ -308,7 +335,14 @@ class Timings(Charted, Displayed):
         return "ms" if self.slowest is None else unit_of(self.slowest.seconds)[1]
 
     def shown(self, seconds: float, unit: str | None = None) -> str:
-        """Return a time in a unit, with the mark of how it was got."""
+        """Return a time in a unit, with the mark of how it was got.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> timings = cx.time(model=laptop)
+        >>> timings.shown(timings.seconds, "µs")
+        '~0.400'
+        """
         return f"{MARK[self.how]}{FACTORS[unit or self.unit] * seconds:.3f}"
 
     def _cells(self, row: Timing, label: str) -> list[str]:
@@ -335,7 +369,13 @@ class Timings(Charted, Displayed):
         return tuple(labels)
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each launch; what holds for all is in its attrs."""
+        """Return a table of pandas, a row for each launch; what holds for all is in its attrs.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> cx.time(model=laptop).to_pandas()[["launch", "bytes", "bound"]].values.tolist()
+        [['mul', 8000, 'memory']]
+        """
         about = {
             name: getattr(self, name)
             for name in ("graph", "how", "device", "threads", "clock", "warm_up", "date", "note")
@@ -347,6 +387,11 @@ class Timings(Charted, Displayed):
         """Return bars, one for each launch; other timings stand beside, as recorded ones do.
 
         Measured, recorded and modelled look different; whiskers end at the quartiles.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> [bars.name for bars in cx.time(model=laptop).plot().data]
+        ['a laptop (~modelled)']
         """
         return DISPLAYS["Timings.plot"](self, *others, theme=theme)
 
@@ -354,34 +399,69 @@ class Timings(Charted, Displayed):
         """Return a chart of what the machine could do, and how near to it each launch came.
 
         It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+
+        >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
+        >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
+        >>> cx.time(model=laptop).roofline(still=True)
+        <Picture: Roofline of main: what is reached, and the roof: a laptop (~modelled).>
         """
         return DISPLAYS["Timings.roofline"](self, theme=theme, still=still)
 
     # -- kept --------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the timings as text that `from_json` reads."""
+        """Return the timings as text that `from_json` reads.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> cx.time(rounds=3).to_json().splitlines()[1:3]
+        [' "schema": 1,', ' "graph": "main",']
+        """
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1)
 
     def save(self, path: str | Path) -> None:
-        """Write the timings to a file; the old one stays until the new one is complete."""
+        """Write the timings to a file; the old one stays until the new one is complete.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> cx.time(rounds=3).save(folder / "times.json")
+        >>> [file.name for file in folder.iterdir()]
+        ['times.json']
+        """
         write_bytes("timings", path, self.to_json().encode())
 
     def save_trace(self, path: str | Path) -> None:
         """Write when everything happened in a run, for ui.perfetto.dev or chrome://tracing.
 
         Python, launches, kernels and gaps each have a track.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> cx.time(rounds=3).save_trace(folder / "trace.json")
+        >>> "traceEvents" in (folder / "trace.json").read_text()
+        True
         """
         write_bytes("trace", path, chrome_trace(self).encode())
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:
-        """Read timings from a file: what was measured there is recorded here."""
+        """Read timings from a file: what was measured there is recorded here.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> cx.time(rounds=3).save(folder / "times.json")
+        >>> timings = ll.devices.Timings.load(folder / "times.json")
+        >>> timings.how, timings.rounds
+        ('recorded', 3)
+        """
         return cls.from_json(read_text("timings", path, "save(...)"))
 
     @classmethod
     def from_json(cls, text: str) -> Timings:
-        """Read what `to_json` has written; what was measured is recorded from then on."""
+        """Read what `to_json` has written; what was measured is recorded from then on.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> timings = cx.time(rounds=3)
+        >>> again = ll.devices.Timings.from_json(timings.to_json())
+        >>> again["mul"].samples == timings["mul"].samples
+        True
+        """
         given = read_json("timings", text, SCHEMA)
         try:
             timings = read(cls, given, "timings")
@@ -396,7 +476,13 @@ class Timings(Charted, Displayed):
         return timings.recorded()
 
     def recorded(self) -> Timings:
-        """Return the same times as recorded ones, no longer measured here."""
+        """Return the same times as recorded ones, no longer measured here.
+
+        >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
+        >>> timings = cx.time(rounds=3)
+        >>> timings.how, timings.recorded().how
+        ('measured', 'recorded')
+        """
         if self.how != "measured":
             return self
         rows = tuple(replace(row, how="recorded") for row in self.rows)

@@ -67,7 +67,14 @@ class History:
     # -- numbers -----------------------------------------------------------------------------------
 
     def add(self, step: int | None = None, **values: SupportsFloat) -> None:
-        """Add numbers under names: floats, or computed tensors; steps count up by themselves."""
+        """Add numbers under names: floats, or computed tensors; steps count up by themselves.
+
+        >>> history = ll.History()
+        >>> history.add(loss=2.0, accuracy=0.1)
+        >>> history.add(step=10, loss=1.0)
+        >>> history.steps, history["accuracy"]
+        ((0, 10), array([0.1, nan]))
+        """
         step_number = len(self) if step is None else whole_number(step)
         if step_number is None:
             raise ArgumentError(
@@ -120,13 +127,27 @@ class History:
         return np.array([row.get(name, math.nan) for _, row in self._rows])
 
     def curve(self, name: str) -> tuple[Floats, Floats]:
-        """Return the steps and the numbers added under a name."""
+        """Return the steps and the numbers added under a name.
+
+        >>> history = ll.History()
+        >>> history.add(loss=2.0, accuracy=0.1)
+        >>> history.add(loss=1.0)
+        >>> history.curve("accuracy")
+        (array([0.]), array([0.1]))
+        """
         values = self[name]
         present = [row_number for row_number, (_, row) in enumerate(self._rows) if name in row]
         return np.array(self.steps, float)[present], values[present]
 
     def to_pandas(self) -> Table:
-        """Return a pandas table with a row for each step and a column for each name."""
+        """Return a pandas table with a row for each step and a column for each name.
+
+        >>> history = ll.History()
+        >>> history.add(loss=2.0)
+        >>> history.add(loss=1.0)
+        >>> history.to_pandas().values.tolist()
+        [[0.0, 2.0], [1.0, 1.0]]
+        """
         rows = ((step, *(row.get(name) for name in self._names)) for step, row in self._rows)
         return frame("history", ("step", *self._names), rows, {"title": self.title})
 
@@ -149,11 +170,23 @@ class History:
         self._shown = monotonic()
 
     def display(self, *, theme: Theme = "auto") -> Picture:
-        """Return the curves as a picture, which the last line of a cell shows."""
+        """Return the curves as a picture, which the last line of a cell shows.
+
+        >>> history = ll.History("digits")
+        >>> history.add(loss=2.0)
+        >>> history.display()
+        <Picture: digits: 1 step; loss 2, least 2 at step 0>
+        """
         return curves(self, theme)
 
     def plot(self, *names: str, log: bool = False, theme: Theme = "auto") -> go.Figure:
-        """Return all curves, or the named ones, as a plotly figure."""
+        """Return all curves, or the named ones, as a plotly figure.
+
+        >>> history = ll.History()
+        >>> history.add(loss=2.0, accuracy=0.1)
+        >>> [curve.name for curve in history.plot("loss").data]
+        ['loss']
+        """
         return figure(curve_chart(self, names, log=log, theme=theme))
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:

@@ -79,7 +79,12 @@ class GPUCompiler(DeviceCompiler):
 
     @abstractmethod
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:
-        """Return the GPU that a graph is compiled for, and what finds the engine that runs it."""
+        """Return the GPU that a graph is compiled for, and what finds the engine that runs it.
+
+        >>> gpu, _ = ll.CUDACompiler(arch="sm_90").target(cx.ir)
+        >>> gpu.arch, gpu.threads, gpu.shared
+        ('sm_90', 1024, 232448)
+        """
 
     @override
     def runner(

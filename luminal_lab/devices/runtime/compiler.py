@@ -79,6 +79,9 @@ class DeviceCompiler(Pipeline):
 
         The program that it calls is one of the usual, or is trusted: `CPUCompiler(compiler=…)` of
         this process has said so, or the user has.
+
+        >>> ll.CUDACompiler.of_text(arch="sm_90")
+        <Pipeline cuda{arch = sm_90}>
         """
         if (compiler := options.get("compiler")) is not None:
             admit_program(compiler)
@@ -87,7 +90,11 @@ class DeviceCompiler(Pipeline):
     def options(
         self, specialise: Mapping[str, int] | None, recall: Recall | None = None
     ) -> ProgramOptions:
-        """Return what a program is given, whatever the device."""
+        """Return what a program is given, whatever the device.
+
+        >>> ll.CUDACompiler(arch="sm_90").options({"n": 4})["specialise"]
+        {'n': 4}
+        """
         return {
             "reuse_outputs": self.reuse_outputs,
             "specialise": specialise,
@@ -103,7 +110,14 @@ class DeviceCompiler(Pipeline):
         specialise: Mapping[str, int] | None = None,
         recall: Recall | None = None,
     ) -> Runner | None:
-        """Return what runs a graph; `recall` has the schedules that searches have found."""
+        """Return what runs a graph; `recall` has the schedules that searches have found.
+
+        >>> y = (cx.tensor((4,), name="x") * 2).retrieve()
+        >>> device = ll.CUDACompiler(arch="sm_90")
+        >>> program = device.runner(cx.compile(ll.GenericCompiler(), device).ir)
+        >>> [kernel.name for kernel in program.kernels]
+        ['mul']
+        """
         return super().runner(ir, specialise)
 
     @override

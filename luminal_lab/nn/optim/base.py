@@ -105,6 +105,12 @@ class Optimiser(Module):
         The loss is retrieved: after a run it is the loss of the weights before the step.
         By default the weights are all trainable parameters that the loss depends
         on. Gradients are clipped first by value and then by their norm, on request.
+
+        >>> weight = ll.Parameter((2,), value=[1, -1], name="w")
+        >>> updates = ll.nn.SGD(lr=0.25).minimise((cx.parameter(weight) ** 2).sum())
+        >>> cx.execute()
+        >>> updates["w"].tolist()
+        [0.5, -0.5]
         """
         if not isinstance(loss, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
             self._refuse(f"the loss is {loss!r} and not a tensor", "give what a loss returned")
@@ -126,6 +132,12 @@ class Optimiser(Module):
         """Make each run of the gradients' graph a step; return the next weights by name.
 
         The gradients are a dict with the names of the weights, as `ll.grad` makes it.
+
+        >>> weight = ll.Parameter((2,), value=[1, -1], name="w")
+        >>> updates = ll.nn.SGD(lr=0.25).step(weight, {"w": cx.ones((2,))})
+        >>> cx.execute()
+        >>> updates["w"].tolist()
+        [0.75, -1.25]
         """
         named = self._weights(weights)
         graph = self._check_gradients(named, gradients)
