@@ -87,7 +87,8 @@ class RecordedSearch(Displayed, Explored, Recorded):
         form = self.facts.kernels[facts.kernel].forms[facts.form]
         candidate = Candidate(
             *(facts.number, self._definitions[facts.kernel], form, target, facts.schedule),
-            *(facts.state, facts.why, facts.step, facts.seconds, facts.ratio, facts.origin),
+            *(facts.state, facts.why, facts.step, facts.seconds, facts.spread, facts.limit),
+            *(facts.ratio, facts.origin),
             choices=facts.choices,
             resources=facts.resources,
         )

@@ -39,6 +39,10 @@ class CandidateFacts:
     """The first step after which its values are wrong, where that was found."""
     seconds: float | None = None
     """Its time, measured or by a model."""
+    spread: float | None = None
+    """By how many seconds its rounds differ."""
+    limit: float | None = None
+    """The seconds that it takes at least, by the machine's rates."""
     ratio: float | None = None
     """Its time as a share of the default's."""
     is_final: bool = False
@@ -230,6 +234,8 @@ def check_search(facts: SearchFacts, path: str) -> None:
             raise ValueError(f"{where}.state is {shown(candidate.state)}")
         _within(f"{where}.form", candidate.form, len(facts.kernels[candidate.kernel].forms))
         _timed(f"{where}.seconds", candidate.seconds)
+        _timed(f"{where}.spread", candidate.spread or None)
+        _timed(f"{where}.limit", candidate.limit)
         _timed(f"{where}.ratio", candidate.ratio)
     begun = {candidate.kernel for candidate in facts.candidates if candidate.number == 0}
     for at, kernel in enumerate(facts.kernels):

@@ -56,6 +56,8 @@ def _candidate(
         why=candidate.why,
         step=candidate.step,
         seconds=candidate.seconds or candidate.modelled,
+        spread=candidate.spread,
+        limit=candidate.limit,
         ratio=candidate.ratio,
         is_final=0 < candidate.number <= len(trials)
         and trials[candidate.number - 1].final is not None,

@@ -292,7 +292,7 @@ def candidates_of(
         for at, (form, seconds) in enumerate(driver.pruned.items())
     ]
     candidates = [
-        replace(one, limit=limit)
+        replace(one, limit=limit or None)  # what may be skipped as a whole has none
         for one in (first, *rest, *pruned)
         for limit in (limits[forms.index(one.form)],)
     ]

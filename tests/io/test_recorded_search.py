@@ -47,6 +47,8 @@ def test_it_shows_what_the_search_showed(search: ProgramSearch, saved: RecordedS
     shown = [one._repr_mimebundle_()["text/html"] for one in (search, saved)]
     assert shown[0] == shown[1]
     assert saved.best.seconds == pytest.approx(search.best.seconds)
+    for ours, theirs in zip(search.candidates, saved.candidates, strict=True):
+        assert (theirs.state, theirs.spread, theirs.limit) == (ours.state, ours.spread, ours.limit)
     assert saved.best.schedules == search.best.schedules
     assert saved.default.schedules == search.default.schedules
     assert str(saved).startswith("search of head, recorded: ")

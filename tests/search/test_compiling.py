@@ -45,7 +45,8 @@ def test_nothing_of_ones_own_is_cached():
     rules = list(RULES)
     error = error_of(lambda: ll.Search("cached", rules=rules), ArgumentError)
     assert error.message == "search: nothing is kept of what one's own rules or plan find"
-    assert error_of(lambda: ll.Search(budget="cashed"), ArgumentError).message == (
+    asked: Any = {"budget": "cashed"}
+    assert error_of(lambda: ll.Search(**asked), ArgumentError).message == (
         "search: with a budget of 'cashed' nothing can be measured"
     )
 
