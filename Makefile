@@ -106,8 +106,10 @@ bench-viz: .venv/.installed-test
 
 dev: .venv/.installed-dev
 
-# A test asks two Pythons for the same: the second one is the first of these that runs.
-OTHERS ?= python3.14 python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3)
+# A test asks two Pythons for the same: the second one is the first of these that runs. Version managers
+# have those that are not on the PATH beside the one that is.
+other: OTHERS ?= python3.14 python3.13 python3.12 \
+  $(wildcard $(shell $(PYTHON) -c 'import sys; print(sys.base_prefix)')/../3.1[2-9]*/bin/python3)
 other:
 	@for python in $(OTHERS); do \
 	  $$python -c 'import venv' 2> /dev/null || continue; \
