@@ -116,6 +116,8 @@ class CompiledStore(Store):
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
                 self._values = {}  # they are those of another precision
+            if self._compilation is not None:
+                compilation.boards = [*self._compilation.boards]
             # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
@@ -187,7 +189,8 @@ class CompiledStore(Store):
         """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
 
         `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
-        the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
+        the kernel has; the compile stays as it is. `dims` has sizes that no data gives. Of
+        several of a kernel at the same sizes, a recording keeps the last on which one was tried.
 
         >>> import luminal_lab as ll
         >>> cx = ll.Graph()
@@ -207,7 +210,9 @@ class CompiledStore(Store):
         named = kernels[kernel] if isinstance(kernel, str) else cast("Kernel", kernel)
         device = device_of(compilation)
         known = {n: s for n, s in self._sizes(self._asked("board")).items() if n in named.dims}
-        return board_of(named, device, known | named_sizes("board", dims))
+        board = board_of(named, device, known | named_sizes("board", dims))
+        compilation.boards.append(board)
+        return board
 
     def _sizes(self, written: IR) -> dict[str, int]:
         """Return the sizes of dims that are set, or that data which is set has."""

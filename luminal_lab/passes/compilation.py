@@ -16,7 +16,7 @@ from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Charted, Examined
+from luminal_lab.display import Charted, Displayed, Examined, Recorded
 from luminal_lab.errors import ArgumentError, GraphError, expect, nearest
 from luminal_lab.interrupts import opened
 from luminal_lab.passes.attribution import Attribution
@@ -125,7 +125,7 @@ def _title(first: Snapshot, last: Snapshot) -> str:
 
 @told_object("compilation")
 @final
-class Compilation(Charted, Examined):
+class Compilation(Charted, Examined, Recorded):
     """The result of a compile.
 
     `snapshots[0]` is the graph as written; one more follows for each pass that ran.
@@ -162,6 +162,8 @@ class Compilation(Charted, Examined):
         """Whose lines a node of the last graph is, and each line's share."""
         self.storage = Storage(self.ir)
         """Values derived from inputs when they change, not at each run."""
+        self.boards: list[Displayed] = []
+        """The A/B boards of its kernels, and those that earlier compiles of the session had."""
 
     @property
     def written(self) -> IR:

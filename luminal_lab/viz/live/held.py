@@ -39,7 +39,7 @@ class Held:
 
     def _shown(self, run: int, backed: Backed) -> Subject:
         subject = backed.subject
-        boards = (*subject.facts.boards, *self._boards.facts(run))
+        boards = self._boards.facts(run, backed)
         return replace(subject, facts=replace(subject.facts, boards=boards))
 
     @property
@@ -83,7 +83,7 @@ class Held:
     def add(self, backed: Backed) -> None:
         """Add a subject; if it cannot be shown, nothing changes."""
         try:
-            self._bundled().add(backed.subject)
+            self._bundled().add(self._shown(len(self._backed), backed))
         except BaseException:
             self._bundling = None  # it may have a part of it
             raise
@@ -96,9 +96,9 @@ class Held:
         self._tell(run, backed)
         self._backed[run] = backed
 
-    def board(self, run: int, kernel: int) -> Board:
-        """Return the A/B board of a kernel."""
-        return self._boards.of(run, kernel, self._backed[run])
+    def board(self, run: int, kernel: int, number: int | None = None) -> Board:
+        """Return the A/B board of a kernel, or that with a number among those shown."""
+        return self._boards.of(run, kernel, self._backed[run], number)
 
     def _board_changed(self, run: int) -> None:
         self._tell(run, self._backed[run])
@@ -106,5 +106,6 @@ class Held:
             watcher()
 
     def _tell(self, run: int, backed: Backed) -> None:
-        self._bundled().tell(run, self._shown(run, backed).facts)
+        if self._bundling is not None:  # else it is made of what is then so
+            self._bundling.tell(run, self._shown(run, backed).facts)
         self._data = None
