@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.passes.until import Until
     from luminal_lab.search.board import Board
     from luminal_lab.search.derived import JoinedDerivation
     from luminal_lab.search.draws import Plan
@@ -78,6 +79,7 @@ class CompiledStore(Store):
         check: Literal["values"] | None = None,
         licence: Iterable[str] | None = None,
         specialise: Mapping[str, int] | None = None,
+        until: Tensor | Until | None = None,
     ) -> Compilation:
         """Run passes on the graph as written; later runs use the result.
 
@@ -85,6 +87,10 @@ class CompiledStore(Store):
         each pass, and with those that a device computes; `licence` names the facts that rules
         may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
         uses kernels of its own. No data is needed.
+
+        `until` is a breakpoint: a tensor, node, line or rule, as in "%y", "cell 1, line 4" or "rule
+        add-zero". The passes run up to the first firing that touches it, and the graph stays as it
+        was then.
 
         >>> import luminal_lab as ll
         >>> cx = ll.Graph()
@@ -105,6 +111,7 @@ class CompiledStore(Store):
             written = self._asked("compile")
             for listener in LISTENERS.get():
                 listener.compiles(self, written)
+            what = self._own("compile", until).id if isinstance(until, Lazy) else until
             compilation = manager.compile_ir(
                 written,
                 *(passes or (manager.GenericCompiler(),)),
@@ -112,6 +119,7 @@ class CompiledStore(Store):
                 licence=manager.LICENCE if licence is None else licence,
                 given=self.given(),
                 specialise=specialise,
+                until=what,
             )
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
@@ -126,7 +134,12 @@ class CompiledStore(Store):
             self._searched = cast("Searched", given[-1]) if given else self._searched
             # Copied with the graph, to compile the copy.
             self._compiling = partial(
-                self.compile, *passes, check=check, licence=licence, specialise=specialise
+                self.compile,
+                *passes,
+                check=check,
+                licence=licence,
+                specialise=specialise,
+                until=until,
             )
         return compilation
 
