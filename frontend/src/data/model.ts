@@ -432,6 +432,11 @@ export class Run {
     return found;
   }
 
+  /** The stage whose graph has a row: the one that is looked at, or, of what it has removed, the one before. */
+  homeOf(row: number, stage: number): number {
+    return stage > 0 && this.alive(stage).row(this.id[row]!) < 0 && this.alive(stage - 1).has(row) ? stage - 1 : stage;
+  }
+
   private upTo(stage: number, count: number): { gone: Set<number>; fresh: Set<number> } {
     const firings = this.firings(stage);
     const gone = new Set<number>(), fresh = new Set<number>();

@@ -232,7 +232,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const focus = (what: number | string): void => {
     const { view } = now.scene, thing = typeof what === "number" ? view.thingOf(what) : view.thingAt(what);
-    if (thing < 0) return;
+    if (thing < 0 || !now.there.has(thing)) return;
     const open = new Set([...store.open, ...view.above(thing).map((box) => view.box(box)!.path)]);
     if (open.size !== store.open.size) store.setOpen(open);
     const rect = now.scene.rect(thing);
@@ -339,9 +339,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const selectedOf = (thing: number): Selected => {
     const { run, place: { stage } } = store, row = now.there.row(thing);
     if (row < 0) return { kind: "scope", stage, path: now.scene.view.box(thing)!.path };
-    // What only the graph before has is a node of that one.
-    const isBefore = stage > 0 && (side === "before" || (run.alive(stage).row(run.id[row]!) < 0 && run.alive(stage - 1).has(row)));
-    return { kind: "node", stage: isBefore ? stage - 1 : stage, ids: [run.id[row]!] };
+    return { kind: "node", stage: side === "before" ? Math.max(0, stage - 1) : run.homeOf(row, stage), ids: [run.id[row]!] };
   };
   const moveTo = (thing: number): void => {
     cursor = thing;

@@ -54,6 +54,8 @@ export interface Pictures extends Pane {
   views(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
   /** Those that move by themselves. */
   leads(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
+  /** Show the graph before a pass as well; without it what a pass has removed is nowhere to be seen. */
+  before?(): void;
 }
 
 export interface Hands extends Pane {
@@ -151,8 +153,11 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   const enable = (): void => traces.forEach((one) => (one.disabled = store.selected === null));
   const search = searching(store, found, {
     bring: (what) => {
-      if (cells.hidden) for (const one of pictures.views()) one.focus(what);
+      if (!cells.hidden) return;
+      if (typeof what === "number" && store.run.homeOf(what, store.place.stage) < store.place.stage) pictures.before?.();
+      for (const one of pictures.views()) one.focus(what);
     },
+    hasBefore: () => pictures.before !== undefined,
     went: (kind) => options.went?.(kind),
   });
   const bar = h("div", { class: "ll-bar ll-hands", role: "toolbar", "aria-label": "Tools" });
