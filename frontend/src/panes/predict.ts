@@ -29,7 +29,6 @@ export function predict(store: Store, host: HTMLElement): Pane {
   const caption = div("ll-caption ll-one"), half = div("ll-half", caption);
   const show = (side: Side): void => {
     view?.dispose();
-    store.isPlaced = true;
     store.go({ stage: side === "after" ? stage - 1 : stage });
     fill(caption, side === "after" ? `before ${about.title}: ${count(before.size, "node")}` : `before and after ${about.title}`);
     view = graphView(store, half, { side, minimap: false });

@@ -16,11 +16,19 @@ MANY = 10_000
 """From so many nodes on, in all stages together, views are sent when they are needed."""
 
 
+def telling_first(backed: Backed) -> int:
+    """Return the snapshot of a compile that says most."""
+    return backed.telling
+
+
 class Held:
     """Some subjects, and their bundle, made on first use."""
 
-    def __init__(self, backed: Iterable[Backed]) -> None:
+    def __init__(
+        self, backed: Iterable[Backed], first: Callable[[Backed], int] = telling_first
+    ) -> None:
         self._backed = list(backed)
+        self._first = first
         self._bundling: Bundling | None = None
         self._data: bytes | None = None
         self._boards = Boards(self._board_changed)
@@ -31,6 +39,10 @@ class Held:
     def all(self) -> tuple[Backed, ...]:
         """The subjects."""
         return tuple(self._backed)
+
+    def first(self, run: int) -> int:
+        """Return the number of the snapshot at which one begins to look at a run."""
+        return self._first(self._backed[run])
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
@@ -75,15 +87,16 @@ class Held:
     def _bundled(self) -> Bundling:
         if self._bundling is None:
             bundling = Bundling(self.title)
-            for subject in self.subjects:
-                bundling.add(subject)
+            for run, subject in enumerate(self.subjects):
+                bundling.add(subject, self.first(run))
             self._bundling = bundling
         return self._bundling
 
     def add(self, backed: Backed) -> None:
         """Add a subject; if it cannot be shown, nothing changes."""
         try:
-            self._bundled().add(self._shown(len(self._backed), backed))
+            shown = self._shown(len(self._backed), backed)
+            self._bundled().add(shown, self._first(backed))
         except BaseException:
             self._bundling = None  # it may have a part of it
             raise
@@ -93,6 +106,7 @@ class Held:
     def replace(self, run: int, backed: Backed) -> None:
         """Replace a subject by one that differs only in its facts."""
         assert backed.snapshots == self._backed[run].snapshots
+        self._bundled()  # if that fails, all is as it was
         self._tell(run, backed)
         self._backed[run] = backed
 
