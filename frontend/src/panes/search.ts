@@ -130,6 +130,8 @@ export function searching(store: Store, host: HTMLElement, { bring, hasBefore, w
     if (one === undefined) return;
     const what = whatOf(one), kind = typeof one === "number" ? "node" : one.kind;
     if (typeof one !== "number" && one.stage !== null) store.go({ stage: one.stage });
+    // Where the list lies over the pictures, it leaves the graph before in sight.
+    host.classList.toggle("ll-aside", what?.kind === "node" && what.stage < store.place.stage);
     if (what) store.select(what);
     if (typeof one === "number") bring(one);
     else if (one.kind === "scope") bring(one.text);
@@ -177,6 +179,7 @@ export function searching(store: Store, host: HTMLElement, { bring, hasBefore, w
   const clear = (): boolean => {
     const had = field.value !== "" || !host.hidden;
     const hadFocus = host.contains(document.activeElement);
+    host.classList.remove("ll-aside");
     if (isFiltered()) store.setOverlay(null);
     field.value = "";
     found = null;
