@@ -258,8 +258,8 @@ def _shown_by(name: str, table: str = "viz.shown") -> "Callable[..., Shown]":
 
 
 for _name in """
-    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened Schedule Snapshot
-    Space Timings Try
+    Board BoundPlan Derivation Diff IR JoinedDerivation Kernel MemoryPlan Opened RecordedBoard
+    Schedule Snapshot Space Timings Try
 """.split():  # noqa: SIM905  # a list of names reads better so
     DISPLAYS[_name] = _shown_by(_name)
 for _name in ("Compilation", "Derivation", "JoinedDerivation", "Opened", "Space"):
@@ -282,6 +282,7 @@ for _name in """
     DISPLAYS[_name] = _shown_by(_name, "viz.live.search")
 for _name in ("KernelSearch.save", "ProgramSearch.save", "RecordedSearch.save"):
     DISPLAYS[_name] = _shown_by(_name, "io.recorded_search")
+DISPLAYS["Compilation.save"] = _shown_by("Compilation.save", "io.gather")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")

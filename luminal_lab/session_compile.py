@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.draws import Given
     from luminal_lab.passes.pipeline import PassLike
     from luminal_lab.passes.snapshot import Snapshot
+    from luminal_lab.passes.until import Until
     from luminal_lab.search.board import Board
     from luminal_lab.search.derived import JoinedDerivation
     from luminal_lab.search.draws import Plan
@@ -78,6 +79,7 @@ class CompiledStore(Store):
         check: Literal["values"] | None = None,
         licence: Iterable[str] | None = None,
         specialise: Mapping[str, int] | None = None,
+        until: Tensor | Until | None = None,
     ) -> Compilation:
         """Run passes on the graph as written; later runs use the result.
 
@@ -85,6 +87,10 @@ class CompiledStore(Store):
         each pass, and with those that a device computes; `licence` names the facts that rules
         may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
         uses kernels of its own. No data is needed.
+
+        `until` is a breakpoint: a tensor, node, line or rule, as in "%y", "cell 1, line 4" or "rule
+        add-zero". The passes run up to the first firing that touches it, and the graph stays as it
+        was then.
 
         >>> x = cx.tensor((2,), name="x")
         >>> y = (x * 1 + 0).retrieve()
@@ -103,6 +109,7 @@ class CompiledStore(Store):
             written = self._asked("compile")
             for listener in LISTENERS.get():
                 listener.compiles(self, written)
+            what = self._own("compile", until).id if isinstance(until, Lazy) else until
             compilation = manager.compile_ir(
                 written,
                 *(passes or (manager.GenericCompiler(),)),
@@ -110,10 +117,13 @@ class CompiledStore(Store):
                 licence=manager.LICENCE if licence is None else licence,
                 given=self.given(),
                 specialise=specialise,
+                until=what,
             )
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
                 self._values = {}  # they are those of another precision
+            if self._compilation is not None:
+                compilation.boards = [*self._compilation.boards]
             # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
@@ -122,7 +132,12 @@ class CompiledStore(Store):
             self._searched = cast("Searched", given[-1]) if given else self._searched
             # Copied with the graph, to compile the copy.
             self._compiling = partial(
-                self.compile, *passes, check=check, licence=licence, specialise=specialise
+                self.compile,
+                *passes,
+                check=check,
+                licence=licence,
+                specialise=specialise,
+                until=until,
             )
         return compilation
 
@@ -185,7 +200,8 @@ class CompiledStore(Store):
         """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
 
         `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
-        the kernel has; the compile stays as it is. `dims` has sizes that no data gives.
+        the kernel has; the compile stays as it is. `dims` has sizes that no data gives. Of
+        several of a kernel at the same sizes, a recording keeps the last on which one was tried.
 
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -203,7 +219,9 @@ class CompiledStore(Store):
         named = kernels[kernel] if isinstance(kernel, str) else cast("Kernel", kernel)
         device = device_of(compilation)
         known = {n: s for n, s in self._sizes(self._asked("board")).items() if n in named.dims}
-        return board_of(named, device, known | named_sizes("board", dims))
+        board = board_of(named, device, known | named_sizes("board", dims))
+        compilation.boards.append(board)
+        return board
 
     def _sizes(self, written: IR) -> dict[str, int]:
         """Return the sizes of dims that are set, or that data which is set has."""

@@ -51,3 +51,14 @@ test("imports run in no circle, types included", () => {
   const back = arrows.find(({ from }) => from === "data/bundle.ts")!;
   expect(circling(files, [...arrows, { from: back.to, to: back.from }])).toContain(back.to);
 });
+
+test("a class is laid out by one file alone", () => {
+  const homes = new Map<string, Set<string>>();
+  for (const name of files)
+    for (const [, sheet] of readFileSync(join(SRC, name), "utf8").matchAll(/css`([^`]*)`/g))
+      for (const [, selectors, body] of sheet!.matchAll(/([^{}]+)\{([^{}]*)\}/g))
+        if (/\bdisplay:/.test(body!))
+          for (const one of selectors!.split(",").map((each) => each.trim()).filter((each) => /^\.ll-[\w-]+$/.test(each))) homes.set(one, (homes.get(one) ?? new Set()).add(name));
+  expect(homes.size).toBeGreaterThan(40);
+  expect([...homes].filter(([, names]) => names.size > 1)).toEqual([]);
+});

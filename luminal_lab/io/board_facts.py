@@ -1,21 +1,25 @@
 """Boards of kernels for files and pages, and the boards of kernels that came in a file.
 
-What a file says of a kernel is compiled only once somebody has allowed it.
+A board that a file brings along is shown and nothing else; what a file says of a kernel is compiled
+only once somebody has allowed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from typing_extensions import override
+
 from luminal_lab.devices.runtime.compiler import DeviceCompiler
-from luminal_lab.errors import DeviceError, ScheduleError
+from luminal_lab.errors import DeviceError, ScheduleError, visible
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.steps.schedule import parse_schedule
 from luminal_lab.passes.pipeline import parse_pipeline
-from luminal_lab.search.board import Board, Interval, State
+from luminal_lab.search.board import Board, Interval, State, Tries, Try
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.trust import Foreign, is_trusted, refuse, schedule_of
 
 if TYPE_CHECKING:
@@ -58,12 +62,30 @@ class BoardFacts:
     """What its times are a model of, where nothing was measured."""
     tries: tuple[TryFacts, ...] = ()
 
-    def recorded(self) -> BoardFacts:
-        """Return the same board, marked as recorded."""
-        return replace(self, how="recorded")
+    def recorded(self, name: str) -> BoardFacts:
+        """Return the same board as recorded, of a kernel by its name.
+
+        The Python of a try is written here: people paste it, so a file has no say in it.
+        """
+        tries = [replace(one, python=_try(one, name).python) for one in self.tries]
+        return replace(self, how="recorded", tries=tuple(tries))
 
 
-def board_facts(board: Board, kernel: int) -> BoardFacts:
+def used_boards(
+    boards: Iterable[Board], kernels: Sequence[KernelFacts]
+) -> Iterator[tuple[Board, int]]:
+    """Yield boards on which something was tried, each with its kernel's number.
+
+    Boards of an earlier compile are among them, if a kernel computes the same.
+    """
+    numbers = {kernel.definition: number for number, kernel in enumerate(kernels)}
+    for board in boards:
+        number = numbers.get(str(board.definition))
+        if number is not None and board.is_used:
+            yield board, number
+
+
+def board_facts(board: Tries, kernel: int) -> BoardFacts:
     """Return the facts of a board, of a kernel by its number."""
     tries = [
         TryFacts(
@@ -83,7 +105,8 @@ def board_facts(board: Board, kernel: int) -> BoardFacts:
         )
         for one in board
     ]
-    return BoardFacts(kernel, str(board.device), "measured", board.sizes, board.model, tuple(tries))
+    device, sizes, model = board.device_name, board.sizes, board.model
+    return BoardFacts(kernel, device, "measured", sizes, model, tuple(tries))
 
 
 def _within(interval: Interval | None) -> Within | None:
@@ -91,6 +114,45 @@ def _within(interval: Interval | None) -> Within | None:
 
 
 # -- of a file -------------------------------------------------------------------------------------
+
+
+@told_object("board")
+class RecordedBoard(Tries):
+    """Schedules of a kernel that were tried where a recording was made; nothing is compiled."""
+
+    def __init__(self, facts: BoardFacts, name: str) -> None:
+        tries = [_try(one, name) for one in facts.tries]
+        super().__init__(name, facts.device, facts.sizes, facts.model, tries)
+
+    @override
+    def __str__(self) -> str:
+        return visible(super().__str__())
+
+    @override
+    def __repr__(self) -> str:
+        many = "1 try" if len(self) == 1 else f"{len(self)} tries"
+        again = f"run.board({self.name!r}) tries others here"
+        return visible(f"<RecordedBoard of {self.name}: {many}; print(…) shows them, {again}>")
+
+
+def _try(facts: TryFacts, kernel: str) -> Try:
+    """Return a recorded try of a kernel."""
+    return Try(
+        facts.name,
+        facts.schedule,
+        kernel,
+        facts.state,
+        facts.why,
+        facts.place,
+        facts.step,
+        None if facts.seconds is None else Interval(*facts.seconds),
+        None if facts.ratio is None else Interval(*facts.ratio),
+        facts.rounds,
+        facts.modelled,
+        facts.modelled_ratio,
+        facts.kept,
+        is_recorded=True,
+    )
 
 
 def recorded_board(facts: KernelFacts, pipeline: str, dims: Mapping[str, int]) -> Board:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from luminal_lab.io.board_facts import board_facts, used_boards
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.derivation_facts import with_derivation
 from luminal_lab.io.facts import Asked, Facts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
+from luminal_lab.io.recording import save_recording
 from luminal_lab.io.rule_facts import rule_facts
 from luminal_lab.io.time_facts import roofs_of, times_beside, times_of
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.search.board import boards_of
 from luminal_lab.timing.compare import SideBySide
 from luminal_lab.timing.timings import Timings
 
@@ -48,8 +52,9 @@ def facts_of(
         for id in buffer.nodes:
             homes.setdefault(id, []).append(index)
     times = () if timings is None else (times_of(launched, timings),)
+    kernels = kernel_facts(launched, dialects)
     return Facts(
-        kernel_facts(launched, dialects),
+        kernels,
         launch_facts(launched, homes),
         buffers,
         memory,
@@ -60,6 +65,7 @@ def facts_of(
         environment(compilation.pipeline),
         python_of(compilation.pipeline, compilation.licence),
         besides(compilation.pipeline, compilation.licence),
+        boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
     )
 
 
@@ -72,6 +78,17 @@ def subject_of(compilation: Compilation, facts: Facts | None = None, title: str 
         facts,
         str(compilation.pipeline),
     )
+
+
+def save_compilation(compilation: Compilation, path: str | Path) -> None:
+    """Write a compile to a file, with its boards."""
+    save_recording(path, [subject_of(compilation)])
+
+
+FORMATTERS: dict[str, Callable[[Compilation, str | Path], None]] = {
+    "Compilation.save": save_compilation
+}
+"""What writes a compile, by its name in the table of displays."""
 
 
 def timed(facts: Facts, compilation: Compilation, *times: Timings | SideBySide) -> Facts:

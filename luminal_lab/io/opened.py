@@ -23,7 +23,7 @@ from luminal_lab.errors import (
     visible,
     whole_number,
 )
-from luminal_lab.io.board_facts import foreign_kernels, recorded_board
+from luminal_lab.io.board_facts import RecordedBoard, foreign_kernels, recorded_board
 from luminal_lab.io.facts import Facts, Subject
 from luminal_lab.io.recording import LIMIT, Contents, carried, contents_of, save_recording
 from luminal_lab.passes.base import Pass
@@ -180,6 +180,12 @@ class Opened(DrawnGraph, Examined):
     def values(self) -> Mapping[str, Array]:
         """The arrays that were saved, by the names of their nodes; mostly none."""
         return self.contents.values[0]
+
+    @cached_property
+    def boards(self) -> tuple[RecordedBoard, ...]:
+        """The A/B boards that were saved; their times count as recorded."""
+        kernels = self.facts.kernels
+        return tuple(RecordedBoard(one, kernels[one.kernel].name) for one in self.facts.boards)
 
     @cached_property
     def search(self) -> RecordedSearch:
@@ -407,6 +413,8 @@ def _summary(subject: Subject) -> str:
         kernels, launches = len(facts.kernels), len(facts.launches)
         many = f"{launches} launch{'es' * (launches != 1)}"
         parts.append(f"{kernels} kernel{'s' * (kernels != 1)}, {many}")
+    if facts.boards:
+        parts.append("1 board" if len(facts.boards) == 1 else f"{len(facts.boards)} boards")
     if facts.times:
         parts.append(f"times of {', '.join(device.device for device in facts.times)}")
     return "; ".join(parts)

@@ -272,7 +272,7 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
                     facts,
                     times=tuple(time.recorded() for time in facts.times),
                     advice=facts.advice and facts.advice.recorded(),
-                    boards=tuple(board.recorded() for board in facts.boards),
+                    boards=tuple(b.recorded(facts.kernels[b.kernel].name) for b in facts.boards),
                 ),
                 entry.text("pipeline"),
                 frozenset(entry.numbers("parameters", 0, 1 << 31)),

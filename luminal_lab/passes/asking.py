@@ -84,11 +84,24 @@ class Asking:
         if self.inquiry is not None:
             self.inquiry.step(step.format(*of))
 
+    def mark(self) -> int:
+        """Return how far a search has got, to go back there."""
+        return 0 if self.inquiry is None else len(self.inquiry.path)
+
+    def back(self, mark: int) -> None:
+        """Go back to where a search was, to try something else."""
+        if self.inquiry is not None:
+            self.inquiry.back(mark)
+
     def holds(self, fact: bool, node: Node, why: str, *of: object) -> bool:
         """Return a fact without which a search does not go on; the reason says that it is false."""
         if self.inquiry is not None and not fact:
             self.inquiry.missed(node, why.format(*of))
         return fact
+
+
+SILENT = Asking()
+"""What is asked where nobody listens."""
 
 
 def kind_of(node: Node) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, TypeAlias, TypeGuard, final
 
 from typing_extensions import override
 
@@ -16,7 +16,7 @@ from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
-from luminal_lab.display import Charted, Examined
+from luminal_lab.display import Charted, Displayed, Examined, Recorded
 from luminal_lab.errors import ArgumentError, GraphError, expect, nearest
 from luminal_lab.interrupts import opened
 from luminal_lab.passes.attribution import Attribution
@@ -24,7 +24,7 @@ from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
 from luminal_lab.passes.rows import Of, pass_table
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Snapshot, followed
-from luminal_lab.passes.stops import Stops, stops_of
+from luminal_lab.passes.stops import Stop, Stops, stops_of
 from luminal_lab.passes.stored import Storage
 from luminal_lab.passes.story import Story, rules_of, told as story_of, told_why_not
 from luminal_lab.tables import Table
@@ -62,6 +62,11 @@ class Named(Protocol):
 
 Following: TypeAlias = NodeLike | Launched | Named
 """A reference to a node: itself, its name or number, a launch, or a kernel."""
+
+
+def is_line(what: object) -> TypeGuard[str]:
+    """Return whether a reference is a line, as in "cell 3, line 7" or "model.py:12"."""
+    return isinstance(what, str) and not what.startswith("%") and LINE.match(what) is not None
 
 
 @told_object("trace")
@@ -125,7 +130,7 @@ def _title(first: Snapshot, last: Snapshot) -> str:
 
 @told_object("compilation")
 @final
-class Compilation(Charted, Examined):
+class Compilation(Charted, Examined, Recorded):
     """The result of a compile.
 
     `snapshots[0]` is the graph as written; one more follows for each pass that ran.
@@ -147,6 +152,7 @@ class Compilation(Charted, Examined):
         verify_seconds: float = 0.0,
         runner: Runner | None = None,
         licence: Iterable[str] = LICENCE,
+        stop: Stop | None = None,
     ) -> None:
         self.snapshots = tuple(snapshots)
         self.pipeline = pipeline
@@ -162,6 +168,10 @@ class Compilation(Charted, Examined):
         """Whose lines a node of the last graph is, and each line's share."""
         self.storage = Storage(self.ir)
         """Values derived from inputs when they change, not at each run."""
+        self.stop = stop
+        """The firing at which the compile ended, if it was made `until` one."""
+        self.boards: list[Displayed] = []
+        """The A/B boards of its kernels, and those that earlier compiles of the session had."""
 
     @property
     def written(self) -> IR:
@@ -243,18 +253,23 @@ class Compilation(Charted, Examined):
         >>> trace.first, trace.last
         ((%3,), (%1,))
         """
-        ids, start = self._meant(what)
-        rows = zip(self.snapshots, followed(self.snapshots, start, ids), strict=True)
+        rows = zip(self.snapshots, self._rows("trace", what), strict=True)
         return Trace(tuple((shot, tuple(shot.ir[id] for id in sorted(row))) for shot, row in rows))
 
-    def _meant(self, what: Following | Origin) -> tuple[set[int], int]:
+    def _rows(self, asking: str, what: Following | Origin) -> list[set[int]]:
+        """Return the ids of the nodes in each snapshot that stand for those requested."""
+        ids, start = self.meant(asking, what)
+        return followed(self.snapshots, start, ids)
+
+    def meant(self, asking: str, what: Following | Origin) -> tuple[set[int], int]:
         """Return the ids of the requested nodes, and the first snapshot that has them."""
         if isinstance(what, Origin):
-            return self._of_line(what.file, what.line), 0
-        line = LINE.match(what) if isinstance(what, str) and not what.startswith("%") else None
-        if line is not None:
-            return self._of_line(line.group(1), int(line.group(2))), 0
-        node = self.node_of("trace", what)
+            return self._of_line(asking, what.file, what.line), 0
+        if is_line(what):
+            line = LINE.match(what)
+            assert line is not None
+            return self._of_line(asking, line.group(1), int(line.group(2))), 0
+        node = self.node_of(asking, what)
         id = self.find(node).id  # a name may pass to a node's replacement
         return {id}, self.first_with(id)
 
@@ -281,7 +296,7 @@ class Compilation(Charted, Examined):
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
         )
 
-    def _of_line(self, file: str, number: int) -> set[int]:
+    def _of_line(self, asking: str, file: str, number: int) -> set[int]:
         ids: set[int] = set()
         files: set[str] = set()
         for node in self.written.nodes:
@@ -296,12 +311,12 @@ class Compilation(Charted, Examined):
             lines = {o.line for n in self.written.nodes if (o := n.meta.origin) and o.file in files}
             near = sorted(sorted(lines, key=lambda line: abs(line - number))[:5])
             raise GraphError(
-                f"trace: line {number} of {file!r} made no node",
+                f"{asking}: line {number} of {file!r} made no node",
                 hint=f"lines near it that did: {', '.join(map(str, near))}",
             )
         known = {n.meta.origin.file for n in self.written.nodes if n.meta.origin is not None}
         raise GraphError(
-            f"trace: no node comes from {file!r}",
+            f"{asking}: no node comes from {file!r}",
             hint=nearest(file, known) or f"they come from {', '.join(sorted(known)) or 'nowhere'}",
         )
 
@@ -366,7 +381,7 @@ class Compilation(Charted, Examined):
                 hint=nearest(rule, fired)
                 or "print(compilation.snapshots) has the rules that fired",
             )
-        rows = None if what is None else [{n.id for n in row} for _, row in self.trace(what).rows]
+        rows = None if what is None else self._rows("stops", what)
         return stops_of(self.snapshots, rows, lambda firing: rule in ("", firing.rule))
 
     # -- asking ------------------------------------------------------------------------------------
@@ -437,10 +452,11 @@ class Compilation(Charted, Examined):
             shown = [passes] if idle else [[record] for record in passes]
             rows += [_row(together) for together in shown]
         wide = max(32, *(len(row[1]) for row in rows))
-        return "\n".join(
+        lines = [
             f"{number:>5}  {title:<{wide}} {nodes:>6} {firings:>8} {ms:>9}"
             for number, title, nodes, firings, ms in rows
-        )
+        ]
+        return "\n".join(lines if self.stop is None else [*lines, f"stopped: {self.stop}"])
 
     _repr_mimebundle_ = as_text
 
@@ -448,7 +464,8 @@ class Compilation(Charted, Examined):
     def __repr__(self) -> str:
         return (
             f"<Compilation of {self.written.name}: {len(self.snapshots) - 1} passes, "
-            f"{len(self.written)} → {len(self.ir)} nodes>"
+            f"{len(self.written)} → {len(self.ir)} nodes"
+            + (">" if self.stop is None else f"; stopped: {self.stop}>")
         )
 
 

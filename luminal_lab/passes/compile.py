@@ -8,8 +8,9 @@ from time import perf_counter
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.dims import check_bounds
-from luminal_lab.core.edit import Edit
+from luminal_lab.core.edit import Edit, LogEntry
 from luminal_lab.core.ir import IR, check_ir
+from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
 from luminal_lab.core.verify import verify
 from luminal_lab.errors import (
@@ -33,6 +34,8 @@ from luminal_lab.passes.draws import Given
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, PassLike, Pipeline, Runner
 from luminal_lab.passes.snapshot import Record, Snapshot
+from luminal_lab.passes.stops import Stop
+from luminal_lab.passes.until import Breakpoint, Until
 from luminal_lab.progress import Progress, progress
 
 Check: TypeAlias = Literal["values"] | None
@@ -52,12 +55,17 @@ def compile_ir(
     verifying: bool = True,
     given: Given | None = None,
     specialise: Mapping[str, int] | None = None,
+    until: Until | None = None,
 ) -> Compilation:
     """Run passes on a graph, and return a snapshot for each.
 
     With `check="values"` the interpreter runs after each pass on drawn inputs, and a pass that
     changes what the graph computes is reported with the first wrong firing; a device runs its
     kernels once, and an error names any kernel that computes something else.
+
+    `until` is a breakpoint: a node, a line or a rule, as in "%y", "cell 1, line 4" or "rule
+    add-zero". The passes run up to the first firing that touches it, and the graph stays as it was
+    then; if there is none, a warning says so.
 
     >>> from luminal_lab.core.parse import parse
     >>> from luminal_lab.passes.pattern import variables
@@ -92,7 +100,8 @@ def compile_ir(
             hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
             "specialise=…)",
         )
-    return _compiled(ir, pipeline, check, given or Given(), facts, sizes, verifying=verifying)
+    given = given or Given()
+    return _compiled(ir, pipeline, check, given, facts, sizes, until, verifying=verifying)
 
 
 @uncollected
@@ -103,12 +112,13 @@ def _compiled(
     given: Given,
     facts: frozenset[str],
     sizes: Mapping[str, int],
+    until: Until | None,
     *,
     verifying: bool,
 ) -> Compilation:
     compiling: _Compiling | None = None
     try:
-        compiling = _Compiling(ir, pipeline, check, given, verifying=verifying)
+        compiling = _Compiling(ir, pipeline, check, given, until, verifying=verifying)
         compilation = compiling.run(facts, sizes)
     except BaseException as error:  # including Ctrl-C
         if compiling is not None:
@@ -159,7 +169,14 @@ def _sizes(ir: IR, specialise: object) -> Mapping[str, int]:
 
 class _Compiling:
     def __init__(
-        self, ir: IR, pipeline: Pipeline, check: Check, given: Given, *, verifying: bool
+        self,
+        ir: IR,
+        pipeline: Pipeline,
+        check: Check,
+        given: Given,
+        until: Until | None,
+        *,
+        verifying: bool,
     ) -> None:
         self.pipeline = pipeline
         self.verifying = verifying
@@ -176,6 +193,9 @@ class _Compiling:
         self.bar = Progress()
         self.licence: frozenset[str] = frozenset()
         self.verify_seconds = seconds
+        self.stop: Stop | None = None
+        """Where the breakpoint was reached."""
+        self.breakpoint = None if until is None else Breakpoint(self.so_far(), until)
 
     def run(self, licence: frozenset[str], specialise: Mapping[str, int]) -> Compilation:
         """Run the pipeline on the graph as written."""
@@ -185,6 +205,10 @@ class _Compiling:
         sure = sum(1 for _ in self.pipeline.flat()) + len(devices)
         with progress(f"compile {self.snapshots[0].ir.name}", sure, "pass") as self.bar:
             self._run_pipeline(self.pipeline, licence, 1)
+            if self.stop is not None:
+                return self.so_far()
+            if self.breakpoint is not None:
+                warn(self.breakpoint.missed(self.snapshots))
             for device in devices:
                 self.bar.now(device.name)
             return self._finished(specialise)
@@ -213,7 +237,7 @@ class _Compiling:
     def so_far(self, runner: Runner | None = None) -> Compilation:
         """Return the compilation so far, which may have been broken off."""
         given = self.pipeline, self.verify_seconds, runner, self.licence
-        return Compilation(self.snapshots, *given)
+        return Compilation(self.snapshots, *given, self.stop)
 
     def _run_pipeline(self, pipeline: Pipeline, licence: frozenset[str], turn: int) -> bool:
         """Run a pipeline, and return whether it changed anything."""
@@ -232,6 +256,8 @@ class _Compiling:
                     self.bar.now(str(entry))
                     changed |= self._run_pass(entry, licence, now)
                     self.bar.step()
+                if self.stop is not None:
+                    return True
             any_change |= changed
             if not changed:
                 break
@@ -243,6 +269,38 @@ class _Compiling:
         limit = max(LEAST_LIMIT, 20 * before.next_id)
         edit = Edit(ir, licence=licence, limit=limit, weights=self.given.weights)
         start = perf_counter()
+        failure = self._failure_of(pass_, ir, edit)
+        seconds = perf_counter() - start
+        log, after = self._up_to_stop(pass_, before, edit)
+        if failure is not None and self.stop is None:
+            raise failure from failure.__cause__
+        refusals = tuple(edit.refusals.values())
+        if after is ir:
+            after = before
+        else:
+            self._check(pass_, edit, before, after)
+        checked = (
+            self.checker is not None and not pass_.rounds and self.checker.judges(pass_, licence)
+        )
+        record = Record(str(pass_), log, refusals, seconds, self.verifying, checked, turn)
+        snapshot = Snapshot(before, after, record, len(self.snapshots))
+        if self.checker is not None and log:
+            try:
+                if pass_.rounds:
+                    self.checker.begin_anew(after)
+                elif checked:
+                    self.checker.check(snapshot, pass_)
+            except PassError as error:
+                error.snapshots = tuple(self.snapshots)
+                raise
+        self.snapshots.append(snapshot)
+        if self.stop is not None:
+            self.stop = Stop(snapshot, self.stop.number)
+        LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
+        return bool(log)
+
+    def _failure_of(self, pass_: Pass, ir: IR, edit: Edit) -> PassError | None:
+        """Run a pass, and return the error for what went wrong in it."""
         try:
             returned: object = pass_.run(ir, edit)
             if returned is not None:
@@ -253,31 +311,21 @@ class _Compiling:
         except MemoryError:  # which says nothing of the pass
             raise
         except Exception as error:
-            raise self._failed(pass_, error, edit) from error
-        seconds = perf_counter() - start
-        after = edit.ir()
-        refusals = tuple(edit.refusals.values())
-        if after is ir:
-            after = before
-        else:
-            self._check(pass_, edit, before, after)
-        checked = (
-            self.checker is not None and not pass_.rounds and self.checker.judges(pass_, licence)
-        )
-        record = Record(str(pass_), edit.log, refusals, seconds, self.verifying, checked, turn)
-        snapshot = Snapshot(before, after, record, len(self.snapshots))
-        if self.checker is not None and edit.log:
-            try:
-                if pass_.rounds:
-                    self.checker.begin_anew(after)
-                elif checked:
-                    self.checker.check(snapshot, pass_)
-            except PassError as error:
-                error.snapshots = tuple(self.snapshots)
-                raise
-        self.snapshots.append(snapshot)
-        LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
-        return bool(edit.log)
+            failure = self._failed(pass_, error, edit)
+            failure.__cause__ = error
+            return failure
+        return None
+
+    def _up_to_stop(self, pass_: Pass, before: IR, edit: Edit) -> tuple[list[LogEntry], IR]:
+        """Return what a pass has changed, and the graph, up to the breakpoint if it is there."""
+        if self.breakpoint is None:
+            return edit.log, edit.ir()
+        whole = Snapshot(before, edit.ir(), Record(str(pass_), edit.log), len(self.snapshots))
+        self.stop = self.breakpoint.stop(whole)
+        if self.stop is None:
+            return edit.log, whole.ir
+        firings = whole.firings[: self.stop.number]
+        return [change for firing in firings for change in firing.changes], self.stop.after
 
     def _check(self, pass_: Pass, edit: Edit, before: IR, after: IR) -> None:
         """Raise if the graph after a pass breaks a law, or has other inputs or outputs."""

@@ -445,6 +445,11 @@ def why_not(pattern: Pattern, node: Node, graph: NodeLookup) -> Misfit | None:
     return _misfit(pattern, node, {}, graph)
 
 
+def steps_of(pattern: OpPattern, node: Node, graph: NodeLookup) -> tuple[str, ...]:
+    """Return what a pattern finds on its way down from a node that it matches."""
+    return _misfit(pattern, node, {}, graph).steps
+
+
 def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) -> Misfit:
     if isinstance(pattern, Variable):
         known = bound[pattern.name]

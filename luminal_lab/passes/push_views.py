@@ -22,6 +22,7 @@ Values keep their bits: an elementwise op does the same at every position.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -32,9 +33,10 @@ from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, View
 from luminal_lab.core.ops import Constant, Expand, Flip, Permute, Reshape, Slice
-from luminal_lab.passes.base import Pass
+from luminal_lab.passes.asking import is_not
 from luminal_lab.passes.rewrite import until_nothing_changes
 from luminal_lab.passes.view_composition import sure
+from luminal_lab.passes.walking import Walk, Walking
 
 FREE = (Permute, Reshape, Flip)
 """Views that keep all elements of their source, each once."""
@@ -43,49 +45,58 @@ MOVED = (Elementwise, View, Constant)
 
 
 @dataclass(frozen=True)
-class PushViews(Pass):
+class PushViews(Walking):
     """Move views past elementwise ops, to where less is computed or views meet."""
 
     name: ClassVar[str] = "push-views"
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        until_nothing_changes(edit, ir.nodes, _Pushing(edit).move)
+        until_nothing_changes(edit, ir.nodes, self.walk(edit).move)
+
+    @override
+    def walk(self, edit: Edit) -> Pushing:
+        return Pushing(edit)
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return tuple(STEPS)
 
 
-class _Pushing:
-    def __init__(self, edit: Edit) -> None:
-        self.edit = edit
+class Pushing(Walk):
+    """The pass at work: the steps that it takes at a node."""
 
     def move(self, node: Node) -> None:
         """Take one step at a node, if any applies."""
         if isinstance(node.op, Elementwise):
             if not self.expand_later(node):
                 self.view_later(node)
-        elif isinstance(node.op, View):
-            (source,) = self.edit.sources(node)
-            if isinstance(source.op, Expand):
-                self.expand_last(node, source)
-            elif isinstance(source.op, Elementwise) and self.is_read_once(source):
-                if isinstance(node.op, Slice):
-                    self.slice_earlier(node, source)
-                elif isinstance(node.op, FREE):
-                    self.view_earlier(node, source)
+        elif isinstance(node.op, View) and not (self.expand_last(node) or self.slice_earlier(node)):
+            self.view_earlier(node)
+
+    @override
+    def search(self, name: str, node: Node) -> None:
+        STEPS[name](self, node)
 
     # -- towards the outputs -----------------------------------------------------------------------
 
     def expand_later(self, node: Node) -> bool:
         """Compute once instead of for each of several equal values."""
+        if not self.is_elementwise(node):
+            return False
         sources = self.edit.sources(node)
         repeated = [source for source in sources if not isinstance(source.op, Constant)]
-        if not repeated or not all(isinstance(source.op, Expand) for source in repeated):
+        if not self.holds(bool(repeated), node, "{} reads constants alone", node):
+            return False
+        if not all(self.is_a(source, Expand) for source in repeated):
             return False
         inner = {source.id: self.edit.sources(source)[0] for source in repeated}
         small = tuple(
             1 if dim != 0 and all(x.shape[axis] == 1 for x in inner.values()) else dim
             for axis, dim in enumerate(node.shape)
         )
-        if small == node.shape:
+        apart = "its sources are repeated along no axis that they have in common"
+        if not self.holds(small != node.shape, node, apart):
             return False
         because = f"{node.op.name} works on {node.type.with_shape(small)} instead of {node.type}"
         with self.edit.firing("expand-later", because):
@@ -100,46 +111,59 @@ class _Pushing:
             self.drop(*sources)
         return True
 
-    def expand_last(self, node: Node, expand: Node) -> None:
+    def expand_last(self, node: Node) -> bool:
         """Move another view before an expand, so that it views the source."""
+        expand = self.viewed_by(node)
+        if expand is None or not self.is_a(expand, Expand):
+            return False
         (x,) = self.edit.sources(expand)
-        op = _before_expand(node, expand.shape, x.shape)
+        op = self.before_expand(node, expand, x)
         if op is None:
-            return
+            return False
         because = f"so the {node.op.name} views {x.type}, and what follows may work on that"
         with self.edit.firing("expand-last", because):
             pushed = x if _changes_nothing(op, x.shape) else self.edit.insert(op, x, like=node)
             self.put(self.expanded(pushed, node.shape, expand), node)
             self.drop(expand)
+        return True
 
-    def view_later(self, node: Node) -> None:
+    def view_later(self, node: Node) -> bool:
         """View the result once where all sources have the same view."""
+        if not self.is_elementwise(node):
+            return False
         sources = self.edit.sources(node)
         viewed = {s.id: s for s in sources if not isinstance(s.op, Constant)}
         views = list(viewed.values())
-        if len(views) < 2 or not all(
-            isinstance(view.op, FREE) and self.is_read_once(view) for view in views
-        ):
-            return
+        if not self.holds(len(views) > 1, node, "{} reads one value, and no two views", node):
+            return False
+        if not all(self.is_free(view) and self.is_read_once(view) for view in views):
+            return False
         inner = {view.id: self.edit.sources(view)[0] for view in views}
-        shapes = {x.shape for x in inner.values()}
-        if len({view.op for view in views}) > 1 or len(shapes) > 1:
-            return
-        (shape,), op = shapes, views[0].op
+        first, *others = views
+        op, shape = first.op, inner[first.id].shape
+        for view in others:
+            is_same = view.op == op and inner[view.id].shape == shape
+            if not self.holds(is_same, view, "{} is another view than {}", view, first):
+                return False
         because = f"its sources are the same {op.name} of other values"
         with self.edit.firing("view-later", because):
             given = [inner[s.id] if s.id in inner else self.filled(s, shape) for s in sources]
             pushed = self.edit.insert(node.op, *given, like=node)
             self.put(self.edit.insert(op, pushed, like=[*views, node]), node)
             self.drop(*sources)
+        return True
 
     # -- towards the sources -----------------------------------------------------------------------
 
-    def slice_earlier(self, node: Node, source: Node) -> None:
+    def slice_earlier(self, node: Node) -> bool:
         """Compute only the elements that a slice takes."""
+        source = self.viewed_by(node)
+        if source is None or not self.is_a(node, Slice) or not self.is_passed(source):
+            return False
         given = self.edit.sources(source)
-        if all(isinstance(x.op, Constant) for x in given):
-            return
+        is_computed = not all(isinstance(x.op, Constant) for x in given)
+        if not self.holds(is_computed, source, "{} reads constants alone", source):
+            return False
         because = f"{source.op.name} works on {node.type} instead of {source.type}"
         with self.edit.firing("slice-earlier", because):
             viewed = {
@@ -150,19 +174,26 @@ class _Pushing:
             }
             self.put(self.edit.insert(source.op, *[viewed[x.id] for x in given], like=source), node)
             self.drop(source, *given)
+        return True
 
-    def view_earlier(self, node: Node, source: Node) -> None:
+    def view_earlier(self, node: Node) -> bool:
         """View the sources instead, if the view meets another one and no views are added."""
+        source = self.viewed_by(node)
+        if source is None or not self.is_free(node) or not self.is_passed(source):
+            return False
         given = self.edit.sources(source)
         others = {x.id: x for x in given if not isinstance(x.op, Constant)}.values()
         met = {x.id: path for x in others if (path := self.way_to_another(node.op, x))}
-        if not met or len(others) - len(met) > 1:
-            return
+        if not met:
+            return False
+        added = len(others) - len(met)
+        if not self.holds(added < 2, source, "{} more views would stand before {}", added, source):
+            return False
         for x in others:
             if isinstance(x.op, Expand):
                 (inner,) = self.edit.sources(x)
-                if _before_expand(node, x.shape, inner.shape) is None:
-                    return
+                if self.before_expand(node, x, inner) is None:
+                    return False
         left = [source, *given, *(node for path in met.values() for node in path[1:])]
         left += [x for path in met.values() for node in path[:-1] for x in self.edit.sources(node)]
         because = f"the {node.op.name} meets another one before {source.op.name}"
@@ -175,6 +206,54 @@ class _Pushing:
             }
             self.put(self.edit.insert(source.op, *[viewed[x.id] for x in given], like=source), node)
             self.drop(*left)
+        return True
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def is_a(self, node: Node, op: type[Op]) -> bool:
+        """Return whether a node has an op."""
+        if isinstance(node.op, op):
+            self.reached("{} is {}", node, op.name)
+            return True
+        return self.inquiry is not None and self.holds(False, node, is_not(node, op))
+
+    def is_elementwise(self, node: Node) -> bool:
+        """Return whether a node is elementwise."""
+        fact = isinstance(node.op, Elementwise)
+        return self.holds(fact, node, "{} is {}, not elementwise", node, node.op.name)
+
+    def is_free(self, node: Node) -> bool:
+        """Return whether a node is a view that keeps all elements, each once."""
+        fact = isinstance(node.op, FREE)
+        names = "permute, reshape or flip"
+        return self.holds(fact, node, "{} is {}, not {}", node, node.op.name, names)
+
+    def is_read_once(self, node: Node) -> bool:
+        """Return whether a node has a single user."""
+        if len(self.edit.readers.get(node.id, ())) == 1 and not self.edit.is_output(node):
+            return True
+        return self.holds(False, node, "{} has more than one reader", node)
+
+    def is_passed(self, source: Node) -> bool:
+        """Return whether a view may move past its source, to what that reads."""
+        if self.is_elementwise(source) and self.is_read_once(source):
+            self.reached("it may pass {}", source)
+            return True
+        return False
+
+    def viewed_by(self, node: Node) -> Node | None:
+        """Return what a view is of."""
+        is_view = isinstance(node.op, View)
+        if self.holds(is_view, node, "{} is {}, and no view", node, node.op.name):
+            return self.edit.sources(node)[0]
+        return None
+
+    def before_expand(self, node: Node, expand: Node, x: Node) -> Op | None:
+        """Return the view that has the same effect before an expand as this one after it."""
+        op = _before_expand(node, expand.shape, x.shape)
+        why = "{} does to axes that {} repeats what it cannot do before"
+        self.holds(op is not None, node, why, node, expand)
+        return op
 
     def way_to_another(self, view: Op, x: Node) -> list[Node]:
         """Return the ops on a path to another view of that kind, and that view; empty if none.
@@ -185,19 +264,20 @@ class _Pushing:
         path = [x]
         while self.is_read_once(path[-1]):
             if type(path[-1].op) is type(view):
+                self.reached("{} is {}", path[-1], view.name)
                 return path
+            if not self.is_elementwise(path[-1]):
+                break
             given = self.edit.sources(path[-1])
             sources = [source for source in given if not isinstance(source.op, Constant)]
-            if not isinstance(path[-1].op, Elementwise) or len(sources) != 1:
-                return []
+            why = "{} reads {} values on the way to another {}"
+            if not self.holds(len(sources) == 1, path[-1], why, path[-1], len(sources), view.name):
+                break
+            self.reached("it may pass {}", path[-1])
             path.append(sources[0])
         return []
 
     # -- steps -------------------------------------------------------------------------------------
-
-    def is_read_once(self, node: Node) -> bool:
-        """Return whether a node has a single user."""
-        return len(self.edit.readers.get(node.id, ())) == 1 and not self.edit.is_output(node)
 
     def filled(self, constant: Node, shape: Shape) -> Node:
         """Return a constant in another shape."""
@@ -237,6 +317,16 @@ class _Pushing:
             unread = node in self.edit and not self.edit.readers.get(node.id)
             if unread and isinstance(node.op, MOVED) and not self.edit.is_output(node):
                 self.edit.erase(node)
+
+
+STEPS: Mapping[str, Callable[[Pushing, Node], bool]] = {
+    "expand-later": Pushing.expand_later,
+    "expand-last": Pushing.expand_last,
+    "view-later": Pushing.view_later,
+    "slice-earlier": Pushing.slice_earlier,
+    "view-earlier": Pushing.view_earlier,
+}
+"""The steps, by the names under which they fire."""
 
 
 # -- views of views --------------------------------------------------------------------------------

@@ -10,10 +10,12 @@ from typing import ClassVar
 from typing_extensions import override
 
 from luminal_lab.core.edit import Edit
-from luminal_lab.core.ir import IR, Node
+from luminal_lab.core.ir import IR, Node, NodeLookup
 from luminal_lab.core.op import Op
-from luminal_lab.passes.base import Pass
-from luminal_lab.passes.rule import Rule, RuleSet
+from luminal_lab.passes.asking import Misfit, kind_of
+from luminal_lab.passes.pattern import Match, find, steps_of, why_not
+from luminal_lab.passes.rule import FACTS, Rule, RuleSet
+from luminal_lab.passes.walking import Walk, Walking
 
 
 def until_nothing_changes(
@@ -74,8 +76,62 @@ def _fire(edit: Edit, rules: Sequence[Rule], node: Node) -> None:
             return
 
 
+def unmet(rule: Rule, node: Node, graph: NodeLookup) -> str:
+    """Return why a rule does nothing at a node that its pattern fits."""
+    match = Match(node, next(find(rule.pattern, node, graph)), graph)
+    seen = ", ".join(f"{name} = {match.seen(name)}" for name in match.bindings)
+    what = "its condition does not hold" if rule.condition else "it has nothing to put there"
+    return f"{what} for {seen}"
+
+
+SOME = 3
+"""The most rules that are told of at a node."""
+
+
+class RuleWalk(Walk):
+    """Rules that are asked for at a node: those that come nearest are told."""
+
+    def __init__(self, edit: Edit, rules: Iterable[Rule], limit: int | None = None) -> None:
+        super().__init__(edit)
+        self.rules = tuple(rules)
+        self.limit = limit
+
+    @override
+    def search(self, name: str, node: Node) -> None:
+        assert self.inquiry is not None, "without a question `rewrite` tries the rules"
+        near = [rule for rule in self.rules if rule.pattern.cls is type(node.op)]
+        if not near:
+            ends = ", ".join(sorted({rule.pattern.cls.name for rule in self.rules}))
+            self.missed(node, "{} is {}, and its rules are about {}", node, kind_of(node), ends)
+            return
+        fits = [(self._fit(rule, node), rule) for rule in near]
+        most = max(len(misfit.steps) for misfit, _ in fits)
+        nearest = [(misfit, rule) for misfit, rule in fits if len(misfit.steps) == most]
+        told = [f"{rule.name}, as {misfit.why}" for misfit, rule in nearest[:SOME]]
+        more = len(nearest) - len(told)
+        told += [f"{more} more rule{'s' * (more > 1)} likewise"] if more else []
+        first, _ = nearest[0]
+        self.inquiry.missed(first.node, "; ".join(told), first.steps)
+
+    def _fit(self, rule: Rule, node: Node) -> Misfit:
+        """Return how far a rule fits, and what keeps it from firing."""
+        misfit = why_not(rule.pattern, node, self.edit)
+        if misfit is not None:
+            return misfit
+        match, _ = next(rule.matches(node, self.edit), (None, None))
+        if match is None:
+            why = unmet(rule, node, self.edit)
+        else:
+            facts = [f"{fact} ({FACTS[fact]})" for fact in sorted(rule.needed(*match.dtypes))]
+            why = f"it assumes {' and '.join(facts)}, which the licence does not grant"
+            if self.limit is not None:
+                why += f", if the limit of {self.limit} has not ended the pass"
+            why = why if facts else "it fires now: the pass ended before"
+        return Misfit(node, why, steps_of(rule.pattern, node, self.edit))
+
+
 @dataclass(frozen=True)
-class Rewriting(Pass):
+class Rewriting(Walking):
     """The base of passes that apply a set of rules: a subclass names the set."""
 
     rule_set: ClassVar[RuleSet]
@@ -92,9 +148,13 @@ class Rewriting(Pass):
     def run(self, ir: IR, edit: Edit) -> None:
         rewrite(edit, self.rules(), ir.nodes, self.limit)
 
+    @override
+    def walk(self, edit: Edit) -> RuleWalk:
+        return RuleWalk(edit, self.rules(), self.limit)
+
 
 @dataclass(frozen=True, eq=False)
-class Rewrite(Pass):
+class Rewrite(Walking):
     """The pass that wraps a set of rules."""
 
     name: ClassVar[str] = "rewrite"
@@ -107,6 +167,14 @@ class Rewrite(Pass):
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         rewrite(edit, self.of, ir.nodes)
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return (str(self),)
+
+    @override
+    def walk(self, edit: Edit) -> RuleWalk:
+        return RuleWalk(edit, self.of)
 
     @override
     def __str__(self) -> str:

@@ -93,12 +93,12 @@ def stops_of(
     for snapshot in snapshots[1:]:
         near = set[int]() if rows is None else rows[snapshot.index - 1] | rows[snapshot.index]
         for number, firing in enumerate(snapshot.firings, 1):
-            if wanted(firing) and (rows is None or _touched(firing) & near):
+            if wanted(firing) and (rows is None or touched(firing) & near):
                 stops.append(Stop(snapshot, number))
     return Stops(stops)
 
 
-def _touched(firing: Firing) -> set[int]:
+def touched(firing: Firing) -> set[int]:
     """Return the nodes that a firing makes, replaces, erases, or gives other sources."""
     changed = (node for c in firing.changes for node in (*c.before, *c.after))
     return {node.id for node in (*firing.before, *firing.after, *changed)}

@@ -11,10 +11,12 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.printer import print_node
 from luminal_lab.errors import DefinitionError, nearest, visible
 from luminal_lab.passes.base import Pass
-from luminal_lab.passes.pattern import Match, find, why_not
+from luminal_lab.passes.pattern import why_not
 from luminal_lab.passes.pipeline import Pipeline
+from luminal_lab.passes.rewrite import unmet
 from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot, followed
+from luminal_lab.passes.walking import Walking
 
 
 class Story(str):
@@ -146,47 +148,83 @@ def _searched(
     rows = followed(snapshots, start, {node.id}) if passes else []
     for snapshot in snapshots[1:]:
         by = passes.get(snapshot.title)
-        for search in () if by is None else by.searches():
-            if by is None or not _is_asked(name, search, by):
-                continue
-            then = _as_it_was(snapshot, rows[snapshot.index - 1], node)
-            fired = None if then is None else _fired(snapshot, search, then)
+        if by is None:
+            continue
+        then = _as_it_was(snapshot, rows[snapshot.index - 1], node)
+        for group in _asked(name, by, snapshot):
+            label = group[0] if len(group) == 1 else by.name
+            fired = None if then is None else _fired(snapshot, _rules_of(group, by), then)
             if fired is not None:
-                told[search] = f"{search} did fire: {fired}."
+                told[label] = f"{label} did fire: {fired}."
             elif then is None:
-                absent = (
-                    f"{search}: {node} was not there when {by.name} ran, pass {snapshot.index}."
-                )
-                told.setdefault(search, absent)
-            elif " did fire: " not in told.get(search, ""):
-                told[search] = by.why_not(snapshot.before, search, then)
+                absent = f"{label}: {node} was not there when {by.name} ran, pass {snapshot.index}."
+                told.setdefault(label, absent)
+            elif " did fire: " not in told.get(label, ""):
+                told[label] = _missed(snapshot, by, group, then)
     return [*told.values()]
 
 
-def _is_asked(name: str, search: str, by: Pass) -> bool:
-    """Return whether a name means a search, its pass, or several passes: "fuse", "fuse-rows"."""
-    return name in (search, by.name, str(by)) or by.name.startswith(f"{name}-")
+def _asked(name: str, by: Pass, snapshot: Snapshot) -> list[list[str]]:
+    """Return the searches that a name means, those of one answer together.
+
+    A name is a search's, a pass's, or that of several passes ("fuse", "fuse-rows"), or that of a
+    step that fires in a search which is all of a pass.
+    """
+    searches = [search for search in by.searches() if _is_asked(name, search, by, snapshot)]
+    if isinstance(by, Walking):
+        return [searches] if searches else []
+    return [[search] for search in searches]
+
+
+def _is_asked(name: str, search: str, by: Pass, snapshot: Snapshot) -> bool:
+    if any(isinstance(rule, Rule) and rule.name == name for rule in by.rules()):
+        return False  # a rule is asked itself
+    if name in (search, by.name, str(by)) or by.name.startswith(f"{name}-"):
+        return True
+    return _rules_of([search], by) is None and name in snapshot.counts
+
+
+def _rules_of(searches: Sequence[str], by: Pass) -> Set[str] | None:
+    """Return the rules by which searches fire; None if all firings of their pass are theirs."""
+    return None if {by.name, str(by)} & {*searches} else {*searches}
+
+
+def _missed(snapshot: Snapshot, by: Pass, searches: Sequence[str], node: Node) -> str:
+    """Tell how far searches got at a node that was there before their pass."""
+    if not isinstance(by, Walking):
+        return by.why_not(snapshot.before, searches[0], node)
+    now = snapshot.ir.table.get(snapshot.standing_for(node.id))
+    if now is None:
+        last = next(f for f in reversed(snapshot.firings) if node.id in {n.id for n in f.before})
+        return f"{by.name}: {node} is gone by then: {last}."
+    was = "" if now.id == node.id else f"{node} is {now} by then. "
+    return was + by.told(snapshot.ir, searches, now)
 
 
 def _as_it_was(snapshot: Snapshot, row: Set[int], node: Node) -> Node | None:
-    """Return what a node was before a pass: of all nodes that became a call, the last."""
+    """Return what a node was before a pass: of all that became a call, its namesake or the last."""
     before = snapshot.before
     if node.id in before:
         return before[node.id]
-    return next((old for old in reversed(before.nodes) if old.id in row), None)
+    olds = [old for old in reversed(before.nodes) if old.id in row]
+    return next((old for old in olds if old.name == node.name), olds[0] if olds else None)
 
 
-def _fired(snapshot: Snapshot, rule: str, node: Node) -> str | None:
+def _fired(snapshot: Snapshot, rules: Set[str] | None, node: Node) -> str | None:
+    """Return where some rules, or any, took a node away."""
     for number, firing in enumerate(snapshot.firings, 1):
-        if firing.rule == rule and any(old.id == node.id for old in firing.before):
-            return f"{_heading(snapshot, number)}{_reason(firing)}"
+        if rules is not None and firing.rule not in rules:
+            continue
+        if any(old.id == node.id for old in firing.before):
+            by = "" if rules is not None and len(rules) == 1 else f": {firing.rule}"
+            return f"{_heading(snapshot, number)}{by}{_reason(firing)}"
     return None
 
 
 def _told_rule(snapshots: Sequence[Snapshot], rule: Rule, node: Node, *, known: bool) -> Story:
     subject = f"{rule}\n"
     for snapshot in snapshots[1:]:
-        fired = _fired(snapshot, rule.name, node)
+        fired = _fired(snapshot, {rule.name}, node)
         if fired is not None:
             return Story(f"{subject}It did fire: {fired}.")
     facts = [
@@ -209,10 +247,7 @@ def _told_misfit(rule: Rule, node: Node, home: IR, *, known: bool) -> str:
     if misfit is not None:
         return f"The pattern does not match: {misfit.why}."
     if next(rule.matches(node, home), None) is None:
-        match = Match(node, next(find(rule.pattern, node, home)), home)
-        seen = ", ".join(f"{name} = {match.seen(name)}" for name in match.bindings)
-        what = "its condition does not hold" if rule.condition else "it has nothing to put there"
-        return f"The pattern matches {node}, but {what} for {seen}."
+        return f"The pattern matches {node}, but {unmet(rule, node, home)}."
     if not known:
         return f"It matches {node}, but no pass of this compile has it."
     if not home.users(node) and not home.is_output(node):

@@ -12,12 +12,13 @@ graph and its compile stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from math import comb
 from statistics import median
-from typing import Literal, TypeAlias, overload
+from typing import Literal, Protocol, TypeAlias, overload
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -119,6 +120,13 @@ class Try(Displayed):
     modelled_ratio: float | None = None
     is_kept: bool = False
     """Whether it is timed again beside each further try."""
+    is_recorded: bool = False
+    """Whether it was tried elsewhere, and comes from a file."""
+
+    @property
+    def mark(self) -> str:
+        """What stands before its times: "°" if they are recorded, "~" if they are a model's."""
+        return "~" if self.modelled is not None else "°" if self.is_recorded else ""
 
     @property
     def schedule(self) -> Schedule:
@@ -144,7 +152,7 @@ class Try(Displayed):
 
     @override
     def __str__(self) -> str:
-        times = "" if self.seconds is None else f", {_time(self.seconds)}"
+        times = "" if self.seconds is None else f", {self.mark}{_time(self.seconds)}"
         times += "" if self.ratio is None else f", {_share(self.ratio)} of the first's time"
         return f"{self.name}: {self.told}{times}\n\n{self.text}"
 
@@ -160,8 +168,84 @@ class ScheduleDiff(str):
     _repr_mimebundle_ = as_text
 
 
+class BoardWatcher(Protocol):
+    """Somebody who shows boards."""
+
+    def board_changed(self, board: Board) -> None:
+        """Hear that a board has changed."""
+        ...
+
+
+class Tries(Displayed):
+    """Schedules of one kernel, and what came of each."""
+
+    def __init__(
+        self, name: str, device: str, sizes: str, model: str, tries: Iterable[Try]
+    ) -> None:
+        self.name = name
+        """The kernel's name."""
+        self.device_name = device
+        """The device, as text."""
+        self.sizes = sizes
+        """The sizes that are timed, in words; empty where all are fixed."""
+        self.model = model
+        """What its times are a model of, where nothing is measured."""
+        self._tries = [*tries]
+
+    def diff(self, which: str | int, other: str | int = 0) -> ScheduleDiff:
+        """Return how the schedule of a try differs from that of another, or of the first."""
+        old, new = self._tries[self._at(other)], self._tries[self._at(which)]
+        lines = unified_diff(
+            old.text.splitlines(), new.text.splitlines(), old.name, new.name, lineterm="", n=99
+        )
+        return ScheduleDiff("\n".join(lines) or f"{old.name} and {new.name} have the same steps")
+
+    def _at(self, which: str | int) -> int:
+        if isinstance(which, str):
+            names = {one.name: number for number, one in enumerate(self._tries)}
+            fault, hint = f"board: no try is called {which!r}", f"there are {', '.join(names)}"
+            UnknownNameError.unless_known(which, names, fault, hint)
+            return names[which]
+        hint = "tries count from 0, the first; names work too"
+        return position(which, len(self._tries), "board: there is no try", hint)
+
+    def __len__(self) -> int:
+        return len(self._tries)
+
+    def __iter__(self) -> Iterator[Try]:
+        return iter([*self._tries])
+
+    @overload
+    def __getitem__(self, which: str | int) -> Try: ...
+    @overload
+    def __getitem__(self, which: slice) -> Sequence[Try]: ...
+    def __getitem__(self, which: str | int | slice) -> Try | Sequence[Try]:
+        """Return a try by its name, or its number; the first is 0."""
+        if isinstance(which, slice):
+            return self._tries[which]
+        return self._tries[self._at(which)]
+
+    def to_pandas(self) -> Table:
+        """Return a table of pandas, a row for each try."""
+        rows = (
+            (
+                *(one.name, one.state, one.why, *_parts(one.seconds), *_parts(one.ratio)),
+                *(one.rounds, one.modelled, one.is_kept, one.text),
+            )
+            for one in self._tries
+        )
+        return frame("board", COLUMNS, rows, {"kernel": self.name, "device": self.device_name})
+
+    @override
+    def __str__(self) -> str:
+        sizes = f", {self.sizes}" if self.sizes else ""
+        model = f"; times are those of a model of {self.model}" if self.model else ""
+        head = f"board of {self.name} on {self.device_name}{sizes}{model}"
+        return "\n".join([head, "", *aligned(HEADER, map(row_of, self._tries))])
+
+
 @told_object("board")
-class Board(Displayed):
+class Board(Tries):
     """Schedules of one kernel, each with its time beside the first one's."""
 
     def __init__(
@@ -174,16 +258,23 @@ class Board(Displayed):
         admit: Callable[[], None] = lambda: None,
     ) -> None:
         self.definition, self.device = definition, device
-        self.name = name or definition.name
-        """The kernel's name."""
         self.dims = sizes_of(definition, dims)
         """The sizes that are timed."""
         self._target = target_of(device)
         self._admit = admit
         """Raises before anything is compiled that nobody has allowed."""
-        self.watchers: list[Callable[[], object]] = []
-        """Called after each change."""
-        self._tries = [Try(FIRST, str(schedule), self.name, FIRST, is_kept=True)]
+        self.watchers: WeakSet[BoardWatcher] = WeakSet()
+        """Those who are told of each change."""
+        name = name or definition.name
+        sizes = ", ".join(f"{dim} = {size}" for dim, size in self.dims.items())
+        first = Try(FIRST, str(schedule), name, FIRST, is_kept=True)
+        super().__init__(name, str(device), sizes, self._target.model, [first])
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was tried or timed on it."""
+        first = self._tries[0]
+        return len(self) > 1 or first.seconds is not None or first.modelled is not None
 
     # -- trying ------------------------------------------------------------------------------------
 
@@ -261,7 +352,7 @@ class Board(Displayed):
     def _set(self, tries: list[Try]) -> None:
         self._tries = tries
         for watcher in [*self.watchers]:
-            watcher()
+            watcher.board_changed(self)
 
     # -- its tries ---------------------------------------------------------------------------------
 
@@ -293,73 +384,10 @@ class Board(Displayed):
             )
         self._set([*self._tries[:at], *self._tries[at + 1 :]])
 
-    def diff(self, which: str | int, other: str | int = 0) -> ScheduleDiff:
-        """Return how the schedule of a try differs from that of another, or of the first."""
-        old, new = self._tries[self._at(other)], self._tries[self._at(which)]
-        lines = unified_diff(
-            old.text.splitlines(), new.text.splitlines(), old.name, new.name, lineterm="", n=99
-        )
-        return ScheduleDiff("\n".join(lines) or f"{old.name} and {new.name} have the same steps")
-
     def kernel(self, which: str | int) -> Kernel:
         """Return the kernel of a try."""
         tried = self._tries[self._at(which)]
         return self._target.maker.kernel(self.definition, self.name, tried.schedule)
-
-    def _at(self, which: str | int) -> int:
-        if isinstance(which, str):
-            names = {one.name: number for number, one in enumerate(self._tries)}
-            fault, hint = f"board: no try is called {which!r}", f"there are {', '.join(names)}"
-            UnknownNameError.unless_known(which, names, fault, hint)
-            return names[which]
-        hint = "tries count from 0, the first; names work too"
-        return position(which, len(self._tries), "board: there is no try", hint)
-
-    def __len__(self) -> int:
-        return len(self._tries)
-
-    def __iter__(self) -> Iterator[Try]:
-        return iter([*self._tries])
-
-    @overload
-    def __getitem__(self, which: str | int) -> Try: ...
-    @overload
-    def __getitem__(self, which: slice) -> Sequence[Try]: ...
-    def __getitem__(self, which: str | int | slice) -> Try | Sequence[Try]:
-        """Return a try by its name, or its number; the first is 0."""
-        if isinstance(which, slice):
-            return self._tries[which]
-        return self._tries[self._at(which)]
-
-    # -- shown -------------------------------------------------------------------------------------
-
-    @property
-    def sizes(self) -> str:
-        """The sizes that are timed, in words; empty where all are fixed."""
-        return ", ".join(f"{name} = {size}" for name, size in self.dims.items())
-
-    @property
-    def model(self) -> str:
-        """What its times are a model of, where nothing is measured."""
-        return self._target.model
-
-    def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each try."""
-        rows = (
-            (
-                *(one.name, one.state, one.why, *_parts(one.seconds), *_parts(one.ratio)),
-                *(one.rounds, one.modelled, one.is_kept, one.text),
-            )
-            for one in self._tries
-        )
-        return frame("board", COLUMNS, rows, {"kernel": self.name, "device": str(self.device)})
-
-    @override
-    def __str__(self) -> str:
-        sizes = f", {self.sizes}" if self.dims else ""
-        model = f"; times are those of a model of {self.model}" if self.model else ""
-        head = f"board of {self.name} on {self.device}{sizes}{model}"
-        return "\n".join([head, "", *aligned(HEADER, map(row_of, self._tries))])
 
     @override
     def __repr__(self) -> str:
@@ -387,6 +415,21 @@ def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) ->
     return Board(kernel.definition, kernel.schedule, device, dims, kernel.name)
 
 
+def boards_of(compilation: Compilation) -> list[Board]:
+    """Return the boards of a compile; of those that compare the same, the last that was used.
+
+    A kernel may have one for each device, sizes and first schedule.
+    """
+    newest: dict[tuple[str, ...], Board] = {}
+    for board in compilation.boards:
+        if isinstance(board, Board):
+            first = board[0]
+            key = str(board.definition), board.device_name, board.sizes, first.text
+            if key not in newest or board.is_used:
+                newest[key] = board
+    return [*newest.values()]
+
+
 def place_of(text: str, step: int) -> tuple[int, int]:
     """Return the line and the column, from 1, where a step of a schedule's text begins.
 
@@ -402,17 +445,18 @@ def place_of(text: str, step: int) -> tuple[int, int]:
 
 def row_of(tried: Try) -> tuple[str, ...]:
     """Return the cells of a try in a table."""
-    kept = "*" if tried.is_kept and tried.state != FIRST else ""
+    kept, mark = "*" if tried.is_kept and tried.state != FIRST else "", tried.mark
     if tried.modelled is not None:
-        ratio = "" if tried.modelled_ratio is None else f"~{tried.modelled_ratio:.3f}"
-        return (tried.name + kept, f"~{seconds_text(tried.modelled)}", "", ratio, "", tried.told)
+        ratio = "" if tried.modelled_ratio is None else f"{mark}{tried.modelled_ratio:.3f}"
+        time = f"{mark}{seconds_text(tried.modelled)}"
+        return (tried.name + kept, time, "", ratio, "", tried.told)
     if tried.seconds is None:
         return (tried.name + kept, "", "", "", "", tried.told)
     time, ratio = tried.seconds, tried.ratio
     share, within = ("", "") if ratio is None else (f"{ratio.middle:.3f}", _within(ratio))
     return (
         tried.name + kept,
-        seconds_text(time.middle),
+        f"{mark}{seconds_text(time.middle)}",
         f"{seconds_text(time.low)} … {seconds_text(time.high)}",
         share,
         within,

@@ -27,9 +27,9 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.fuse.chains import FuseChains
 from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.steps.schedule import Schedule
-from luminal_lab.passes.base import Pass
 from luminal_lab.passes.dead_code import DeadCode
 from luminal_lab.passes.pipeline import Pipeline, Runner
+from luminal_lab.passes.walking import Walk, Walking
 from luminal_lab.search.assembled import apart, programs_of, schedules_of
 from luminal_lab.search.candidates import Candidate
 from luminal_lab.search.draws import Plan, replay
@@ -47,7 +47,7 @@ CACHED: Final = "cached"
 
 
 @dataclass(frozen=True, eq=False)
-class SearchChains(Pass):
+class SearchChains(Walking):
     """Search a graph of kernels, or recall what was found, and make the fastest kernels."""
 
     name: ClassVar[str] = "search"
@@ -61,8 +61,21 @@ class SearchChains(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        programs = self.search.found(ir).programs
-        FuseChains(tuple((text, one is not None) for text, one in programs.items())).run(ir, edit)
+        self.search.found(ir)
+        self._fusing.run(ir, edit)
+
+    @override
+    def walk(self, edit: Edit) -> Walk:
+        return self._fusing.walk(edit)
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return self._fusing.searches()
+
+    @property
+    def _fusing(self) -> FuseChains:
+        programs = self.search.findings.programs
+        return FuseChains(tuple((text, one is not None) for text, one in programs.items()))
 
 
 @dataclass

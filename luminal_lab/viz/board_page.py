@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from luminal_lab.display import Theme
-from luminal_lab.search.board import FIRST, Board, Interval, Try, row_of
+from luminal_lab.search.board import FIRST, Interval, Tries, Try, row_of
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.pages import FIGURES, closed, code, framed, head
 from luminal_lab.viz.picture import Page
@@ -17,11 +17,11 @@ COLOURS = {"faster": "#009E73", "slower": "#D55E00"}
 WRAPPED = "text-align:left;white-space:normal;min-width:min(20em,40vw);"
 
 
-def board_page(board: Board, *, theme: Theme = "auto") -> Page:
+def board_page(board: Tries, *, theme: Theme = "auto") -> Page:
     """Return a board: a row and a bar for each try, then their schedules, folded."""
     longest = max((one.seconds.high for one in board if one.seconds is not None), default=0.0)
     lines = [_cells(one, longest) for one in board]
-    where = ", ".join(filter(None, [f"on {board.device}", board.sizes]))
+    where = ", ".join(filter(None, [f"on {board.device_name}", board.sizes]))
     parts = [head(f"board of {board.name}", where)]
     parts += [table(zip(HEADS, SIDES, strict=True), lines)]
     note = (

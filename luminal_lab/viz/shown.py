@@ -53,6 +53,7 @@ FORMATTERS: dict[str, Callable[..., Shown]] = {
     "Kernel.beside": beside_page,
     "MemoryPlan": lifetimes,
     "Opened": opened_picture,
+    "RecordedBoard": board_page,
     "Schedule": schedule_page,
     "Snapshot": snapshot_picture,
     "Space": space_picture,

@@ -90,3 +90,16 @@ def test_a_page_and_a_recording_have_what_was_tried(page: Any, bench: Behind, tm
     assert page.locator("[data-try]").count() == 2
     page.get_by_role("button", name="Try it").click()
     assert "This needs a kernel" in page.locator(".ll-answer").inner_text()
+    bench.live.compilations[0].save(tmp_path / "run.lab")
+    recorded = ll.open(tmp_path / "run.lab").workbench()
+    assert isinstance(recorded, Workbench)
+    opened(page, recorded, folder)
+    page.get_by_role("tab", name="and if?").click()
+    assert page.locator("[data-try]").count() == 2
+    twos = page.locator("[data-try=twos]")
+    assert twos.inner_text().strip().startswith("twos")
+    assert "°" in twos.inner_text()
+    assert twos.get_by_role("textbox").count() == 0
+    assert page.get_by_role("button", name="drop twos").count() == 0
+    assert page.locator(".ll-boarded h2").inner_text().startswith("° recorded, not measured here:")
+    assert faults(page) == []

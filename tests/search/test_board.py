@@ -1,6 +1,7 @@
 """A board: each state of a try, intervals by order, names, and trust for what a file says."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,10 +13,14 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import trust
 from luminal_lab.devices.build import cache
+from luminal_lab.io.recording import save_recording
 from luminal_lab.plain import plain
 from luminal_lab.search import board as boards, measure, worker
-from luminal_lab.search.board import Board, Interval, place_of
+from luminal_lab.search.board import Board, Interval, boards_of, place_of
 from luminal_lab.search.driver import WRONG, Answer, Outcome
+from luminal_lab.viz.live.backed import backed_compile
+from luminal_lab.viz.live.columns import read
+from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import error_of
 from tests.processes import children
 from tests.search.planted import faulty, job_of
@@ -181,7 +186,13 @@ def test_names_diffs_and_what_goes():
 
 def test_watchers_hear_of_each_change():
     board, heard = session().board(), list[int]()
-    board.watchers.append(lambda: heard.append(len(board)))
+
+    class Watching:
+        def board_changed(self, board: Board) -> None:
+            heard.append(len(board))
+
+    watching = Watching()
+    board.watchers.add(watching)
     answering(board, [0.5] * 9)
     board.add(EIGHTS)
     board.keep(1)
@@ -231,6 +242,69 @@ def test_the_board_as_text_and_as_a_table():
     table = board.to_pandas()
     assert table["ratio"].tolist()[1] == 0.5
     assert table["name"].tolist()[0] == boards.FIRST
+
+
+def test_of_boards_that_compare_the_same_the_last_that_was_used_counts():
+    cx = session()
+    first, second, other = cx.board(), cx.board(), cx.board(dims={"n": 8})
+    for board in (first, second, other):
+        answering(board, [0.5] * 9)
+    first.add(EIGHTS)
+    assert boards_of(cx.compilation) == [first, other]
+    second.add(EIGHTS)
+    assert boards_of(cx.compilation) == [second, other]
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
+    assert boards_of(cx.compilation) == [second, other]
+
+
+def test_a_recording_keeps_boards_and_shows_them_without_a_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cx = session()
+    board = cx.board()
+    answering(board, [0.5] * 9, [0.25, 0.26, 0.24] * 3)
+    board.add(EIGHTS, name="eights")
+    board.keep("eights")
+    board.add("split i by 8\nsimd q", name="a slip")
+    assert not cx.board(dims={"n": 8}).is_used
+    cx.save(tmp_path / "run.lab")
+    cx.compilation.save(tmp_path / "compiled.lab")
+    monkeypatch.setattr(boards, "target_of", lambda _: pytest.fail("something is compiled"))
+    for name in ("run.lab", "compiled.lab"):
+        (saved,) = ll.open(tmp_path / name).boards
+        assert str(saved).replace("°", "").split() == str(board).split()
+        assert re.findall("°[0-9]+ m?s", str(saved)) == ["°1 s", "°500 ms"]
+        assert [one.schedule for one in saved[:2]] == [one.schedule for one in board[:2]]
+        assert saved["a slip"].why == board["a slip"].why
+        assert saved["eights"].python == board["eights"].python
+        assert (saved["eights"].seconds, saved["eights"].mark) == (board["eights"].seconds, "°")
+        assert "°500 ms" in saved.display().html
+        assert str(saved.diff("eights")) == str(board.diff("eights"))
+    assert "; 1 board" in str(ll.open(tmp_path / "run.lab"))
+    opened = ll.open(tmp_path / "run.lab")
+    bench = opened.workbench()
+    assert isinstance(bench, Workbench)
+    (facts,) = read(bench.data).header["runs"][0]["facts"]["boards"]
+    assert [one["name"] for one in facts["tries"]] == ["first", "eights", "a slip"]
+    assert facts["how"] == "recorded"
+    opened.export(tmp_path / "page.html")
+    opened.save(tmp_path / "again.lab")
+    assert str(ll.open(tmp_path / "again.lab").boards[0]) == str(opened.boards[0])
+
+
+def test_the_python_of_a_recorded_try_is_never_the_files(tmp_path: Path):
+    cx = session()
+    board = cx.board()
+    answering(board, [0.5] * 9)
+    board.add(EIGHTS, name="eights")
+    subject = backed_compile(cx.compilation).subject
+    (facts,) = subject.facts.boards
+    evil = tuple(replace(one, python="import os; os.system('evil')") for one in facts.tries)
+    facts = replace(subject.facts, boards=(replace(facts, tries=evil),))
+    save_recording(tmp_path / "run.lab", [replace(subject, facts=facts)])
+    opened = ll.open(tmp_path / "run.lab")
+    assert opened.facts.boards[0].tries[1].python == board["eights"].python
+    assert opened.boards[0]["eights"].python == board["eights"].python
 
 
 def test_a_file_compiles_nothing_that_nobody_has_allowed(

@@ -12,7 +12,7 @@ export interface At {
 
 const LONGEST = 400;
 
-/** What a text names; an error says what is not there, and what is nearest. */
+/** What a text names; without a pass one stays, or begins where the run does. An error says what is not there, and what is nearest. */
 export function readAt(text: string, { runs }: Bundle, from: Place): At {
   // eslint-disable-next-line no-control-regex
   if (text.length > LONGEST || /[\u0000-\u001f\u007f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/.test(text)) throw new Error("The link names no place.");
@@ -20,7 +20,7 @@ export function readAt(text: string, { runs }: Bundle, from: Place): At {
   const index = Number(runText ?? 0), run = runs[index];
   if (!run) throw new Error(`There is no run ${index}: they go from 0 to ${runs.length - 1}.`);
   const [name = "", ...more] = rest!.split("/");
-  const stage = name ? stageOf(run, name) : index === from.run ? from.stage : run.stages.length - 1;
+  const stage = name ? stageOf(run, name) : index === from.run ? from.stage : run.first;
   let firing = -1;
   if (/^\d{1,7}$/.test(more[0] ?? "")) {
     firing = Number(more.shift());

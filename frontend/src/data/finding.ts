@@ -30,22 +30,26 @@ export interface Found {
   readonly hits: readonly (Hit | number)[];
   /** All nodes that were found. */
   readonly rows: readonly number[];
+  /** Those of them that only the graph before the pass has. */
+  readonly removed: ReadonlySet<number>;
   /** How many nodes were looked at, of how many. */
   readonly tried: number;
   readonly nodes: number;
 }
 
-/** Find what somebody typed at the present place. */
-export function find({ run, place }: Store, typed: string): Found {
+/** Find what somebody typed at the present place; with `hasBefore` among what the pass has removed as well. */
+export function find({ run, place }: Store, typed: string, hasBefore = false): Found {
   const asked = query(run, typed), { stage, firing } = place, alive = run.alive(stage, firing);
-  const lines = firing < 0 ? run.lines(stage) : [...new Set([...run.lines(Math.max(0, stage - 1)), ...run.lines(stage)])].filter((row) => alive.has(row));
+  const here = firing < 0 ? run.lines(stage) : [...new Set([...run.lines(Math.max(0, stage - 1)), ...run.lines(stage)])].filter((row) => alive.has(row));
+  const gone = hasBefore && stage ? [...run.lines(stage - 1)].filter((row) => alive.row(run.id[row]!) < 0) : [];
+  const lines = gone.length ? [...here, ...gone] : here;
   let tried = lines.length;
   const { exact, others } = asked.error ? { exact: [], others: [] } : search(lines, asked, (at) => (tried = at));
   const named: Hit[] = [], parts: Hit[] = [];
   if (asked.isOpen)
-    for (const hit of things(run, place, lines, asked)) (asked.isExactly(hit.text) ? named : parts).push(hit);
-  const hits = [...named, ...exact, ...parts, ...others];
-  return { error: asked.error, asked, hits, rows: [...exact, ...others], tried, nodes: lines.length };
+    for (const hit of things(run, place, here, asked)) (asked.isExactly(hit.text) ? named : parts).push(hit);
+  const hits = [...named, ...exact, ...parts, ...others], rows = [...exact, ...others], all = new Set(gone);
+  return { error: asked.error, asked, hits, rows, removed: new Set(rows.filter((row) => all.has(row))), tried, nodes: lines.length };
 }
 
 /** All that is no node and matches by its name, or by what is told of it. */

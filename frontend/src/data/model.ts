@@ -43,7 +43,7 @@ export interface Stage {
 export interface RunHeader {
   readonly title: string;
   readonly pipeline: string;
-  /** The stage that says most of a compile. */
+  /** The stage at which one begins, as Python has it: in a workbench the one that says most. */
   readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
@@ -171,7 +171,7 @@ const KEPT_PLACES = 12;
 export class Run {
   readonly title: string;
   readonly pipeline: string;
-  /** The stage that says most of a compile. */
+  /** The stage at which one begins; the last where none is said. */
   readonly first: number;
   readonly origins: readonly Origin[];
   readonly kinds: readonly string[];
@@ -205,10 +205,10 @@ export class Run {
   ) {
     this.title = header.title;
     this.pipeline = header.pipeline;
-    this.first = header.first;
     this.origins = header.origins;
     this.kinds = header.kinds;
     this.stages = header.stages;
+    this.first = Number.isInteger(header.first) && this.stages?.[header.first] ? header.first : (this.stages?.length ?? 0) - 1;
     this.facts = wholeFacts(header.facts ?? {});
     const name = `r${index}/`;
     this.id = bundle.typed(`${name}node.id`, "i32");
@@ -430,6 +430,11 @@ export class Run {
       this.kept.set(key, found);
     }
     return found;
+  }
+
+  /** The stage whose graph has a row: the one that is looked at, or, of what it has removed, the one before. */
+  homeOf(row: number, stage: number): number {
+    return stage > 0 && this.alive(stage).row(this.id[row]!) < 0 && this.alive(stage - 1).has(row) ? stage - 1 : stage;
   }
 
   private upTo(stage: number, count: number): { gone: Set<number>; fresh: Set<number> } {

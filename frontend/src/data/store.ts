@@ -74,22 +74,18 @@ export class Store {
   /** Where somebody wants to go whose view is still to come. */
   private wanted: Place | null = null;
 
-  /** Whether somebody said where to look at first. */
-  isPlaced: boolean;
-
   constructor(bundle: Bundle, place?: Partial<Place>) {
     this.bundle = bundle;
-    this.isPlaced = place?.stage !== undefined;
     this.place = this.inside({ run: 0, firing: -1, ...place });
   }
 
-  /** A place that is there: the last stage of a run where none is named. */
+  /** A place that is there: where a run begins if no stage is named. */
   private inside(place: Partial<Place>): Place {
     const within = (value: number | undefined, most: number, otherwise: number): number =>
       Number.isInteger(value) && value! >= 0 ? Math.min(value!, most) : otherwise;
     const run = within(place.run, this.bundle.runs.length - 1, 0);
-    const last = this.bundle.runs[run]!.stages.length - 1;
-    const stage = within(place.stage, last, last);
+    const { stages, first } = this.bundle.runs[run]!, last = stages.length - 1;
+    const stage = within(place.stage, last, first);
     return { run, stage, firing: within(place.firing, this.bundle.runs[run]!.stages[stage]!.firings, -1) };
   }
 

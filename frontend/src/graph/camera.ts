@@ -63,6 +63,18 @@ export function around(rects: readonly Rect[]): Rect {
   };
 }
 
+/** Less room than this beside what covers a picture is none. */
+const ROOM = 120;
+
+/** From where to where a picture is not covered by something that lies over it; all of it where too little would be left. */
+export function beyond({ left, right }: { left: number; right: number }, cover?: { left: number; right: number }): { from: number; to: number } {
+  const all = { from: 0, to: right - left };
+  if (!cover || cover.right <= left || cover.left >= right) return all;
+  const before = { from: 0, to: cover.left - left }, behind = { from: cover.right - left, to: all.to };
+  const room = before.to > behind.to - behind.from ? before : behind;
+  return room.to - room.from < ROOM ? all : room;
+}
+
 export function centred(rect: Rect, screen: Size, scale: number): Camera {
   return {
     scale,

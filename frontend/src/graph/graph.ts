@@ -1,6 +1,6 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera, type Size } from "./camera";
+import { around, beyond, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera, type Size } from "./camera";
 import { h, s, set } from "../parts/dom";
 import { listen } from "../parts/keys";
 import { fontFit, levelAt, readable } from "./lod";
@@ -36,6 +36,8 @@ export interface GraphOptions {
   readonly minimap?: boolean;
   /** Whether nothing moves that both graphs of a pass have: each has places of its own otherwise. */
   readonly isFixed?: boolean;
+  /** Somebody chose a thing by a tap, Enter or Space; keys that go from thing to thing only select. */
+  pick?(what: Selected): void;
 }
 
 export interface GraphView extends Pane {
@@ -47,8 +49,8 @@ export interface GraphView extends Pane {
   /** All of it, or as much as one can read of what tells most. */
   fit(): void;
   zoom(factor: number): void;
-  /** Show a row, or a box by its path: boxes that hide it open, and it comes into sight. */
-  focus(what: number | string): void;
+  /** Show a row, or a box by its path: boxes that hide it open, and it comes into sight, beside what lies over the picture. */
+  focus(what: number | string, cover?: DOMRect): void;
   /** Draw now what waits for its time, for who takes a picture of it. */
   flush(): void;
 }
@@ -64,7 +66,7 @@ const DOUBLE = 400;
 let made = 0;
 
 export function graphView(store: Store, host: HTMLElement, options: GraphOptions): GraphView {
-  const { side } = options;
+  const { side, pick } = options;
   const view = store.run.viewOf(store.place.stage);
   // What is selected when one begins is not behind a closed box.
   if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
@@ -230,17 +232,18 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       fly(moved(camera, byX, byY));
     }
   };
-  const focus = (what: number | string): void => {
+  const focus = (what: number | string, cover?: DOMRect): void => {
     const { view } = now.scene, thing = typeof what === "number" ? view.thingOf(what) : view.thingAt(what);
-    if (thing < 0) return;
+    if (thing < 0 || !now.there.has(thing)) return;
     const open = new Set([...store.open, ...view.above(thing).map((box) => view.box(box)!.path)]);
     if (open.size !== store.open.size) store.setOpen(open);
     const rect = now.scene.rect(thing);
     if (!rect || !now.size.width) return;
-    const isSmall = now.camera.scale < readable();
-    if (!isSmall && isOnScreen(...onScreen(...middleOf(thing)), 50)) return;
+    const isSmall = now.camera.scale < readable(), room = beyond(element.getBoundingClientRect(), cover);
+    const [x, y] = onScreen(...middleOf(thing)), half = Math.max(50, (rect.width * now.camera.scale) / 2);
+    if (!isSmall && isOnScreen(x, y, 50) && (!cover || (x - half >= room.from && x + half <= room.to))) return;
     isFitting = false;
-    fly(centred(rect, now.size, isSmall ? COMFORTABLE : now.camera.scale));
+    fly(moved(centred(rect, { ...now.size, width: room.to - room.from }, isSmall ? COMFORTABLE : now.camera.scale), room.from, 0));
   };
   const measure = (width: number, height: number): void => {
     const { size } = now;
@@ -339,9 +342,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const selectedOf = (thing: number): Selected => {
     const { run, place: { stage } } = store, row = now.there.row(thing);
     if (row < 0) return { kind: "scope", stage, path: now.scene.view.box(thing)!.path };
-    // What only the graph before has is a node of that one.
-    const isBefore = stage > 0 && (side === "before" || (run.alive(stage).row(run.id[row]!) < 0 && run.alive(stage - 1).has(row)));
-    return { kind: "node", stage: isBefore ? stage - 1 : stage, ids: [run.id[row]!] };
+    return { kind: "node", stage: side === "before" ? Math.max(0, stage - 1) : run.homeOf(row, stage), ids: [run.id[row]!] };
   };
   const moveTo = (thing: number): void => {
     cursor = thing;
@@ -383,6 +384,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       if (!ids.delete(id!)) ids.add(id!);
       store.select(ids.size ? { ...selected, ids: [...ids] } : null);
     } else store.select(chosen);
+    pick?.(chosen);
     store.say(nameOf(now, thing));
   };
   const pointed = (thing: number): void => {
@@ -414,7 +416,13 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       reader: () => along("down"),
       left: () => step((from) => beside(now.scene, now.there, from, "left")),
       right: () => step((from) => beside(now.scene, now.there, from, "right")),
-      toggle: () => (cursor < 0 ? step(() => -1) : void (toggle(cursor) || moveTo(cursor))),
+      toggle: () => {
+        if (cursor < 0) step(() => -1);
+        else if (!toggle(cursor)) {
+          moveTo(cursor);
+          pick?.(selectedOf(cursor));
+        }
+      },
       outer: () => {
         const outer = cursor < 0 ? -1 : now.scene.view.frame.box[now.scene.view.thing.frame[cursor]!]!;
         if (outer >= 0) moveTo(outer);

@@ -29,6 +29,8 @@ export interface Pair extends Pane {
   views(): GraphView[];
   /** Those that move by themselves. */
   leads(): GraphView[];
+  /** Show the graph before as well, if it is not in sight. */
+  before(): void;
 }
 
 export function pair(store: Store, host: HTMLElement): Pair {
@@ -105,5 +107,15 @@ export function pair(store: Store, host: HTMLElement): Pair {
   host.append(area, slide);
   show();
   const stop = store.on("place", show);
-  return { modes, views: () => views.map(({ view }) => view), leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view), dispose: () => (stop(), clear()) };
+  return {
+    modes,
+    views: () => views.map(({ view }) => view),
+    leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view),
+    before: () => {
+      if (shown !== "after") return;
+      mode = "";
+      show();
+    },
+    dispose: () => (stop(), clear()),
+  };
 }

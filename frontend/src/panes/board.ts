@@ -81,7 +81,9 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
       const stop = store.on("bundle", () => (stop(), queueMicrotask(() => markRefused(tried))));
     }
   };
-  const change = (act: string, entry: string, more: Record<string, unknown> = {}): void => void ask({ act, entry, ...more });
+  /** The number of a board among all of the run. */
+  const numberOf = (of: Board): number => store.run.facts.boards.indexOf(of);
+  const change = (board: number, act: string, entry: string, more: Record<string, unknown> = {}) => ask({ act, entry, board, ...more });
   const copy = async (one: Try): Promise<void> => {
     fill(more, h("h2", null, `the Python that makes ${one.name}`), code(one.python, "python"));
     try {
@@ -95,12 +97,12 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
   const compare = (one: Try, other: Try): void =>
     void fill(more, h("h2", null, `${one.name} beside ${other.name}`), one.schedule === other.schedule ? "They have the same steps." : textsDiffer(other.schedule, one.schedule));
 
-  const row = (one: Try, { tries, how }: Board, longest: number): HTMLElement => {
-    const isFirst = one.state === "first", isOurs = how === "measured";
-    const renamed = h("input", { class: "ll-field", value: one.name, "aria-label": `name of ${one.name}`, onchange: () => change("rename", one.name, { to: renamed.value }) });
-    const kept = h("input", { type: "checkbox", checked: one.kept, "aria-label": `keep ${one.name}`, title: "keep it: it is timed again beside each further try", onchange: () => change("keep", one.name, { kept: kept.checked }) });
+  const row = (one: Try, of: Board, longest: number): HTMLElement => {
+    const tries = of.tries, isFirst = one.state === "first", isOurs = of.how === "measured", mark = isOurs ? "" : "°", at = numberOf(of);
+    const renamed = h("input", { class: "ll-field", value: one.name, "aria-label": `name of ${one.name}`, onchange: () => void change(at, "rename", one.name, { to: renamed.value }) });
+    const kept = h("input", { type: "checkbox", checked: one.kept, "aria-label": `keep ${one.name}`, title: "keep it: it is timed again beside each further try", onchange: () => void change(at, "keep", one.name, { kept: kept.checked }) });
     const against = h("select", { class: "ll-select", "aria-label": `compare ${one.name} with`, title: "show what differs", onchange: () => compare(one, tries[Number(against.value)]!) }, h("option", { value: "" }, "diff …"), tries.map((other, at) => other !== one && h("option", { value: at }, other.name)));
-    const time = one.modelled === null ? one.seconds && within(one.seconds) : `~${seconds(one.modelled)}`;
+    const time = one.modelled === null ? one.seconds && mark + within(one.seconds) : `~${seconds(one.modelled)}`;
     const ratio = one.modelled_ratio === null ? one.ratio && third(one.ratio[0]) : `~${third(one.modelled_ratio)}`;
     const words = told(one);
     return h(
@@ -127,7 +129,7 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
             button("Edit", `put the steps of ${one.name} into the text`, () => ((text.text = one.schedule), text.focus())),
             tries.length > 1 && against,
             button("Python", `copy the Python that makes ${one.name}`, () => void copy(one)),
-            !isFirst && isOurs && button("×", `drop ${one.name}`, () => change("drop", one.name)),
+            !isFirst && isOurs && button("×", `drop ${one.name}`, () => void change(at, "drop", one.name)),
           ),
         ),
       ),
@@ -140,7 +142,7 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
       all.map((one) => {
         const longest = Math.max(...one.tries.map((each) => each.seconds?.[2] ?? 0));
         return [
-          h("h2", null, one.how === "recorded" ? "recorded: " : "", `${one.device}${one.sizes && `, ${one.sizes}`}`, one.model && `; nothing is measured: times are a model's, of ${one.model}`),
+          h("h2", null, one.how === "recorded" ? "° recorded, not measured here: " : "", `${one.device}${one.sizes && `, ${one.sizes}`}`, one.model && `; nothing is measured: times are a model's, of ${one.model}`),
           h("table", { class: "ll-board" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "try"), h("th", { scope: "col" }, "keep"), h("th", { scope: "col", colspan: 2 }, "time"), h("th", { scope: "col", title: "its time as a share of the first one's in the same turn" }, "ratio"))), one.tries.map((each) => row(each, one, longest))),
         ];
       }),
@@ -173,7 +175,12 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
       show();
     },
   });
-  const measure = button("Time all again", "all tries, in turns with the first", () => change("measure", ""));
+  const timeAgain = async (): Promise<void> => {
+    const ours = boards().filter((one) => one.how === "measured").map(numberOf);
+    for (const at of ours) await change(at, "measure", "");
+    if (!ours.length) await ask({ act: "measure", entry: "" });
+  };
+  const measure = button("Time all again", "all tries, in turns with the first", () => void timeAgain());
   host.append(
     div(
       "ll-bar",

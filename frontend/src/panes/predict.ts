@@ -3,7 +3,7 @@
 import { button, div, fill, h } from "../parts/dom";
 import { graphView, type GraphView } from "../graph/graph";
 import { named } from "../data/named";
-import type { Pane, Side, Store } from "../data/store";
+import type { Pane, Selected, Side, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { count } from "../data/units";
 
@@ -29,10 +29,9 @@ export function predict(store: Store, host: HTMLElement): Pane {
   const caption = div("ll-caption ll-one"), half = div("ll-half", caption);
   const show = (side: Side): void => {
     view?.dispose();
-    store.isPlaced = true;
     store.go({ stage: side === "after" ? stage - 1 : stage });
     fill(caption, side === "after" ? `before ${about.title}: ${count(before.size, "node")}` : `before and after ${about.title}`);
-    view = graphView(store, half, { side, minimap: false });
+    view = graphView(store, half, { side, minimap: false, pick });
   };
   const number = h("input", { type: "number", class: "ll-field", min: 0, "aria-label": QUESTIONS[0] });
   const list = div("");
@@ -40,7 +39,14 @@ export function predict(store: Store, host: HTMLElement): Pane {
   const boxes = rules.map((rule) => h("input", { type: "checkbox", value: rule }));
   const none = h("input", { type: "checkbox" });
   const told = h("div", { role: "status" });
-  const draw = (): void => void fill(list, chosen.size ? [...chosen].map((id) => button(`${named(run, [id])} ×`, `${named(run, [id])} stays`, () => (chosen.delete(id), draw()))) : h("span", { class: "ll-faint" }, "select nodes in the graph"));
+  const draw = (): void => void fill(list, chosen.size ? [...chosen].map((id) => button(`${named(run, [id])} ×`, `${named(run, [id])} stays`, () => (chosen.delete(id), draw()))) : h("span", { class: "ll-faint" }, "click nodes in the graph, or press Enter at them"));
+  /** What is tapped, or has Enter or Space pressed, goes; the second time it stays. Keys may walk past it. */
+  const pick = (what: Selected): void => {
+    if (isRevealed || what.kind !== "node") return;
+    for (const id of what.ids) if (before.has(id) && !chosen.delete(id)) chosen.add(id);
+    draw();
+    store.say(`${named(run, what.ids)} ${what.ids.every((id) => chosen.has(id)) ? "goes" : "stays"}`);
+  };
   const reveal = (): void => {
     isRevealed = true;
     const same = (a: readonly unknown[], b: readonly unknown[]): boolean => a.length === b.length && a.every((one) => b.includes(one));
@@ -75,10 +81,5 @@ export function predict(store: Store, host: HTMLElement): Pane {
   host.append(div("ll-quiz", half, asked));
   draw();
   show("after");
-  const stop = store.on("selection", (what) => {
-    if (isRevealed || what?.kind !== "node") return;
-    for (const id of what.ids) if (before.has(id) && !chosen.delete(id)) chosen.add(id);
-    draw();
-  });
-  return { dispose: () => (stop(), view?.dispose()) };
+  return { dispose: () => view?.dispose() };
 }

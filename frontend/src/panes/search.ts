@@ -30,6 +30,8 @@ export interface Search extends Pane {
 export interface SearchOptions {
   /** Bring a node, or a box by its path, into sight. */
   bring(what: number | string): void;
+  /** Whether the graph before a pass can be seen, too, and with it what the pass has removed. */
+  hasBefore?(): boolean;
   /** Somebody went to a hit. */
   went?(kind: HitKind): void;
 }
@@ -48,7 +50,7 @@ export function marked(text: string, spans: readonly Span[]): Child[] {
 }
 
 /** A search over all that a run has; hits are drawn into a host, which is hidden without any. */
-export function searching(store: Store, host: HTMLElement, { bring, went }: SearchOptions): Search {
+export function searching(store: Store, host: HTMLElement, { bring, hasBefore, went }: SearchOptions): Search {
   let found: Found | null = null;
   let place = "";
   const field = h("input", {
@@ -65,8 +67,10 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
   const summary = h("span", { class: "ll-grow ll-said", role: "status" });
   const rows = (): readonly number[] => found?.rows ?? [];
   const all = button("Select all", "Select all nodes that were found", () => {
-    store.select({ kind: "node", stage: store.place.stage, ids: rows().map((row) => store.run.id[row]!) });
-    store.say(`${count(rows().length, "node")} selected`);
+    // A selection is of one graph: of what was found that after the pass, unless all of it is removed.
+    const { run, place: { stage } } = store, here = rows().filter((row) => !found!.removed.has(row)), chosen = here.length ? here : rows();
+    store.select({ kind: "node", stage: here.length ? stage : stage - 1, ids: chosen.map((row) => run.id[row]!) });
+    store.say(`${count(chosen.length, here.length ? "node" : "removed node")} selected`);
   });
   const only = button("Filter", "Fade all nodes but those that were found, or not", () => store.setOverlay(isFiltered() ? null : filter()));
   const list = new Rows({
@@ -88,7 +92,7 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
   host.classList.add("ll-search");
   host.hidden = true;
 
-  const tag = (kind: HitKind): HTMLElement => span("ll-what", kind);
+  const tag = (kind: HitKind | "removed node"): HTMLElement => span("ll-what", kind);
   const drawnHit = ({ kind, text, spans, more, moreSpans }: Hit): Child =>
     h("div", { class: "ll-found", title: more ? `${text}\n${more}` : text }, h("div", null, marked(text, spans)), tag(kind), h("div", { class: "ll-faint ll-more" }, marked(more, moreSpans)));
   /** A node: its name, op and type, and below these whatever else of it matched, or its scope. */
@@ -99,9 +103,9 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
     const types = [...within("type"), ...within("dtype", inType("dtype")), ...within("shape", inType("shape"))];
     const elsewhere = matches.find(({ field }) => /^(scope|line|rule|kind|text)$/.test(field));
     const below = elsewhere ? [elsewhere.field !== "scope" && elsewhere.field !== "line" && `${elsewhere.field}: `, marked(elsewhere.text, within(elsewhere.field))] : run.scope(row);
-    return h("div", { class: "ll-found", title: run.text(row) }, h("div", null, "%", marked(run.name(row), within("name")), " ", marked(run.op(row), within("op")), " ", h("span", { class: "ll-faint" }, marked(type, types))), tag("node"), h("div", { class: "ll-faint ll-more" }, below));
+    return h("div", { class: "ll-found", title: run.text(row) }, h("div", null, "%", marked(run.name(row), within("name")), " ", marked(run.op(row), within("op")), " ", h("span", { class: "ll-faint" }, marked(type, types))), tag(found!.removed.has(row) ? "removed node" : "node"), h("div", { class: "ll-faint ll-more" }, below));
   };
-  const whatOf = (one: Hit | number): Selected | null => (typeof one === "number" ? { kind: "node", stage: store.place.stage, ids: [store.run.id[one]!] } : one.what);
+  const whatOf = (one: Hit | number): Selected | null => (typeof one === "number" ? { kind: "node", stage: store.run.homeOf(one, store.place.stage), ids: [store.run.id[one]!] } : one.what);
   const isSelected = (one: Hit | number): boolean => {
     const { selected, run, place: { stage } } = store;
     if (typeof one === "number") return selected?.kind === "node" && selected.ids.includes(run.id[one]!);
@@ -126,20 +130,20 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
     if (one === undefined) return;
     const what = whatOf(one), kind = typeof one === "number" ? "node" : one.kind;
     if (typeof one !== "number" && one.stage !== null) store.go({ stage: one.stage });
+    // Where the list lies over the pictures, it leaves the graph before in sight.
+    host.classList.toggle("ll-aside", what?.kind === "node" && what.stage < store.place.stage);
     if (what) store.select(what);
     if (typeof one === "number") bring(one);
     else if (one.kind === "scope") bring(one.text);
     else if (what) {
-      const alive = store.run.alive(store.place.stage, store.place.firing);
-      for (const id of store.related.nodes[store.place.stage] ?? []) {
-        const row = alive.row(id);
-        if (row >= 0) {
-          bring(row);
-          break;
-        }
-      }
+      // Where nothing that is related is left, it stood in the graph before.
+      const { run, place: { stage, firing } } = store;
+      const near = [[stage, run.alive(stage, firing)], [stage - 1, hasBefore?.() && stage ? run.alive(stage - 1) : null]] as const;
+      const rows = near.flatMap(([at, alive]) => (alive ? [...(store.related.nodes[at] ?? [])].map((id) => alive.row(id)) : []));
+      const row = rows.find((one) => one >= 0);
+      if (row !== undefined) bring(row);
     }
-    store.say(typeof one === "number" ? `node ${store.run.text(one)}` : `${one.kind} ${one.text}`);
+    store.say(typeof one === "number" ? `${found!.removed.has(one) ? "removed node" : "node"} ${store.run.text(one)}` : `${one.kind} ${one.text}`);
     list.refresh();
     went?.(kind);
   };
@@ -148,10 +152,10 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
     host.hidden = !typed;
     if (!typed) return;
     place = `${store.place.run} ${store.place.stage} ${store.place.firing}`;
-    found = find(store, typed);
-    const { error, hits, tried, nodes } = found, others = hits.length - rows().length;
+    found = find(store, typed, hasBefore?.());
+    const { error, hits, removed, tried, nodes } = found, others = hits.length - rows().length;
     const none = /\w:/.test(typed) ? `No node is so. Fields are ${FIELDS.join(", ")}.` : "Nothing has this in it.";
-    const words = error || (hits.length ? `${rows().length.toLocaleString("en")} of ${count(nodes, "node")}${others ? `, ${others.toLocaleString("en")} more` : ""}` : none);
+    const words = error || (hits.length ? `${rows().length.toLocaleString("en")} of ${count(nodes, "node")}${removed.size ? `, ${removed.size.toLocaleString("en")} of them removed` : ""}${others ? `, ${others.toLocaleString("en")} more` : ""}` : none);
     summary.textContent = tried < nodes ? `${words} It took too long: ${count(nodes - tried, "node")} were not searched.` : words;
     all.hidden = rows().length < 2;
     only.hidden = !rows().length;
@@ -175,6 +179,7 @@ export function searching(store: Store, host: HTMLElement, { bring, went }: Sear
   const clear = (): boolean => {
     const had = field.value !== "" || !host.hidden;
     const hadFocus = host.contains(document.activeElement);
+    host.classList.remove("ll-aside");
     if (isFiltered()) store.setOverlay(null);
     field.value = "";
     found = null;

@@ -25,6 +25,7 @@ css`
 @container (max-width: 760px) {
   .ll-hands .ll-select { max-width: 112px; }
   .ll-search { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
+  .ll-search.ll-aside { right: 0; }
   .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 }
 @container (max-width: 640px) {
@@ -54,6 +55,8 @@ export interface Pictures extends Pane {
   views(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
   /** Those that move by themselves. */
   leads(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
+  /** Show the graph before a pass as well; without it what a pass has removed is nowhere to be seen. */
+  before?(): void;
 }
 
 export interface Hands extends Pane {
@@ -151,8 +154,12 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   const enable = (): void => traces.forEach((one) => (one.disabled = store.selected === null));
   const search = searching(store, found, {
     bring: (what) => {
-      if (cells.hidden) for (const one of pictures.views()) one.focus(what);
+      if (!cells.hidden) return;
+      if (typeof what === "number" && store.run.homeOf(what, store.place.stage) < store.place.stage) pictures.before?.();
+      const cover = found.hidden ? undefined : found.getBoundingClientRect();
+      for (const one of pictures.views()) one.focus(what, cover);
     },
+    hasBefore: () => pictures.before !== undefined,
     went: (kind) => options.went?.(kind),
   });
   const bar = h("div", { class: "ll-bar ll-hands", role: "toolbar", "aria-label": "Tools" });

@@ -10,7 +10,6 @@ const PAUSE = 150;
 export function goTo(store: Store, text: string): string | null {
   try {
     const { place, selected } = readAt(text, store.bundle, store.place);
-    if (!/^(\d+:)?(\/|$)/.test(text)) store.isPlaced = true;
     store.go(place);
     store.select(selected);
     return null;

@@ -66,7 +66,6 @@ export function tell(store: Store, steps: readonly Step[], root: HTMLElement, ho
   const go = (to: number): boolean => {
     if (!steps[to]) return false;
     at = to;
-    store.isPlaced = true;
     store.go(steps[at]!.place);
     store.select(selectedOf(steps[at]!));
     show();

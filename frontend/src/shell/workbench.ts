@@ -48,9 +48,6 @@ css`
 const WIDE = 1200, BESIDE = 760;
 type Layout = "wide" | "beside" | "below";
 
-/** Stores that a workbench has shown: it does not go elsewhere when it is drawn anew. */
-const begun = new WeakSet<Store>();
-
 /** How there is room for panes; beside each other where nobody knows yet. */
 export function layoutFor(width: number): Layout {
   return width >= WIDE ? "wide" : width >= BESIDE || !width ? "beside" : "below";
@@ -58,8 +55,6 @@ export function layoutFor(width: number): Layout {
 
 /** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
 export function workbench(store: Store, host: HTMLElement, live: Live, isBeside = false): Pane {
-  if (!store.isPlaced && !begun.has(store)) store.go({ stage: store.run.first });
-  begun.add(store);
   const stepper = new Stepper(store);
   const words = div("ll-grow ll-one ll-place");
   const clear = button("×", "select nothing (Esc)", () => store.select(null));

@@ -40,3 +40,17 @@ test("going there: a rule where it fired, an op is all its nodes, a kernel is it
 test("fields and names ask for nodes alone", () => {
   for (const typed of ["op:mul", "%4", "rule:add-zero"]) expect(hits(typed).filter((one) => one !== "node")).toEqual([]);
 });
+
+test("what a pass has removed is found where the graph before can be seen, after the rest", () => {
+  const ops = (typed: string, stage: number, firing = -1, hasBefore = true) => {
+    const store = new Store(made(RICH), { stage, firing }), { rows, removed } = find(store, typed, hasBefore);
+    return rows.map((row) => `${store.run.op(row)} ${removed.has(row) ? store.run.homeOf(row, stage) : "here"}`);
+  };
+  expect(ops("add", 1)).toEqual(["add 0"]);
+  expect(ops("add", 1, -1, false)).toEqual([]);
+  expect(ops("add", 2)).toEqual([]); // it went earlier
+  expect(ops("/mul|constant/", 1)).toEqual(["mul here", "constant 0"]);
+  // After one of two firings the constant is still there.
+  expect(ops("/add|constant/", 1, 1)).toEqual(["constant here", "add 0"]);
+  expect(find(new Store(made(RICH), { stage: 1 }), "add", true).nodes).toBe(5);
+});

@@ -2,7 +2,7 @@
 // Where one looks from, and the gestures that change it.
 
 import { beforeEach, expect, test, vi } from "vitest";
-import { around, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Gestures } from "../../src/graph/camera";
+import { around, beyond, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Gestures } from "../../src/graph/camera";
 
 const screen = { width: 400, height: 300 };
 
@@ -21,6 +21,15 @@ test("fitting shows all of it in the middle, never much larger than life", () =>
   expect(area.x + area.width / 2).toBeCloseTo(496);
   expect(area.y + area.height / 2).toBeCloseTo(96);
   expect(fitted({ x: 0, y: 0, width: 10, height: 10 }, screen).scale).toBe(1.2);
+});
+
+test("what lies over a picture leaves the larger side of it, unless that is too little", () => {
+  const picture = { left: 100, right: 700 };
+  expect(beyond(picture)).toEqual({ from: 0, to: 600 });
+  expect(beyond(picture, { left: 100, right: 400 })).toEqual({ from: 300, to: 600 });
+  expect(beyond(picture, { left: 500, right: 700 })).toEqual({ from: 0, to: 400 });
+  expect(beyond(picture, { left: 150, right: 650 })).toEqual({ from: 0, to: 600 });
+  expect(beyond(picture, { left: 700, right: 900 })).toEqual({ from: 0, to: 600 });
 });
 
 test("what is high is read from its top", () => {

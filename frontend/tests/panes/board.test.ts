@@ -70,10 +70,22 @@ test("a try is kept, named and dropped; the first is not", async () => {
   name!.dispatchEvent(new Event("change"));
   named(host, "drop a").click();
   await settled();
-  expect(live.asked.map(({ act, entry, to, kept }) => ({ act, entry, to, kept }))).toEqual([
-    { act: "keep", entry: "a", kept: true }, { act: "rename", entry: "a", to: "z" }, { act: "drop", entry: "a" },
+  expect(live.asked.map(({ act, entry, to, kept, board }) => ({ act, entry, to, kept, board }))).toEqual([
+    { act: "keep", entry: "a", kept: true, board: 0 }, { act: "rename", entry: "a", to: "z", board: 0 }, { act: "drop", entry: "a", board: 0 },
   ]);
   expect(row(host, "first").querySelectorAll("input").length).toBe(0);
+});
+test("a board that was recorded is marked, and stays as it is; one made here is beside it", async () => {
+  const live = answering({}, {});
+  const [here] = boards(tried("b")), recorded: Board = { ...boards(tried("a"))[0]!, how: "recorded" };
+  const { host } = opened((store, host) => board(store, host, live), {}, { ...RICH, facts: { ...FACTS, boards: [recorded, here!] } });
+  expect(row(host, "a").textContent).toContain("°2.00 µs ± 1.50 µs");
+  expect([...host.querySelectorAll("h2")].map((one) => one.textContent)).toEqual(["° recorded, not measured here: cpu, n = 4", "cpu, n = 4"]);
+  expect(host.querySelectorAll('[aria-label="drop a"]').length).toBe(0);
+  named(host, "drop b").click();
+  named(host, "all tries, in turns with the first").click();
+  await settled();
+  expect(live.asked.map(({ act, board }) => [act, board])).toEqual([["drop", 1], ["measure", 1]]);
 });
 test("the steps of two tries beside each other, and a try's Python", async () => {
   const { host } = on(silent, tried("a", { schedule: "simd i" }));

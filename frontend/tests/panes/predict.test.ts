@@ -1,8 +1,14 @@
 // @vitest-environment jsdom
 import { expect, test } from "vitest";
 import { predict } from "../../src/panes/predict";
-import { named, opened, RICH, texts } from "../rich";
+import type { Store } from "../../src/data/store";
+import { named, opened, press, RICH, texts } from "../rich";
 
+/** Choose a node of the picture by a key. */
+const pick = (store: Store, host: HTMLElement, id: number, key = "Enter") => {
+  store.select({ kind: "node", stage: 0, ids: [id] });
+  press(host.querySelector(".ll-graph")!, key);
+};
 const on = () => opened((store, host) => predict(store, host), {}, { ...RICH, stages: RICH.stages.slice(0, 2) });
 
 test("it shows the graph before, and asks", () => {
@@ -16,7 +22,7 @@ test("what was said stands beside what happens", () => {
   const { store, host } = on();
   const { run } = store, about = run.stages[1]!;
   const gone = [...run.lines(0)].map((row) => run.id[row]!).filter((id) => run.alive(1).row(id) < 0);
-  store.select({ kind: "node", stage: 0, ids: gone });
+  for (const id of gone) pick(store, host, id);
   host.querySelector<HTMLInputElement>("[type=number]")!.value = String(about.after + 1);
   for (const box of host.querySelectorAll<HTMLInputElement>("label input")) box.checked = Object.keys(about.counts).includes(box.value);
   named(host, "Reveal").click();
@@ -27,12 +33,17 @@ test("what was said stands beside what happens", () => {
   expect(store.place.stage).toBe(0);
   expect(host.querySelector("table")).toBeNull();
 });
-test("a node that is selected twice is taken back", () => {
+test("a node that is picked twice is taken back, and keys may walk past nodes", () => {
   const { store, host } = on();
-  const id = store.run.id[store.run.lines(0)[0]!]!;
+  const id = store.run.id[store.run.lines(0)[0]!]!, none = "click nodes in the graph, or press Enter at them";
   store.select({ kind: "node", stage: 0, ids: [id] });
-  expect(texts(host, "fieldset button").length).toBe(1);
-  store.select(null);
-  store.select({ kind: "node", stage: 0, ids: [id] });
-  expect(host.textContent).toContain("select nodes in the graph");
+  press(host.querySelector(".ll-graph")!, "ArrowDown");
+  expect([store.selected, host.textContent]).toEqual([{ kind: "node", stage: 0, ids: [4] }, expect.stringContaining(none)]);
+  pick(store, host, id, " ");
+  expect(texts(host, "fieldset button")).toEqual(["%x ×"]);
+  pick(store, host, id);
+  expect(host.textContent).toContain(none);
+  pick(store, host, id);
+  named(host, "%x stays").click();
+  expect(host.textContent).toContain(none);
 });

@@ -120,6 +120,24 @@ test("search: each hit says what it is and shows what matched; Enter goes there"
   expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [5] });
   expect(texts(host, ".ll-found mark")).toContain("mul");
 });
+test("what a pass has removed is found, and led to in the graph before", () => {
+  const { store, host } = on();
+  const captions = () => texts(host, ".ll-caption").map((one) => one.split(":")[0]);
+  expect((type(host, "op:add"), texts(host, ".ll-what"))).toEqual(["removed node"]);
+  expect(host.querySelector(".ll-search [role=status]")!.textContent).toBe("1 of 5 nodes, 1 of them removed");
+  host.querySelector<HTMLElement>("[data-mode=after]")!.click();
+  expect(captions()).toEqual(["after simplify"]);
+  press(type(host, "op:add"), "Enter");
+  expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [4] });
+  expect([store.place.stage, captions()]).toEqual([1, ["before simplify", "after simplify"]]);
+  // What of several is there after the pass is selected together; of removed nodes alone those.
+  type(host, "/add|constant/");
+  named(host, "Select all").click();
+  expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [3, 4] });
+  type(host, "/add|mul/");
+  named(host, "Select all").click();
+  expect(store.selected).toEqual({ kind: "node", stage: 1, ids: [5] });
+});
 test("a filter fades all but what was found, until the search is over", () => {
   const { store, host } = on(0);
   const field = type(host, "op:mul");

@@ -25,7 +25,8 @@ from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.programs import nameless
 from luminal_lab.kernels.fuse.body import letter
 from luminal_lab.kernels.fuse.names import kernel_name
-from luminal_lab.passes.base import Pass
+from luminal_lab.passes.asking import SILENT, Asking
+from luminal_lab.passes.walking import Walk, Walking
 
 LONGEST = 3
 """The most kernels of a chain."""
@@ -34,7 +35,7 @@ Chain: TypeAlias = tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class FuseChains(Pass):
+class FuseChains(Walking):
     """Make one kernel of several, one after another, that are one pass together."""
 
     name: ClassVar[str] = "fuse-chains"
@@ -47,29 +48,91 @@ class FuseChains(Pass):
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
-        bodies, chosen = dict[object, IR | None](), dict(self.programs)
-        live = ir.ancestors(ir.outputs)
-        for last in reversed([node for node in ir.nodes if node.id in live]):
-            for chain in chains(ir, last, live):
-                key = wiring(ir, chain)
-                if key not in bodies:
-                    bodies[key] = _whole(ir, chain, chosen)
-                body = bodies[key]
-                if body is not None and all(edit.table.get(call.id) for call in chain):
-                    _write(edit, chain, body)
+        chaining = self.walk(edit)
+        for last in reversed([node for node in ir.nodes if node.id in chaining.live]):
+            chaining.at(last)
+
+    @override
+    def walk(self, edit: Edit) -> Chaining:
+        return Chaining(edit, dict(self.programs))
+
+    @override
+    def searches(self) -> tuple[str, ...]:
+        return ("one-pass",)
 
 
-def chains(ir: IR, last: Node, live: Set[int]) -> list[Chain]:
+class Chaining(Walk):
+    """The pass at work, on the graph as it is when that begins."""
+
+    def __init__(self, edit: Edit, chosen: Mapping[str, bool]) -> None:
+        super().__init__(edit)
+        self.ir = edit.ir()
+        self.live = self.ir.ancestors(self.ir.outputs)
+        self.chosen = chosen
+        self.bodies = dict[object, IR | None]()
+        """What chains compute, by their wiring; None of those that stay apart."""
+
+    def at(self, last: Node) -> None:
+        """Make one kernel of the longest chain that ends in a call, and of shorter ones."""
+        for chain in chains(self.ir, last, self.live, self):
+            mark = self.mark()
+            key = wiring(self.ir, chain)
+            if key not in self.bodies:
+                self.bodies[key] = self.whole(chain)
+            body = self.bodies[key]
+            if body is not None and all(self.edit.table.get(call.id) for call in chain):
+                _write(self.edit, chain, body)
+            self.back(mark)
+
+    @override
+    def search(self, name: str, node: Node) -> None:
+        results = results_of(self.ir, node) if isinstance(node.op, Call) else ()
+        users = (user for id in results for user in self.ir.users(id))
+        for last in (*(user for user in users if user.id in self.live), node):
+            self.at(last)
+
+    def whole(self, chain: Chain) -> IR | None:
+        """Return what a chain computes, if it is to be one kernel: as chosen, or by default."""
+        is_pass, last = is_cascade(chain), chain[-1]
+        if self.inquiry is not None:
+            self.reached("{} would be a chain", _told(self.ir, {call.id for call in chain}))
+        if not (self.chosen or is_pass):
+            why = "{} ends no sum of products that follows a maximum of such sums"
+            self.missed(last, why, last)
+            return None
+        body = merged(self.ir, chain)
+        definition = define(body)
+        is_pass = is_pass and one_pass(definition) is not definition
+        is_chosen = self.chosen.get(nameless(definition))
+        if is_chosen is None:
+            self.holds(is_pass, last, "no rule makes one pass of it that pays")
+            return body if is_pass else None
+        self.holds(is_chosen, last, "a search has found it faster apart")
+        return body if is_chosen else None
+
+
+def chains(ir: IR, last: Node, live: Set[int], asking: Asking = SILENT) -> list[Chain]:
     """Return the chains that end in a call, the longest first; dead nodes read nothing."""
     if not isinstance(last.op, Call):
+        asking.missed(last, "{} is {}, and no kernel", last, last.op.name)
         return []
-    groups = [frozenset({last.id})]
+    groups, mark = [frozenset({last.id})], asking.mark()
     for members in groups:
+        if asking.inquiry is not None and len(members) > 1:
+            asking.reached("{} would be a chain", _told(ir, members))
         sources = dict.fromkeys(made_by(ir, id).id for n in members for id in ir[n].sources)
-        longer = [members | {id} for id in sources if _is_inner(ir, ir[id], live - members)]
+        others = live - members
+        longer = [members | {id} for id in sources if _is_inner(ir, ir[id], others, asking)]
         groups += [more for more in longer if len(more) <= LONGEST and more not in groups]
+        asking.back(mark)
+    if not groups[1:]:
+        asking.missed(last, "{} reads the result of no kernel", last)
     ordered = sorted(groups[1:], key=len, reverse=True)
     return [tuple(node for node in ir.nodes if node.id in members) for members in ordered]
+
+
+def _told(ir: IR, members: Set[int]) -> str:
+    return " → ".join(str(node) for node in ir.nodes if node.id in members)
 
 
 def made_by(ir: IR, id: int) -> Node:
@@ -85,12 +148,16 @@ def results_of(ir: IR, call: Node) -> dict[int, int]:
     return {pick.id: pick.op.index for pick in ir.users(call) if isinstance(pick.op, Pick)}
 
 
-def _is_inner(ir: IR, node: Node, others: Set[int]) -> bool:
+def _is_inner(ir: IR, node: Node, others: Set[int], asking: Asking) -> bool:
     """Return whether a node is a call whose results these do not read."""
     results = results_of(ir, node) if isinstance(node.op, Call) else {}
-    return bool(results) and not any(
-        ir.is_output(ir[id]) or any(user.id in others for user in ir.users(id)) for id in results
-    )
+    for id in results:
+        if not asking.holds(not ir.is_output(ir[id]), ir[id], "{} is an output", ir[id]):
+            return False
+        user = next((user for user in ir.users(id) if user.id in others), None)
+        if not asking.holds(user is None, ir[id], "{} reads {}, too", user, ir[id]):
+            return False
+    return bool(results)
 
 
 def wiring(ir: IR, chain: Chain) -> object:
@@ -136,17 +203,6 @@ def sources_of(ir: IR, chain: Chain) -> list[Node]:
     inner = {id for call in chain for id in results_of(ir, call)}
     read = [id for call in chain for id in call.sources if id not in inner]
     return [ir[id] for id in (read if len(chain) == 1 else dict.fromkeys(read))]
-
-
-def _whole(ir: IR, chain: Chain, chosen: Mapping[str, bool]) -> IR | None:
-    """Return what a chain computes, if it is to be one kernel: as chosen, or by default."""
-    is_pass = is_cascade(chain)
-    if not (chosen or is_pass):
-        return None
-    body = merged(ir, chain)
-    definition = define(body)
-    is_pass = is_pass and one_pass(definition) is not definition
-    return body if chosen.get(nameless(definition), is_pass) else None
 
 
 def is_cascade(chain: Chain) -> bool:

@@ -62,7 +62,7 @@ class Live:
     """The kind of picture for the front end."""
 
     def __init__(self, backed: Sequence[Backed]) -> None:
-        self._held = Held(backed)
+        self._held = Held(backed, self._first_look)
         self._held.watchers.append(self._shows)
         self._widget: LabWidget | None = None
         self._selection: Selection = {}
@@ -137,12 +137,12 @@ class Live:
         snapshots = self._held.all[self._run].snapshots
         number = whole_number(self._place.get("stage", -1))
         if number is None or not 0 <= number < len(snapshots):
-            return self._first_look(snapshots)
+            return self._held.first(self._run)
         return number
 
-    def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
-        """Return the stage shown first."""
-        return len(snapshots) - 1
+    def _first_look(self, backed: Backed) -> int:
+        """Return the stage of a subject that is shown first."""
+        return len(backed.snapshots) - 1
 
     @property
     def stage(self) -> Snapshot:
@@ -160,7 +160,8 @@ class Live:
     ) -> None:
         """Show the graph after a pass, by its name or number, or after some of its firings.
 
-        Several compiles are `run` 0, 1, …; without a pass, the stage stays the same.
+        Several compiles are `run` 0, 1, …; without a pass the stage stays the same, and another run
+        begins as if it were shown first.
         """
         count = len(self._held.all)
         number = whole_number(run)
@@ -171,7 +172,7 @@ class Live:
             )
         number = self._run if number < 0 else number
         snapshots = self._held.all[number].snapshots
-        stage = self._stage if to is None and number == self._run else len(snapshots) - 1
+        stage = self._stage if to is None and number == self._run else self._held.first(number)
         stage = stage if to is None else _stage(to, snapshots)
         most = len(snapshots[stage].firings)
         done = whole_number(firing)
@@ -190,7 +191,8 @@ class Live:
     def at(self) -> str:
         """Where one looks, as a text: a pass, firings, what is selected.
 
-        Set it to go there, as in `w.at = "recognise/3/%softmax"`.
+        Set it to go there, as in `w.at = "recognise/3/%softmax"`; without a pass one stays where
+        one is, or begins at another run as if it were shown first.
         """
         firing = -1 if self.firing is None else self.firing
         place = {"run": self._run, "stage": self._stage, "firing": firing}
@@ -198,7 +200,7 @@ class Live:
 
     @at.setter
     def at(self, text: str) -> None:
-        place, selection = read_at(text, self._held, self._first_look(self._held.all[0].snapshots))
+        place, selection = read_at(text, self._held, {"run": self._run, "stage": self._stage})
         self._place = place
         if self._widget is not None:
             self._widget.place = place

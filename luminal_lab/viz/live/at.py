@@ -5,7 +5,7 @@
     recognise/3/%softmax            with the node selected
     dce@7/kernel softmax            pass number 7, which is dce
     1:fuse/cell 1, line 5           of the second run
-    /rule add-zero                  only the selection
+    /rule add-zero                  only the selection: one stays, or begins where the run does
 
     at         = [run ":"] [pass] ["/" firings] ["/" selection]
     pass       = "written" | name ["@" number] | number
@@ -31,6 +31,7 @@ from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.meaning import Selection
 
 Place: TypeAlias = "dict[str, Any]"
+NOWHERE: Mapping[str, int] = {}
 LONGEST = 400
 FORM = 'as in "recognise/3/%softmax": a pass, how many firings are done, what is selected'
 RUN = re.compile(r"([0-9]{1,4}):")
@@ -42,8 +43,11 @@ COUNTED = re.compile(r"[0-9]{1,7}")
 # -- read ------------------------------------------------------------------------------------------
 
 
-def read_at(text: object, held: Held, first_look: int) -> tuple[Place, Selection]:
-    """Return the place and the selection that a text names, or say what is not there."""
+def read_at(text: object, held: Held, here: Mapping[str, int] = NOWHERE) -> tuple[Place, Selection]:
+    """Return the place and the selection that a text names, or say what is not there.
+
+    A text without a pass means the one where one is, or where its run begins.
+    """
     expect(text, str, "at: the place is {}", FORM)
     assert isinstance(text, str)
     if len(text) > LONGEST or not text.isprintable():
@@ -57,7 +61,7 @@ def read_at(text: object, held: Held, first_look: int) -> tuple[Place, Selection
     rest = text[run_text.end() :] if run_text else text
     name, _, more = rest.partition("/")
     snapshots = held.all[run].snapshots
-    stage = first_look if not name and not run else len(snapshots) - 1
+    stage = here["stage"] if here.get("run") == run else held.first(run)
     stage = _stage(name, snapshots) if name else stage
     count, _, selection = more.partition("/")
     firing = -1

@@ -24,6 +24,7 @@ from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.payload import PictureRequest
 from luminal_lab.viz.picture import Picture
+from luminal_lab.viz.telling import telling
 
 Taken: TypeAlias = Timings | SideBySide | Advice
 """What was timed, or found out by timing."""
@@ -84,6 +85,12 @@ class Backed:
     def newest(self) -> Snapshot:
         """The last graph."""
         return self.subject.snapshots[-1]
+
+    @property
+    def telling(self) -> int:
+        """The number of the snapshot that says most: where a compile stopped, if it did."""
+        stopped = self.compilation is not None and self.compilation.stop is not None
+        return len(self.snapshots) - 1 if stopped else telling(self.snapshots)
 
     def compiled(self, caller: str) -> Compilation:
         """Return the compile, or raise if there is none in this process."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from luminal_lab.errors import ArgumentError, ParseError
-from luminal_lab.io.board_facts import BoardFacts, board_facts, recorded_board
-from luminal_lab.search.board import Board, board_of, device_of
+from luminal_lab.io.board_facts import BoardFacts, board_facts, recorded_board, used_boards
+from luminal_lab.io.facts import KernelFacts
+from luminal_lab.search.board import Board, board_of, boards_of, device_of
 from luminal_lab.viz.live.backed import Backed
 
 Reply: TypeAlias = dict[str, Any]
@@ -18,37 +19,79 @@ PLACE = re.compile(r"line ([0-9]+), column ([0-9]+)")
 
 
 class Boards:
-    """The boards of all runs, by the number of the run and of the kernel."""
+    """The boards of all runs: a compile's own, and of a recording those that are made here."""
 
     def __init__(self, changed: Callable[[int], None]) -> None:
-        self._boards: dict[tuple[int, int], Board] = {}
+        self._made: dict[int, list[Board]] = {}
+        """The boards of runs without a compile."""
+        self._runs: WeakKeyDictionary[Board, set[int]] = WeakKeyDictionary()
+        """The runs that show a board."""
         self._changed = changed
         """Called with the number of a run whose boards have changed."""
 
-    def of(self, run: int, kernel: int, backed: Backed) -> Board:
-        """Return the board of a kernel, made on first use."""
-        if (run, kernel) not in self._boards:
-            board = _new_board(backed, kernel)
-            board.watchers.append(partial(self._changed, run))
-            self._boards[run, kernel] = board
-        return self._boards[run, kernel]
+    def board_changed(self, board: Board) -> None:
+        """Say so of each run that shows a board."""
+        for run in sorted(self._runs.get(board, ())):
+            self._changed(run)
 
-    def facts(self, run: int) -> tuple[BoardFacts, ...]:
-        """Return the boards of a run, as facts."""
-        known = sorted((kernel, board) for (at, kernel), board in self._boards.items() if at == run)
-        return tuple(board_facts(board, kernel) for kernel, board in known)
+    def of(self, run: int, kernel: int, backed: Backed, number: int | None = None) -> Board:
+        """Return the board of a run with a number, or that on which a kernel is tried.
+
+        The latter is the last whose first schedule is the kernel's own, made on first use.
+        """
+        if number is not None:
+            numbered = [*self._numbered(run, backed)]
+            older = len(self._brought(backed))
+            if not 0 <= number - older < len(numbered):
+                raise ArgumentError(
+                    f"board: there is no board {number} to change", hint="recorded ones stay"
+                )
+            return numbered[number - older][0]
+        facts = backed.subject.facts.kernels[kernel]
+        for board in reversed(self._all(run, backed)):
+            if (str(board.definition), str(board[0].schedule)) == (
+                facts.definition,
+                facts.schedule,
+            ):
+                return board
+        board = _new_board(backed, facts)
+        made = self._made.setdefault(run, [])
+        (made if backed.compilation is None else backed.compilation.boards).append(board)
+        self._watch(run, board)
+        return board
+
+    def facts(self, run: int, backed: Backed) -> tuple[BoardFacts, ...]:
+        """Return the boards of a run, as facts: first those that a recording brings along."""
+        here = (board_facts(board, kernel) for board, kernel in self._numbered(run, backed))
+        return (*self._brought(backed), *here)
+
+    def _brought(self, backed: Backed) -> tuple[BoardFacts, ...]:
+        return backed.subject.facts.boards if backed.compilation is None else ()
+
+    def _numbered(self, run: int, backed: Backed) -> Iterator[tuple[Board, int]]:
+        return used_boards(self._all(run, backed), backed.subject.facts.kernels)
+
+    def _all(self, run: int, backed: Backed) -> list[Board]:
+        made = backed.compilation
+        boards = self._made.get(run, []) if made is None else boards_of(made)
+        for board in boards:
+            self._watch(run, board)
+        return boards
+
+    def _watch(self, run: int, board: Board) -> None:
+        self._runs.setdefault(board, set()).add(run)
+        board.watchers.add(self)
 
 
-def _new_board(backed: Backed, kernel: int) -> Board:
-    session = backed.session
-    facts = backed.subject.facts.kernels[kernel]
-    known = {} if session is None else session.given().dims
-    if backed.compilation is None:
+def _new_board(backed: Backed, facts: KernelFacts) -> Board:
+    session, compilation = backed.session, backed.compilation
+    if compilation is None:
         return recorded_board(facts, backed.subject.pipeline, {})
-    kernels = getattr(backed.compilation.program, "kernels", ())
+    known = {} if session is None else session.given().dims
+    kernels = getattr(compilation.program, "kernels", ())
     alive = next(one for one in kernels if one.name == facts.name)
     dims = {name: size for name, size in known.items() if name in alive.dims}
-    return board_of(alive, device_of(backed.compilation), dims)
+    return board_of(alive, device_of(compilation), dims)
 
 
 def tried(board: Board, question: Mapping[str, Any]) -> Reply:

@@ -35,8 +35,8 @@ class Bundling:
         self._stages: list[Stages] = []
 
     @uncollected
-    def add(self, subject: Subject) -> None:
-        """Add a graph or a compile, of which no view is drawn yet."""
+    def add(self, subject: Subject, first: int | None = None) -> None:
+        """Add a graph or a compile, of which no view is drawn yet, and say where one begins."""
         origins: dict[Origin, int] = {}
         rows = Rows(self._columns, subject, origins)
         prefix = f"r{len(self._runs)}/"
@@ -48,7 +48,7 @@ class Bundling:
             "title": subject.title,
             "pipeline": subject.pipeline,
             "kinds": KINDS,
-            "first": telling(subject.snapshots),
+            "first": telling(subject.snapshots) if first is None else first,
             "stages": stages.stages,
             "views": stages.views,
         }

@@ -16,11 +16,19 @@ MANY = 10_000
 """From so many nodes on, in all stages together, views are sent when they are needed."""
 
 
+def telling_first(backed: Backed) -> int:
+    """Return the snapshot of a compile that says most."""
+    return backed.telling
+
+
 class Held:
     """Some subjects, and their bundle, made on first use."""
 
-    def __init__(self, backed: Iterable[Backed]) -> None:
+    def __init__(
+        self, backed: Iterable[Backed], first: Callable[[Backed], int] = telling_first
+    ) -> None:
         self._backed = list(backed)
+        self._first = first
         self._bundling: Bundling | None = None
         self._data: bytes | None = None
         self._boards = Boards(self._board_changed)
@@ -32,6 +40,10 @@ class Held:
         """The subjects."""
         return tuple(self._backed)
 
+    def first(self, run: int) -> int:
+        """Return the number of the snapshot at which one begins to look at a run."""
+        return self._first(self._backed[run])
+
     @property
     def subjects(self) -> tuple[Subject, ...]:
         """The subjects as they are shown, with their boards."""
@@ -39,7 +51,7 @@ class Held:
 
     def _shown(self, run: int, backed: Backed) -> Subject:
         subject = backed.subject
-        boards = (*subject.facts.boards, *self._boards.facts(run))
+        boards = self._boards.facts(run, backed)
         return replace(subject, facts=replace(subject.facts, boards=boards))
 
     @property
@@ -75,15 +87,16 @@ class Held:
     def _bundled(self) -> Bundling:
         if self._bundling is None:
             bundling = Bundling(self.title)
-            for subject in self.subjects:
-                bundling.add(subject)
+            for run, subject in enumerate(self.subjects):
+                bundling.add(subject, self.first(run))
             self._bundling = bundling
         return self._bundling
 
     def add(self, backed: Backed) -> None:
         """Add a subject; if it cannot be shown, nothing changes."""
         try:
-            self._bundled().add(backed.subject)
+            shown = self._shown(len(self._backed), backed)
+            self._bundled().add(shown, self._first(backed))
         except BaseException:
             self._bundling = None  # it may have a part of it
             raise
@@ -93,12 +106,13 @@ class Held:
     def replace(self, run: int, backed: Backed) -> None:
         """Replace a subject by one that differs only in its facts."""
         assert backed.snapshots == self._backed[run].snapshots
+        self._bundled()  # if that fails, all is as it was
         self._tell(run, backed)
         self._backed[run] = backed
 
-    def board(self, run: int, kernel: int) -> Board:
-        """Return the A/B board of a kernel."""
-        return self._boards.of(run, kernel, self._backed[run])
+    def board(self, run: int, kernel: int, number: int | None = None) -> Board:
+        """Return the A/B board of a kernel, or that with a number among those shown."""
+        return self._boards.of(run, kernel, self._backed[run], number)
 
     def _board_changed(self, run: int) -> None:
         self._tell(run, self._backed[run])
@@ -106,5 +120,6 @@ class Held:
             watcher()
 
     def _tell(self, run: int, backed: Backed) -> None:
-        self._bundled().tell(run, self._shown(run, backed).facts)
+        if self._bundling is not None:  # else it is made of what is then so
+            self._bundling.tell(run, self._shown(run, backed).facts)
         self._data = None

@@ -226,7 +226,7 @@ def predict(thing: object, at: str) -> Prediction:
     Which rules fire?              add-zero  add-zero ×1  right
     """
     live = Live(backed_of("predict", thing))
-    place, _ = read_at(at, live._held, len(live._held.all[0].snapshots) - 1)
+    place, _ = read_at(at, live._held)
     backed = live._held.all[place["run"]]  # of this room
     if not place["stage"]:
         raise GraphError(

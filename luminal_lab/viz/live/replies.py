@@ -273,8 +273,10 @@ class Replies:
         backed = self._run(question)
         run = next(k for k, one in enumerate(self._held.all) if one is backed)
         number = _number(question, "kernel", len(backed.subject.facts.kernels))
-        board = self._held.board(run, number)
-        return (tried if "schedule" in question else changed)(board, question)
+        if "schedule" in question:
+            return tried(self._held.board(run, number), question)
+        which = _number(question, "board") if "board" in question else None
+        return changed(self._held.board(run, number, which), question)
 
     def _replace(self, old: Backed, new: Backed) -> None:
         run = next(k for k, backed in enumerate(self._held.all) if backed is old)

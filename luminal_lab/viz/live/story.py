@@ -59,9 +59,8 @@ class Story(Workbench):
         return found
 
     def _step(self, number: int, at: str, text: str) -> Step:
-        first = self._first_look(self._held.all[0].snapshots)
         try:
-            place, selection = read_at(at, self._held, first)
+            place, selection = read_at(at, self._held)
         except LabError as error:
             error.message = error.message.replace("at: ", f"story: step {number}: ", 1)
             raise

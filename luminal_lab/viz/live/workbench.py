@@ -10,13 +10,11 @@ from luminal_lab.errors import UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.pipeline import Pipeline
-from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.search.board import Board
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
-from luminal_lab.viz.telling import telling
 
 
 @told_object("workbench")
@@ -26,8 +24,8 @@ class Workbench(Live):
     what = "workbench"
 
     @override
-    def _first_look(self, snapshots: Sequence[Snapshot]) -> int:
-        return telling(snapshots)
+    def _first_look(self, backed: Backed) -> int:
+        return backed.telling
 
     def board(self, kernel: str | Kernel) -> Board:
         """Return the board of a kernel, with the schedules that were tried in the page.

@@ -46,7 +46,7 @@ def test_what_is_together_is_told_too():
     )
     told = str(compilation.why_not("fuse", named["z"])).splitlines()
     assert [line.split(":")[0].split()[0] for line in told] == [
-        *("contraction", "rows", "elementwise")
+        *("contraction", "rows", "elementwise", "one-pass")
     ]
     assert told[2] == "elementwise: %z is a kernel by then, a call of sum_mul."
 

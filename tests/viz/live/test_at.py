@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.viz.live.columns import read
+from luminal_lab.viz.live.explorer import Explorer
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import error_of
 
@@ -70,6 +72,47 @@ def test_passes_go_by_name_number_or_both(bench: Workbench):
     assert bench._place == {"run": 0, "stage": 1, "firing": -1}
     bench.at = "/rule unused"
     assert bench.selected is not None
+
+
+def test_without_a_pass_one_stays_or_begins_where_the_run_does():
+    """`frontend/tests/data/at.test.ts` has the same for pages."""
+    cx = ll.Graph("g")
+    x = cx.tensor((4, 8), name="x")
+    (x.softmax(-1) * 1).named("y").retrieve()
+    with ll.trace() as traced:
+        cx.compile("simplify, recognise, dce")
+        cx.compile("simplify, dce")
+    bench = traced.workbench()
+    assert isinstance(bench, Workbench)
+    runs = read(bench.data).header["runs"]
+    begins = [run["first"] for run in runs]
+    assert begins == [2, 1]
+    bench.at = "/%y"  # as cx.workbench(at="/%y") and page.html#at=/%25y begin
+    assert bench._place == {"run": 0, "stage": 2, "firing": -1}
+    assert bench._selection["stage"] == 2
+    bench.at = "1:/%y"
+    assert (bench._place["stage"], bench._selection["stage"]) == (1, 1)
+    bench.at = "1:written"
+    bench.at = "1:/%x"
+    assert (bench._place["run"], bench._place["stage"]) == (1, 0)
+    bench.at = "/%x"
+    assert bench._place == {"run": 0, "stage": 2, "firing": -1}
+    bench.go(run=1)
+    assert bench._place["stage"] == 1
+    explorer = traced.compilations[0].explore()
+    assert isinstance(explorer, Explorer)
+    assert read(explorer.data).header["runs"][0]["first"] == 3
+    explorer.at = "/%y"
+    assert explorer._place["stage"] == 3
+
+
+def test_a_compile_that_was_stopped_is_shown_where_it_stopped():
+    cx = ll.Graph()
+    (cx.tensor((4, 8), name="x").softmax(-1) + 0).named("y").retrieve()
+    stopped = cx.compile("recognise, simplify, dce", until="rule add-zero")
+    bench = cx.workbench(at="/%y")
+    assert bench.stage is stopped.snapshots[-1]
+    assert read(bench.data).header["runs"][0]["first"] == 2
 
 
 @pytest.mark.parametrize(

@@ -504,6 +504,27 @@ def test_a_schedule_is_tried_beside_the_kernels_own(on_cpu: tuple[ll.Graph, Page
     assert page.shown[-1].header["runs"][0]["facts"]["boards"] != []
 
 
+def test_python_and_the_page_have_the_same_boards(on_cpu: tuple[ll.Graph, Page], tmp_path: Path):
+    cx, page = on_cpu
+    own = str(cx.kernels[0].schedule)
+    board = cx.board("softmax")
+    board.add("parallel i\nsimd q", name="a slip")
+    page = Page(cx.workbench())
+    assert page.bench.board("softmax") is board
+    board.add(own, name="from Python")
+    page.ask("board", kernel=0, schedule=own, name="from the page")
+    (shown,) = page.shown[-1].header["runs"][0]["facts"]["boards"]
+    names = ["first", "a slip", "from Python", "from the page"]
+    assert [one["name"] for one in shown["tries"]] == [one.name for one in board] == names
+    cx.save(tmp_path / "run.lab")
+    recording = ll.open(tmp_path / "run.lab")
+    assert [one.name for one in recording.boards[0]] == names
+    told = Page(recording.workbench()).ask("board", kernel=0, act="drop", entry="a slip", board=0)
+    assert told["error"] == "board: there is no board 0 to change\nhint: recorded ones stay"
+    assert page.ask("board", kernel=0, act="drop", entry="a slip", board=0) == {"text": ""}
+    assert len(board) == 3
+
+
 def test_a_text_that_is_no_schedule_says_where(on_cpu: tuple[ll.Graph, Page]):
     _, page = on_cpu
     reply = page.ask("board", kernel=0, schedule="parallel i\nsplit j bi 2")
