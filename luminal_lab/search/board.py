@@ -309,7 +309,7 @@ class Board(Displayed):
     def _at(self, which: str | int) -> int:
         if isinstance(which, str):
             names = {one.name: number for number, one in enumerate(self._tries)}
-            fault, hint = f"board: no try is called {which!r}", f"there are {', '.join(names)}"
+            fault, hint = f"board: no try is called {which!r}", f"choose from {', '.join(names)}"
             UnknownNameError.unless_known(which, names, fault, hint)
             return names[which]
         hint = "tries count from 0, the first; names work too"

@@ -99,7 +99,7 @@ class Budget:
             )
         if budget.seconds == budget.candidates == inf:
             raise ArgumentError(
-                "search: a budget without an end", hint="give seconds, candidates, or both"
+                "search: the budget has no limit", hint="give seconds, candidates, or both"
             )
         return budget
 
@@ -395,7 +395,7 @@ def begun(
     if others and target.device:
         raise ArgumentError(
             "search: a GPU's kernels are measured at one size of each dim",
-            hint="search for each by itself; a CPU's are measured at several",
+            hint="search for each size separately; a CPU's are measured at several",
         )
     machine = target.signature() if rates is not None else ""
     limits = limits_of(region.forms, sizes, None if others else rates, machine)
@@ -409,7 +409,7 @@ def begun(
 def _region(definition: object, target: Target) -> SearchRegion:
     """Return a definition as a region that has one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
-    expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
+    expect(written, Definition, "search: {} is not a definition", "kernel.definition is one")
     assert isinstance(written, Definition)
     written = target.defined(written)
     return SearchRegion(written, (alone(written),))

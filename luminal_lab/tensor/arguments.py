@@ -85,7 +85,7 @@ def as_ours(
     if isinstance(error, MemoryError) and not of_arguments:  # what users call, no part of it
         return DeviceError(
             f"{name}: out of memory: {str(error) or 'Python had none left'}",
-            hint="try it on something smaller, or end what else holds memory",
+            hint="try it on something smaller, or end other programs that hold memory",
         )
     kept = isinstance(error, (LabError, Warning, *OTHERS))
     if kept or _is_of_the_user(error):

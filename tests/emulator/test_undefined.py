@@ -170,7 +170,7 @@ def test_without_a_trace_a_misaligned_vector_is_an_error_as_on_a_gpu():
         run("wide_read", 8, *arrays(40, 8))
     assert str(caught.value).startswith(
         "emulator: kernel wide_read, block 0, thread 0: it reads a vector at x[1], whose address "
-        "is no multiple of 16 bytes\n"
+        "is not a multiple of 16 bytes\n"
     )
     assert "hint: a GPU stops there: a vector begins at a multiple of its size" in str(caught.value)
     assert "  > 2 |     const float4" in str(caught.value)

@@ -97,8 +97,8 @@ def x() -> Any:
         (
             lambda x: x[: x.argmax()],
             "shape: %23 () is a tensor, whose value only a run knows",
-            "shapes are known before: use a number or a symbolic dim, and a mask for what depends "
-            "on values, as in (positions < t).where(x, 0)",
+            "shapes are known before a run: use a number or a symbolic dim, and a mask for what "
+            "depends on values, as in (positions < t).where(x, 0)",
         ),
         (
             lambda x: x.mean(dtype="int64"),

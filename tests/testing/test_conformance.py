@@ -453,7 +453,7 @@ CHOICES: dict[str, tuple[dict[str, Any], str, str]] = {
     "family": ({"only": "veiw"}, "conformance: no case is chosen", "did you mean 'view'?"),
     "word": (
         {"unsupported": {"floot64": "why"}},
-        "conformance: 'floot64' is declared as unsupported, and is no op, dtype or family",
+        "conformance: 'floot64' is declared as unsupported, but is no op, dtype or family",
         "did you mean 'float64'?",
     ),
 }

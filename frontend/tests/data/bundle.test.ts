@@ -46,7 +46,7 @@ describe("what is refused", () => {
     );
   });
 
-  test("a header that is cut off, or is no JSON", () => {
+  test("a header that is cut off, or is not JSON", () => {
     refused(bytes.slice(0, 40), "The data of this picture is damaged: it ends within its header.");
     const broken = bytes.slice();
     broken[9] = 0x21;
