@@ -136,8 +136,8 @@ def test_a_misaligned_vector_is_found_with_its_line_and_thread():
     found = only(traced("wide_read", 8, *arrays(40, 8)))
     assert (found.kind, found.array, found.offset, found.count) == ("misaligned", "x", 4, 8)
     assert str(found) == (
-        "wide_read: misaligned: thread 0 of block 0 reads a vector at x[1], whose address is no "
-        "multiple of 16 bytes; a GPU stops there (8 times)\n"
+        "wide_read: misaligned: thread 0 of block 0 reads a vector at x[1], whose address is not "
+        "a multiple of 16 bytes; a GPU stops there (8 times)\n"
         f"  line {line('float4', 'wide_read')}: const float4 v = *(const float4 *)(x + 4 * "
         "threadIdx.x + 1);"
     )

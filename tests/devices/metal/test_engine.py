@@ -122,9 +122,7 @@ def test_metal_on_linux():
     assert cx.kernels[0].dialect == "metal"
     assert "kernel void" in cx.kernels[0].source
     error = error_of(cx.execute, DeviceError)
-    assert re.fullmatch(
-        r"metal: only Macs have Metal, and this is (linux|win32)", error.message
-    )
+    assert re.fullmatch(r"metal: only Macs have Metal, and this is (linux|win32)", error.message)
     assert error.hint == STILL
 
 

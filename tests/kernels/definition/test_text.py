@@ -279,7 +279,7 @@ WRONG_TEXTS = {
     "graph f() -> ()": "line 1, column 1: a line such as: kernel name(x: f32[2]) -> (y: f32[2])"
     " should be here",
     "kernel f(x: f33[2]) -> (y: f32[2])": "line 1, column 13: there is no dtype 'f33'",
-    "kernel f(x: f32[2], x: f32[2]) -> (y: f32[2])": "line 1, column 21: the buffer 'x' is there "
+    "kernel f(x: f32[2], x: f32[2]) -> (y: f32[2])": "line 1, column 21: the buffer 'x' is listed "
     "twice",
     "kernel f[n: 4..2](x: f32[n]) -> (y: f32[n])": "line 1, column 10: dim 'n': the bounds are 4 "
     "and 2, which leaves no value",

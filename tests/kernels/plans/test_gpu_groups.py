@@ -292,12 +292,12 @@ def test_a_wrong_product_is_wrong(old: str, new: str) -> None:
         (
             "lab_barrier_init(",
             "if (!a) lab_barrier_init(",
-            "it uses a barrier that counts bytes as",
+            "it uses a barrier that counts bytes in a way",
         ),
         (
             "lab_arrived[k_first_step], 8192",
             "lab_arrived[k_first_step], 4096",
-            "what a barrier counts does not",
+            "what a barrier counts never arrives",
         ),
         ("lab_arrived[lab_i], 2", "lab_arrived[lab_i], 3", "what a barrier counts never arrives"),
         (

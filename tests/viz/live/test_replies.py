@@ -397,7 +397,7 @@ def test_sources_are_written_in_other_languages(on_cpu: tuple[ll.Graph, Page]):
     page.ask("sources", run=0, dialect="metal")
     (kernel,) = page.shown[-1].header["runs"][0]["facts"]["kernels"]
     assert [one["dialect"] for one in kernel["sources"]] == ["c", "cuda", "metal"]
-    assert "is no language" in page.ask("sources", run=0, dialect="rust")["error"]
+    assert "is not a language" in page.ask("sources", run=0, dialect="rust")["error"]
 
 
 def test_ptx_needs_no_gpu(on_cpu: tuple[ll.Graph, Page]):
