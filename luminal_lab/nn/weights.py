@@ -191,7 +191,7 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
         raise InputError(
             f"save: {target} cannot be written: {reason}",
             where=str(here() or "") or None,
-            hint="name a file in a folder that is there",
+            hint="name a file in a folder that exists",
         ) from error
 
 

@@ -67,7 +67,7 @@ def _birth(snapshots: Sequence[Snapshot], node: Node) -> Iterator[str]:
         parents = ", ".join(f"%{id}" for id in derivation.parents)
         yield f"{derivation.rule} made it from {parents}, written{site}"
     else:
-        yield f"You wrote it{site}" if site else "It was in the graph given."
+        yield f"You wrote it{site}" if site else "It was in the given graph."
 
 
 def _part(node: Node, firing: Firing) -> str:

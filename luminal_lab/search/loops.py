@@ -240,7 +240,7 @@ class KernelSearch(Displayed, Explored, Recorded):
         """Take in what another search was told, if this one asks for the same."""
         told, limits = 0, limits_asked(answers)
         # What is known beforehand is of each form, or of none where there is one.
-        assert not answers or len(limits) == len(self.driver.limits), "its forms are others"
+        assert not answers or len(limits) == len(self.driver.limits), "its forms are different"
         self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
             assert batch.after <= at, "nobody asks for what is answered before"

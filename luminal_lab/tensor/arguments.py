@@ -138,7 +138,7 @@ def unfit(
             )
         if key in positional[:count]:
             return ArgumentError(
-                f"{name}: the argument {key!r} is given twice, by its place and by its name",
+                f"{name}: the argument {key!r} is given twice, by position and by name",
                 hint=called,
             )
     if count > len(positional) and not any(p.kind is p.VAR_POSITIONAL for p in known.values()):
@@ -147,7 +147,9 @@ def unfit(
             if positional
             else "no arguments"
         )
-        return ArgumentError(f"{name}: takes {most} by place, and {count} are given", hint=called)
+        return ArgumentError(
+            f"{name}: takes {most} by position, but {count} are given", hint=called
+        )
     missing = [
         key
         for key, p in known.items()

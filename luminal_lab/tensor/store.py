@@ -220,7 +220,7 @@ class Store(Sources):
             for k, (_, taking, *_) in enumerate(moves):
                 if any(taking.node is other.node for _, other, *_ in moves[:k]):
                     raise GraphError(
-                        f"transfer: {taking.label} is to take two values", hint="name it once"
+                        f"transfer: {taking.label} would take two values", hint="name it once"
                     )
             with held():
                 for given, *_ in moves:

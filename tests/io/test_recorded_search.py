@@ -119,7 +119,9 @@ def test_limits_of_other_forms_are_refused(
     answers = ((replace(batch, limits=limits), answer), *rest)
     damaged = (replace(kernel, answers=answers), *saved.facts.kernels[1:])
     other = opened(search, replace(saved.facts, kernels=damaged), tmp_path)
-    assert "cannot be repeated: its forms are others" in str(error_of(other.replay, RecordingError))
+    assert "cannot be repeated: its forms are different" in str(
+        error_of(other.replay, RecordingError)
+    )
 
 
 def test_times_of_another_kind_are_refused(

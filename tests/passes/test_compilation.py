@@ -81,7 +81,7 @@ def test_stories():
     )
     assert result.why("x") == (
         "%x: f32[2]\n"
-        "It was in the graph given.\n"
+        "It was in the given graph.\n"
         "Pass 1, mul-one, firing 1, mul-one put %x in place of %p.\n"
         "In the last graph it is read by %7."
     )

@@ -178,7 +178,7 @@ def test_the_op_that_is_wrong_is_named_and_no_other(name):
     only, chosen = ("structure", ()) if name in OTHERS else ((), name)
     found = conformance(SpoiltToy(name), only=only, ops=chosen)
     assert found.wrong_ops == (name,)
-    assert f"to be mended: {name}\n" in str(found)
+    assert f"to be fixed: {name}\n" in str(found)
 
 
 def test_in_whole_graphs_too_the_wrong_op_is_named():
@@ -305,7 +305,7 @@ def test_how_a_failure_is_told():
     assert "  expected %2 = [" in text
     assert "  got %2 = [" in text
     assert text.splitlines()[-1] == (
-        'hint: add is to be mended: it is “x + y; integers wrap around, bools are "or".”'
+        'hint: add needs fixing: it is “x + y; integers wrap around, bools are "or".”'
     )
     shown = "\n".join(text.splitlines()[1:4])
     assert parse(shown) == row.case.ir

@@ -35,8 +35,8 @@ describe("what is refused", () => {
   const refused = (given: Uint8Array, sentence: string) => expect(() => read(given)).toThrow(sentence);
 
   test("something else", () => {
-    refused(new Uint8Array(20), "This is no data of a picture: it does not begin with LLAB.");
-    refused(new Uint8Array(3), "This is no data of a picture");
+    refused(new Uint8Array(20), "This is not the data of a picture: it does not begin with LLAB.");
+    refused(new Uint8Array(3), "This is not the data of a picture");
   });
 
   test("another schema", () => {

@@ -30,7 +30,7 @@ def test_what_is_apart_is_told_with_both_costs():
         "contraction: %p is apart from the kernel of %h: computing %p again costs 10 operations an "
         "element, and each would be computed 32×. Apart, %p goes to memory and back, 1.02 kB; "
         "together it would be computed 32×, 40,960 operations instead of 1,280, which take as long "
-        "as 20.5 kB from memory."
+        "as reading 20.5 kB from memory."
     )
     # The sum over columns reads rows in another order than the product makes them.
     total = next(node for node in compilation.written if node.op == SumReduce(0))
