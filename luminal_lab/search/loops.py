@@ -243,7 +243,7 @@ class KernelSearch(Displayed, Explored, Recorded):
         assert not answers or len(limits) == len(self.driver.limits), "its forms are different"
         self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
-            assert batch.after <= at, "nobody asks for what is answered before"
+            assert batch.after <= at, "a batch comes before the answers that it needs"
             while told < batch.after:
                 self.tell(*answers[told])
                 told += 1

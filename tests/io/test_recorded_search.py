@@ -105,7 +105,7 @@ def test_answers_that_are_missing_are_refused(
         kernels = tuple(replace(one, answers=one.answers[answers]) for one in saved.facts.kernels)
         other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
         if answers.start:
-            assert "cannot be made again" in str(error_of(other.replay, RecordingError))
+            assert "cannot be repeated" in str(error_of(other.replay, RecordingError))
         else:
             assert len(other.replay().candidates) < len(search.candidates)
 
