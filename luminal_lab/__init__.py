@@ -300,7 +300,7 @@ def __getattr__(name: str) -> object:
         return value
     if name[:2] == "__":
         raise AttributeError(name)
-    from luminal_lab.core.origin import here  # noqa: PLC0415  # it is no name of this package
+    from luminal_lab.core.origin import here  # noqa: PLC0415  # it is not a name of this package
 
     method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
     raise UnknownNameError(

@@ -65,7 +65,7 @@ def options_of(line: str) -> _Options:
             static = True
         elif word in ("--save", "--as"):
             if not words or words[0].startswith("--"):
-                raise ArgumentError(f"%%lab: {word} needs a name behind it", hint=USAGE)
+                raise ArgumentError(f"%%lab: {word} needs a name after it", hint=USAGE)
             taken[word] = words.popleft()
         else:
             raise ArgumentError(f"%%lab: it has no option {_cut(word)}", hint=USAGE)

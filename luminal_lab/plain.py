@@ -47,7 +47,7 @@ def plain(value: object) -> Json:
         return {str(key): plain(item) for key, item in cast("Mapping[str, object]", value).items()}
     if is_dataclass(value):
         return {name: plain(getattr(value, name)) for name in hints_of(type(value))}
-    raise TypeError(f"{value!r} is nothing that JSON holds")
+    raise TypeError(f"{value!r} is nothing that JSON can hold")
 
 
 def read(cls: type[T], given: object, path: str = "") -> T:

@@ -104,7 +104,7 @@ class Scanner:
     def expect(self, what: str, pattern: str) -> NoReturn:
         """Raise the error that says what should come next."""
         del pattern
-        self.fail(self.here, f"{what} should stand here")
+        self.fail(self.here, f"{what} should be here")
 
     def fail(self, piece: Piece, message: str, hint: str | None = None) -> NoReturn:
         """Raise a ParseError that shows the place in its line, with carets below it."""

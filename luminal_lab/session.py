@@ -258,7 +258,7 @@ class Graph(CompiledStore):
                     f"grad: {tensor.label} has no gradient",
                     hint="call backward() on a loss that it is computed from"
                     if is_input
-                    else f"backward() derives by inputs; by {tensor.label}, ll.grad(loss, it) does",
+                    else f"backward() is for inputs; for {tensor.label} use ll.grad(loss, it)",
                 )
             first, *rest = [Tensor(self, id, tensor.type) for id in ids]
             return sum(rest, first)

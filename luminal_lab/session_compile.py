@@ -269,7 +269,7 @@ class CompiledStore(Store):
             return self._compiling()  # a copy has not been compiled yet
         then, now = self._compilation.written, self._asked("execute")
         if now is self._present:
-            self._warn_of_failure("what the one before it made runs")
+            self._warn_of_failure("the program of the compile before it runs")
             return self._compilation
         if then.signature != now.signature or not then.table.shares_all(now.table):
             warn(
@@ -278,7 +278,7 @@ class CompiledStore(Store):
             )
             return self._compiling()
         self._present = now
-        self._warn_of_failure("what the one before it made runs")
+        self._warn_of_failure("the program of the compile before it runs")
         return self._compilation
 
     def _warn_of_failure(self, instead: str) -> None:

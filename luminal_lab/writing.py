@@ -18,7 +18,7 @@ def as_path(subject: str, like: object) -> Path:
         with suppress(RuntimeError):  # there is no such user
             path = path.expanduser()
         return path
-    raise ArgumentError(f"{subject}: {like!r} is no name of a file", hint='as in "run.lab"')
+    raise ArgumentError(f"{subject}: {like!r} is not the name of a file", hint='as in "run.lab"')
 
 
 def _is_encoded(name: str) -> bool:
@@ -34,7 +34,7 @@ def write_bytes(subject: str, path: str | Path, data: bytes) -> None:
     target = as_path(subject, path)
     try:
         # The target of a link is written, and the link stays.
-        target = Path(os.path.realpath(target))  # which needs the present folder
+        target = Path(os.path.realpath(target))  # which needs the current folder
         draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
         _check(target)
         with held():

@@ -156,8 +156,8 @@ def test_the_extension_can_be_loaded_again(kernel: Notebook):
     ("line", "message"),
     [
         ("--what", "%%lab: it has no option '--what'"),
-        ("--save", "%%lab: --save needs a name behind it"),
-        ("--as --static", "%%lab: --as needs a name behind it"),
+        ("--save", "%%lab: --save needs a name after it"),
+        ("--as --static", "%%lab: --as needs a name after it"),
         ("--as class", "%%lab: 'class' cannot be the name of a variable"),
         ("x" * 10**6, f"%%lab: it has no option '{'x' * 60}…'"),
         ("--as 3", "%%lab: '3' cannot be the name of a variable"),

@@ -68,5 +68,5 @@ def test_what_is_of_another_type_is_refused(given, told):
 
 
 def test_what_no_file_holds_is_our_own_mistake():
-    with pytest.raises(TypeError, match="is nothing that JSON holds"):
+    with pytest.raises(TypeError, match="is nothing that JSON can hold"):
         plain(object())

@@ -29,7 +29,7 @@ def test_lists_end_with_their_mark_and_may_have_a_comma_before_it():
         scanner.take(r"\(", "'('")
         assert [scanner.take("[a-z]", "a name").text for _ in scanner.until(")")] == ["a", "b"]
     scanner = Scanner("a b)")
-    with pytest.raises(ParseError, match=r"line 1, column 3: ',' or '\)' should stand here"):
+    with pytest.raises(ParseError, match=r"line 1, column 3: ',' or '\)' should be here"):
         [scanner.take("[a-z]", "a name") for _ in scanner.until(")")]
 
 

@@ -1240,7 +1240,7 @@ def test_an_input_takes_one_value():
     a, b = (cx.tensor((2,), name=name).set([1, 2]) for name in "ab")
     c = cx.tensor((2,), name="c")
     error = error_of(lambda: cx.transfer([a, b], [c, c]), GraphError)
-    assert error.message == "transfer: %c (2,) is to take two values"
+    assert error.message == "transfer: %c (2,) would take two values"
     assert a.tolist() == b.tolist() == [1, 2]
 
 

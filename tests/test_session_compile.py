@@ -252,7 +252,7 @@ def test_after_a_compile_that_fails_the_next_run_says_once_what_runs():
     cx.compile("simplify, dce")
     cx.execute()
     error_of(lambda: cx.compile("dce", breaking), PassError)
-    with pytest.warns(LabWarning, match="failed, and what the one before it made runs"):
+    with pytest.warns(LabWarning, match="failed, and the program of the compile before it runs"):
         cx.execute()
     cx.execute()
     np.testing.assert_array_equal(y.numpy(), [2, 4])
@@ -269,7 +269,7 @@ def test_after_a_compile_that_fails_the_next_run_says_once_what_runs():
         (8, "compile: specialise is 8, which names no dim"),
         (
             {"b": 8},
-            "compile: specialise asks for kernels for b = 8, and no device is there to make them",
+            "compile: specialise asks for kernels for b = 8, and there is no device to make them",
         ),
     ],
 )
@@ -286,7 +286,8 @@ def test_one_device_runs_a_graph():
     twice = ll.CPUCompiler(threads=1), ll.CPUCompiler(threads=2)
     error = error_of(lambda: cx.compile(*twice), ArgumentError)
     assert error.message == (
-        "compile: cpu{threads = 1} and cpu{threads = 2} are 2 devices, and one runs the graph"
+        "compile: cpu{threads = 1} and cpu{threads = 2} are 2 devices, and only one can run "
+        "the graph"
     )
 
 

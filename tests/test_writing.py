@@ -66,7 +66,7 @@ def test_places_where_no_file_can_be(tmp_path):
     assert "cannot be written: there is no folder 'nowhere'" in message(
         lambda: write_bytes("recording", there, b"")
     )
-    with pytest.raises(ArgumentError, match="recording: 3 is no name of a file"):
+    with pytest.raises(ArgumentError, match="recording: 3 is not the name of a file"):
         write_bytes("recording", 3, b"")  # pyright: ignore[reportArgumentType]  # a caller may err
 
 
@@ -88,7 +88,7 @@ def test_what_is_not_there_cannot_be_read(tmp_path):
         "hint: did you mean 'runs.lab'?"
     )
     assert "it is a folder" in message(lambda: ll.open(tmp_path))
-    with pytest.raises(ArgumentError, match="open: None is no name of a file"):
+    with pytest.raises(ArgumentError, match="open: None is not the name of a file"):
         ll.open(None)  # pyright: ignore[reportArgumentType]  # a caller may err
     with pytest.raises(ArgumentError, match="open: the limit is 'much'"):
         ll.open(tmp_path / "runs.lab", limit="much")  # pyright: ignore[reportArgumentType]  # likewise
@@ -107,7 +107,7 @@ def test_what_is_no_plain_file_is_neither_read_nor_put_aside(tmp_path):
 
 
 def test_names_that_no_file_has(tmp_path):
-    with pytest.raises(ArgumentError, match=r"open: 'a\\x00b' is no name of a file"):
+    with pytest.raises(ArgumentError, match=r"open: 'a\\x00b' is not the name of a file"):
         ll.open("a\0b")
     assert "there is no folder '~nobody-here'" in message(
         lambda: write_bytes("recording", "~nobody-here/run.lab", b"")

@@ -79,7 +79,8 @@ def advise(case: Case, budget: float) -> Advice:
         notes.append("stopped by Ctrl-C: what was found by then is here")
     if skipped:
         notes.append(
-            f"{skipped} more could not be tried within {budget:g} s: cx.advise(budget=…) has more"
+            f"{skipped} more could not be tried within {budget:g} s: "
+            "cx.advise(budget=…) allows more"
         )
     if unsure:
         many = "1 change was" if unsure == 1 else f"{unsure} changes were"

@@ -22,7 +22,7 @@ def breaks(case: Case) -> Iterator[Suspect]:
         yield Suspect(
             "graph-break",
             "graph_break() keeps two kernels apart",
-            "what is before it is written to memory, and read again by what is after it",
+            "the value before it is written to memory, and read again by what follows",
             "take out graph_break()",
             tuple(node.id for node in nodes),
             partial(_without, case.written, nodes),
@@ -70,8 +70,8 @@ def stored(case: Case) -> Iterator[Suspect]:
         yield Suspect(
             "retrieved",
             f"{name} in the middle of the graph {'is' if len(nodes) == 1 else 'are'} retrieved",
-            "a value that is asked for is written to memory whole, and what is after it may not be "
-            "one kernel with what is before it",
+            "a retrieved value is written to memory whole, and what follows it cannot share a "
+            "kernel with what comes before",
             "take out retrieve() or keep(), if nobody reads that value",
             tuple(node.id for node in nodes),
             partial(_unasked, ir, {node.id for node in nodes}),

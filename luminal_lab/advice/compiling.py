@@ -34,7 +34,7 @@ def recompiled(case: Case) -> Iterator[Suspect]:
     yield Suspect(
         "recompile",
         "the graph had changed since it was compiled, and was compiled again",
-        "whatever is written after cx.compile makes the next run compile everything anew",
+        "whatever you write after cx.compile makes the next run compile everything again",
         "write the graph once, before the loop; x.set(data) gives it other data",
         tuple(new or written.output_ids[:1]),
         saved=case.recompiled,
@@ -66,8 +66,8 @@ def sizes(case: Case) -> Iterator[Suspect]:
     yield Suspect(
         "any-size",
         f"kernels for any size, run with {', '.join(f'{n} = {s}' for n, s in known.items())}",
-        "a loop whose length is a number is unrolled and cut into vectors when it is compiled; one "
-        "of any length asks at run time",
+        "a loop of known length is unrolled and cut into vectors when it is compiled; a loop of "
+        "any length asks at run time",
         f"cx.compile(…, specialise={{{named}}}): other sizes still run, by the general kernels",
         tuple(node.id for node in nodes),
         lambda: Variant(specialise={**case.recipe.specialise, **known}),

@@ -89,7 +89,7 @@ def one_hots(case: Case) -> Iterator[Suspect]:
         yield Suspect(
             "one-hot",
             "a product with one-hot rows looks up rows of a table",
-            f"each element is a sum of {table.shape[0]} products, of which one is not 0",
+            f"each element is a sum of {table.shape[0]} products, of which all but one are 0",
             f"index instead: {str(table).removeprefix('%') or 'table'}[i]",
             tuple(node.id for node in nodes),
             partial(_looked_up, ir, pairs),
@@ -135,7 +135,7 @@ def gathers(case: Case) -> Iterator[Suspect]:
         start, count = found[nodes[0].id]
         yield Suspect(
             "gather",
-            "a gather whose positions follow each other",
+            "a gather whose positions are consecutive",
             "the positions are read from an array and each is checked; a slice is a view, and its "
             "neighbours are read together",
             f"slice instead, as in x[{start}:{start + count}]",
@@ -218,7 +218,7 @@ def orders(case: Case) -> Iterator[Suspect]:
         order = "a @ (b @ c)" if is_left else "(a @ b) @ c"
         yield Suspect(
             "order",
-            "a product of products in the dearer order",
+            "a product of products in the more expensive order",
             f"{ratio:.3g} times as many operations as {order}, for {', '.join(shapes)}",
             f"write {order}; or cx.search(), which finds it",
             tuple(node.id for node in nodes),

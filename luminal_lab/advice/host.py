@@ -40,7 +40,7 @@ def calls(case: Case) -> Iterator[Suspect]:
             f"{name} is a Python function in the middle of the graph",
             "kernels before it must end, and its arrays go through memory, before it can begin on "
             "one core",
-            f"write it with tensors: {spelled}" if can else "write it with tensors, if it can be",
+            f"write it with tensors: {spelled}" if can else "write it with tensors, if you can",
             tuple(one.id for one in nodes),
             partial(_written_out, ir, known) if can else None,
             total / (total - seconds) if 0 < seconds < total else None,

@@ -32,9 +32,10 @@ def doubles(case: Case) -> Iterator[Suspect]:
         names = ", ".join(str(node) for node in wide[:3]) + (" and more" if wide[3:] else "")
         yield Suspect(
             "float64",
-            f"{names} {'is' if len(wide) == 1 else 'are'} float64, and so is what comes of it",
+            f"{names} {'is' if len(wide) == 1 else 'are'} float64, and so is everything "
+            f"computed from {'it' if len(wide) == 1 else 'them'}",
             "a vector of the processor holds half as many float64 as float32, and memory moves "
-            "half as many; GPUs for games have one unit in 64 for them",
+            "half as many; gaming GPUs have one unit in 64 for them",
             'give the tensor no dtype, or dtype="float32"',
             tuple(node.id for node in wide),
             partial(_narrow, ir),
@@ -48,7 +49,7 @@ def doubles(case: Case) -> Iterator[Suspect]:
         yield Suspect(
             "cast",
             "float32 is cast to float64 on the way",
-            "every operation behind the cast is done in float64, at half the rate or less",
+            "every operation after the cast is done in float64, at half the rate or less",
             'take out cast("float64"), if float32 is exact enough',
             tuple(node.id for node in nodes),
             partial(_narrow, ir),

@@ -10,7 +10,7 @@
         let c = exp2((s[i, j] - a) * 1.442695); (a, l * b + c, acc * b + c * V[j, d])
 
 The rules for it rescale sums, by what is 1 at most, and take nothing out of them but what divides
-by such a sum: they cancel nothing, so that no judge needs to look. What is no number stays so: a
+by such a sum: they cancel nothing, so that no judge needs to look. What is not a number stays so: a
 row that sees nothing is divided by 0, or guarded as it is written. A pass pays where
 elements along a further axis, d above, have weights in common, which it does not store.
 """

@@ -41,7 +41,7 @@ QUICK_TURN = 0.02
 SHARED = Path("/dev/shm")  # where Linux has files that are in memory only
 WRITTEN = "bytes written"
 COMPILING = "compile_gpt2"
-TOO_LONG = "a quick run leaves it out: compiling takes longer than all else"
+TOO_LONG = "a quick run leaves it out: compiling takes longer than everything else"
 
 
 class Options(NamedTuple):

@@ -246,7 +246,7 @@ def commit_of(name: str) -> str:
         where = package_root()
         if not (where / ".git").exists():
             raise ArgumentError(
-                f"bench: {where} is no git checkout, and has no old commits",
+                f"bench: {where} is not a git checkout, and has no old commits",
                 hint="clone the repository, and install it with pip install --editable",
             )
         raise ArgumentError(

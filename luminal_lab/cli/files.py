@@ -20,7 +20,7 @@ def read_text(caller: str, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ArgumentError(
-            f"{caller}: {path} is no text: byte {error.start:,}, in line {line}, is not UTF-8",
+            f"{caller}: {path} is not text: byte {error.start:,}, in line {line}, is not UTF-8",
             hint="luminal-lab open looks at recordings" if path.suffix == ".lab" else None,
         ) from None
 

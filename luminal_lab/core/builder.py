@@ -358,8 +358,8 @@ class Builder(ABC):
             if label is not None:
                 raise ShapeError(
                     f"shape: {label} is a tensor, whose value only a run knows",
-                    hint="shapes are known before: use a number or a symbolic dim, and a mask for "
-                    "what depends on values, as in (positions < t).where(x, 0)",
+                    hint="shapes are known before a run: use a number or a symbolic dim, and a "
+                    "mask for what depends on values, as in (positions < t).where(x, 0)",
                 ) from None
             text = " ".join(repr(like).split())
             raise ShapeError(
@@ -380,7 +380,7 @@ class Builder(ABC):
                 f"shape: {like!r} is not a shape", hint="a shape is a tuple of dims, as in (3, 4)"
             ) from None
         if len(shape) > 64:
-            raise ShapeError(f"shape: {len(shape)} axes are more than the 64 that NumPy has")
+            raise ShapeError(f"shape: {len(shape)} axes are more than the 64 that NumPy allows")
         return shape
 
     def type_of(self, shape: "ShapeLike", dtype: DTypeLike) -> TensorType:

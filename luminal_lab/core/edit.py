@@ -347,7 +347,7 @@ class Edit(NodeLookup):
             raise PassError(
                 f"it has fired {self._firing:,} times on a graph of {len(self.base):,} nodes, and "
                 f"does not end; the last 100 changes were by {listed}",
-                hint="these rules make what the others, or they themselves, match again",
+                hint="these rules make what the others, or the same rules, match again",
             )
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:

@@ -212,7 +212,7 @@ class _Interpreter:
         self.ops[node.id] = op
         self.shapes[node.id] = shape = ints(shape)
         if len(shape) > MOST_AXES:
-            told = f"execute: %{node.name} has {len(shape)} axes, and NumPy's most is {MOST_AXES}"
+            told = f"execute: %{node.name} has {len(shape)} axes, and NumPy allows {MOST_AXES}"
             raise DeviceError(told, hint="use smaller sizes, or reshape it to fewer axes")
         if math.prod(filter(None, shape)) > MOST:
             raise MemoryError

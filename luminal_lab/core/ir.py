@@ -243,7 +243,7 @@ class NodeLookup:
         """Return the ids of several nodes."""
         if not isinstance(nodes, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
             raise GraphError(
-                f"{self.name}: {nodes!r} is no list of nodes", hint='give a list, as in ["%y"]'
+                f"{self.name}: {nodes!r} is not a list of nodes", hint='give a list, as in ["%y"]'
             )
         return [self[node].id for node in nodes]
 

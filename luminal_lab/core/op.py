@@ -358,7 +358,7 @@ def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
 def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
     """Return the types of all results, or raise a `LabError` with the reason."""
     if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise GraphError(f"{op!r} is no op", hint="give an op as a value, as in Sin()")
+        raise GraphError(f"{op!r} is not an op", hint="give an op as a value, as in Sin()")
     fields_of(type(op))
     try:
         types = op.types(sources)
@@ -370,9 +370,7 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
             signature.bind(*sources)
         except TypeError:
             wanted = ", ".join(signature.parameters) or "none"
-            message = (
-                f"{op.name}: its sources are {wanted}, but their number here is {len(sources)}"
-            )
+            message = f"{op.name}: its sources are {wanted}, but the number given is {len(sources)}"
             raise GraphError(message) from None
         raise _fault(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
     if type(types[0]) is not TensorType:

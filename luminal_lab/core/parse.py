@@ -94,7 +94,7 @@ def parse(text: str, *, trust: bool = False) -> IR:
         starts[name] = start
     if scanner.pos not in [start.at for start in starts.values()]:
         hint = "a text starts with a line such as: graph name(%x: f32[2]) -> (%y) {"
-        scanner.fail(scanner.here, "a graph should stand here", hint)
+        scanner.fail(scanner.here, "a graph should be here", hint)
     bodies: dict[str, IR | None] = {}
     ir = Reader(text, next(iter(starts)), starts, bodies).graph()
     for name in starts.keys() - bodies.keys():
@@ -231,7 +231,7 @@ class Reader(TypeReader):
         following = GRAPH.match(self.text, self.text.rfind("\n", 0, self.pos) + 1)
         if self.pos < len(self.text) and (following is None or following.start(1) != self.pos):
             hint = "each graph starts on a line of its own"
-            self.fail(self.here, "a graph or the end of the text should stand here", hint)
+            self.fail(self.here, "a graph or the end of the text should be here", hint)
         given = set(inputs)
         natural = [id for node in in_order(self.table, ()) if (id := node.id) not in given]
         ir = self.bodies[self.name] = IR(
@@ -353,7 +353,7 @@ class Reader(TypeReader):
         name, brace, _ = re.split(r"[ \t]*(\{|$)", piece.text, maxsplit=1)
         cls, word = OPS.get(name), Piece(piece.at, name)
         if cls is None or cls is Input:
-            hint = "inputs stand in the first line" if cls else nearest(name, OPS)
+            hint = "inputs belong in the first line" if cls else nearest(name, OPS)
             self.fail(word, f"there is no op {name!r}", hint)
         hints = {field: hint for field, hint in fields_of(cls).items() if field not in cls.in_type}
         values: dict[str, object] = {field: getattr(type, field) for field in cls.in_type}
@@ -414,7 +414,7 @@ class Reader(TypeReader):
         end = len(self.text[:at].rstrip())
         if "\n" in self.text[end:at] and re.match(rf"{VALUE}|\}}|graph\b", self.text[at:]):
             at = end  # a missing piece is reported at the line before
-        self.fail(Piece(at, ""), f"{what} should stand here", hint)
+        self.fail(Piece(at, ""), f"{what} should be here", hint)
 
 
 def _words(hint: object) -> Mapping[str, object]:

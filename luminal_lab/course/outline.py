@@ -55,7 +55,7 @@ def exercise(id: object) -> Exercise:
     if chapter not in numbers():
         raise ArgumentError(
             f"exercise: there is no chapter {chapter} with exercises",
-            hint=f"there are {', '.join(numbers())}",
+            hint=f"choose from {', '.join(numbers())}",
         )
     known = {item.id: item for item in exercises(chapter)}
     name = f"{chapter}.{position}"

@@ -221,7 +221,7 @@ class _CallRun:
         """
         name, library = self.call.function, self.library
         if not can_fill():
-            note = f"{name}: locals that nothing sets are not looked for: {compiler()}"
+            note = f"{name}: locals that nothing sets are not checked for: {compiler()}"
             return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
         if trace.findings:
             return trace  # it would not come to its end, or not to the same one
@@ -283,7 +283,7 @@ class _CallRun:
         name = parameter.name
         if parameter.size != BYTES:
             hint = "const __grid_constant__ lab_tensor_map is one"
-            raise self._wrong(f"{name} is no tensor map, but it is given one", hint)
+            raise self._wrong(f"{name} is not a tensor map, but it is given one", hint)
         tile = matrix.tile
         block = self._block(TypedParameter(name, "c", 1), matrix.array)
         words = (block.at, tile.width, tile.height, tile.pitch, tile.columns, tile.rows)
@@ -312,7 +312,7 @@ class _CallRun:
         for (other, length), block in blocks.items():
             if other < start + value.nbytes and start < other + length:
                 fault = f"the arrays for {block.name} and {name} overlap"
-                raise self._wrong(fault, "in one call arrays are the same or apart")
+                raise self._wrong(fault, "two arrays of one call are either the same or apart")
         blocks[key] = placed(self.subject, name, value, wide=self.trace)
         return blocks[key]
 

@@ -33,21 +33,21 @@ Status = IntEnum(
 """How a launch ends, in the order of runtime.cpp."""
 REFUSED: Final = {
     Status.BAD_BARRIER: (
-        "it uses a barrier that counts bytes as it was not made",
+        "it uses a barrier that counts bytes in a way that it was not made for",
         "lab_barrier_init says how many arrive in a phase, 64 barriers a block at most",
     ),
     Status.BAD_COPY: (
-        "a bulk copy is none that there is",
+        "there is no such bulk copy",
         "it moves multiples of 16 bytes between places that are; a tile goes to a multiple of 1024 "
         "bytes, by its map, in rows of 128 bytes",
     ),
     Status.BAD_TILE: (
-        "four warps multiply what is no tile for all of them",
+        "four warps multiply what is not a tile for all of them",
         "lab_wgmma_matrix(at, leading, stride, 1), alike in all threads of a warp",
     ),
     Status.NOT_BEGUN: (
         "four warps multiply before lab_wgmma_begin()",
-        "it comes behind what sets the registers that they add to",
+        "it comes after the code that sets the registers that they add to",
     ),
 }
 """Misuses of Hopper's functions, each with a hint."""
@@ -66,16 +66,16 @@ OPERATIONS: Final = (
 WAITING: Final = {
     AT_BARRIER: (
         "not all threads of the block reach a barrier",
-        "a barrier stands where all threads come, outside of what differs between them",
+        "put a barrier where all threads arrive, outside of branches that differ between them",
     ),
     AT_WARP: (
-        "not all lanes of a warp do the same together",
-        "the lanes that a mask names call it together, in one line, and stay until then",
+        "the lanes of a warp do not all do the same thing together",
+        "all lanes that a mask names call it together, in one line, and none returns before that",
     ),
     AT_BYTES: (
-        "what a barrier counts does not come",
-        "threads arrive as often as it was made for, what they expect are the bytes of all copies "
-        "to it, and phases are waited for as 0, 1, 0, …",
+        "what a barrier counts never arrives",
+        "as many threads arrive as it was made for, they expect the bytes of all copies to it, and "
+        "they wait for phases 0, 1, 0, …",
     ),
 }
 """The states in which a thread waits for others: what is wrong if they do not come, and a hint."""
@@ -148,7 +148,8 @@ def _misaligned(job: LaunchJob, blocks: list[ArrayCopy]) -> str:
         element = near.array.dtype.itemsize
         offset = job.fault - near.at
         where = f"{near.name}[{offset // element}]" if offset % element == 0 else near.name
-    return f"it {does} a vector at {where}, whose address is no multiple of {job.alignment} bytes"
+    wanted = f"a multiple of {job.alignment} bytes"
+    return f"it {does} a vector at {where}, whose address is not {wanted}"
 
 
 def _touched(address: int, blocks: list[ArrayCopy]) -> str:
@@ -159,7 +160,7 @@ def _touched(address: int, blocks: list[ArrayCopy]) -> str:
 
     near = min(blocks, key=distance, default=None)
     if near is None or distance(near) > FAR:
-        return "it touches memory that is nobody's"
+        return "it touches memory that belongs to no array"
     if address < near.at:
         side = f"{near.at - address:,} bytes before"
     else:

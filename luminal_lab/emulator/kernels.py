@@ -248,7 +248,7 @@ class KernelRun:
     def check_fault(self) -> None:
         """Raise if the kernel has said that an index is out of range."""
         if self.fault[0]:
-            fault = f"{self.subject}: an index is no position of what it is looked up in"
+            fault = f"{self.subject}: an index is outside of what it is looked up in"
             raise RangeError(fault, hint="give the input that holds indices, as in emulate({...})")
 
 

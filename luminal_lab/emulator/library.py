@@ -373,7 +373,7 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
             number = int(words[2])
             if words[1] not in mine:
                 line = 0
-            elif number:  # 0 is no line: what the compiler adds there is of the one before
+            elif number:  # 0 is not a line: what the compiler adds there is of the one before
                 line = max(0, number - above)
         elif CALL.match(text):
             lines.append(f"Llab_{len(table)}:")
@@ -407,7 +407,7 @@ def _explained(error: DeviceError, source: KernelSource) -> DeviceError:
     where = error.where
     if marked and above < int(marked[1]) <= last:
         where = window("\n".join(source.texts), int(marked[1]) - above)
-    hint = "mend the marked line; lines are counted from the first of the source"
+    hint = "fix the marked line; lines are counted from the first of the source"
     if source.dialect == "metal" and "poisoned" in message:
         hint = "Metal has no float64: cast to float32 on this device"
     return DeviceError(message, where=where, hint=hint)

@@ -59,7 +59,7 @@ LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
 #define LAB_TOUCHED(p, kind)
 #endif
 
-// -- addresses that are no multiple of what their type asks for, or behind an array of the thread's
+// -- addresses that are not a multiple of what their type asks for, or behind an array of the thread's
 // own: the compiler looks at each ----------------------------------------------------------------------
 
 struct lab_asked {

@@ -64,7 +64,7 @@ EVENTS: Final[Mapping[Kind, str]] = {
     "out of bounds": "{who} {does} {where}, and {0.array} has {held}",
     "unwritten": "{who} reads {where}, which nobody has written",
     "race": "{who} {does} {where}, which {racing}",
-    "misaligned": "{who} {does} a vector at {where}, whose address is no multiple of "
+    "misaligned": "{who} {does} a vector at {where}, whose address is not a multiple of "
     "{0.alignment} bytes; a GPU stops there",
     "const": "{who} writes {where}, which the kernel takes as const; a GPU does it, and reads may "
     "still give the old value",

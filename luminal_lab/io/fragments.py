@@ -40,7 +40,7 @@ class Fragments:
         """Return the types that a line ends in."""
         reader = self._reader(text)
         if not TYPES.fullmatch(text):
-            reader.fail(Piece(0, text), "this is no type")
+            reader.fail(Piece(0, text), "this is not a type")
         return reader.read_types(Piece(0, text))
 
     def op(self, text: str, type: TensorType, bodies: Mapping[str, IR] | None = None) -> Op:
@@ -50,7 +50,7 @@ class Fragments:
         """
         reader = self._reader(text, bodies or {})
         if not OP.fullmatch(text):
-            reader.fail(Piece(0, text), "this is no op")
+            reader.fail(Piece(0, text), "this is not an op")
         try:
             return reader.op(Piece(0, text), type)
         except LabError:
@@ -83,7 +83,7 @@ def absent(text: str, type: TensorType) -> Op:
         fields[field.strip()] = value.strip()
     for field in fields:
         if not (field.isidentifier() and NAME.fullmatch(field)) or hasattr(Op, field):
-            raise DefinitionError(f"{text}: {field!r} is no name of a field")
+            raise DefinitionError(f"{text}: {field!r} is not the name of a field")
     cls = _absent(name.strip(), tuple(fields))
     return cls(**fields, **{DTYPE: type.dtype, SHAPE: type.shape})
 

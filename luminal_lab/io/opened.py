@@ -345,7 +345,7 @@ class Opened(DrawnGraph, Examined):
         if table != "times":
             raise UnknownNameError(
                 f"recording: there is no table of {table!r}",
-                hint=nearest(str(table), ("passes", "times")) or 'there are "passes" and "times"',
+                hint=nearest(str(table), ("passes", "times")) or 'choose "passes" or "times"',
             )
         facts = self.facts
         times = [

@@ -165,10 +165,10 @@ class RecordedSearch(Displayed, Explored, Recorded):
             except (ArgumentError, AssertionError) as error:
                 why = str(error).partition("\n")[0].removeprefix("search: ")
                 raise RecordingError(
-                    f"recording {self.name}: the search for {facts.name} cannot be made again: "
+                    f"recording {self.name}: the search for {facts.name} cannot be repeated: "
                     f"{why or 'its answers are to other questions'}",
-                    hint="it was by another plan or version, or on another machine; "
-                    "search.candidates has what came of it there",
+                    hint="it was made by another plan or version, or on another machine; "
+                    "search.candidates has its results",
                 ) from error
         return ProgramSearch(device, kernels, self._counts, self.ir, dict(self.facts.skipped))
 

@@ -215,7 +215,7 @@ def _schema(title: str, data: bytes) -> tuple[int, bytes]:
     if not data.startswith(MAGIC):
         begins = data[:16].decode("ascii", "replace")
         raise RecordingError(
-            f"{title}: this is no recording: it begins with {begins!r}",
+            f"{title}: this is not a recording: it begins with {begins!r}",
             hint='give a file that cx.save("run.lab") has written',
         )
     if not number.isdigit() or len(number) > 9 or int(number) < 1:
@@ -301,7 +301,7 @@ def _story(given: object) -> tuple[tuple[str, str], ...]:
             case [str() as at, str() as text]:
                 pairs.append((at, text))
             case _:
-                raise ValueError("a step of its story is no place with a text")
+                raise ValueError("a step of its story is not a place with a text")
     return tuple(pairs)
 
 
@@ -321,7 +321,7 @@ def _arrays(
     total = sum(prod(shape) * dtype.itemsize for row in shapes for _, dtype, shape in row)
     if not any(shapes):
         if data:
-            raise ValueError(f"{len(data)} bytes are behind its end")
+            raise ValueError(f"{len(data)} bytes come after its end")
         return [{} for _ in shapes]
     # Deflate makes at most 1,032 bytes from one.
     if total > 1032 * len(data):

@@ -43,7 +43,7 @@ def times_of(launched: LaunchedCompile, timings: Timings) -> TimeFacts:
     notes += timings.note.splitlines()
     gone = len(timings) - len(rows)
     if gone and launched.launches:
-        notes.append(f"{gone} rows that are no launch are left out")
+        notes.append(f"{gone} rows that are not a launch are left out")
     device = timings.device
     note = "; ".join(notes)
     dialects = {kernel.dialect for kernel in launched.kernels}

@@ -96,7 +96,7 @@ class JsonObject:
         path = f"{self.path}.{name}"
         rows = listed(self[name], path)
         if not {*map(type, rows)} <= {list}:
-            raise ValueError(f"{path} has an entry that is no list")
+            raise ValueError(f"{path} has an entry that is not a list")
         lists = cast("list[list[object]]", rows)
         whole([number for row in lists for number in row], path, low, high)
         return cast("list[list[int]]", lists)
@@ -112,7 +112,7 @@ def whole(given: Sequence[object], path: str, low: int, high: int) -> list[int]:
     """Return a list whose entries are whole numbers, from `low` to less than `high`."""
     # To Python, true is a whole number; here it is not.
     if not {*map(type, given)} <= {int}:
-        raise ValueError(f"{path} has an entry that is no whole number")
+        raise ValueError(f"{path} has an entry that is not a whole number")
     numbers = cast("list[int]", given)
     if numbers and (min(numbers) < low or max(numbers) >= high):
         wrong = next(number for number in numbers if not low <= number < high)
@@ -363,7 +363,7 @@ class Unpacking:
         for entry in listed(self.given["origins"], path):
             row = whole(listed(entry, path), path, -LARGEST_ID * 100, LARGEST_ID * 100)
             if len(row) != 3 or not (0 <= row[0] < len(texts) and 0 <= row[2] < len(texts)):
-                raise ValueError(f"{path} has {shown(row)}, which is no line")
+                raise ValueError(f"{path} has {shown(row)}, which is not a line")
             origins.append(Origin(texts[row[0]], row[1], texts[row[2]]))
         return origins
 
@@ -397,7 +397,7 @@ class Unpacking:
             inputs, outputs, schedule = (_ids(parts[at], path) for at in (0, 1, 3))
             pairs = [_ids(pair, path) for pair in listed(parts[2], path)]
             if any(len(pair) != 2 for pair in pairs):
-                raise ValueError(f"{path} has a carry that is no pair")
+                raise ValueError(f"{path} has a carry that is not a pair")
             carries = tuple((pair[0], pair[1]) for pair in pairs)
             signatures.append(Signature(inputs, outputs, carries, schedule))
         return signatures

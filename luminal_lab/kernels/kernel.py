@@ -188,7 +188,7 @@ class Kernel(Displayed):
         if self.compile is None:
             languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}
             raise DeviceError(
-                f"kernel {self.name}: it is {languages[self.dialect]}, and there is no PTX of it",
+                f"kernel {self.name}: it is {languages[self.dialect]}, which has no PTX",
                 hint='ll.CUDACompiler(arch="sm_90") makes kernels that have PTX, on any machine',
             )
         return self.compile(self)
@@ -312,7 +312,7 @@ class Kernels(tuple[Kernel, ...]):
             missing = "kernels: there is no kernel"
             return super().__getitem__(position(which, len(self), missing, hint))
         named = {kernel.name: kernel for kernel in self}
-        hint = f"there are {', '.join(named)}" if self else NONE
+        hint = f"choose from {', '.join(named)}" if self else NONE
         fault = f"kernels: there is none called {which!r}"
         UnknownNameError.unless_known(which, named, fault, hint)
         return named[which]

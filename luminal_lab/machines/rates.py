@@ -273,8 +273,8 @@ def read_json(subject: str, text: str, schema: int) -> dict[str, Any]:
         given = parsed(text)
     except ValueError as error:
         raise RecordingError(
-            f"{subject}: this is no JSON: {error}",
-            hint="the file is damaged, or cut short: get it anew",
+            f"{subject}: this is not JSON: {error}",
+            hint="the file is damaged, or cut short: get it again",
         ) from error
     fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
     number = fields.get("schema")

@@ -98,7 +98,7 @@ def card_of(name: str) -> Specification:
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         raise ArgumentError(
-            f"occupancy: {name!r} is no card", hint=f"give a name: {', '.join(CARDS)}"
+            f"occupancy: {name!r} is not a card", hint=f"give a name: {', '.join(CARDS)}"
         )
     words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
     # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
@@ -110,7 +110,7 @@ def card_of(name: str) -> Specification:
     for card in CARDS.values():
         if card.arch is not None and name.rstrip("a") == card.arch.rstrip("a"):
             return card
-    hint = nearest(name, CARDS) or f"there are {', '.join(CARDS)}"
+    hint = nearest(name, CARDS) or f"choose from {', '.join(CARDS)}"
     raise UnknownNameError(f"occupancy: there is no card called {name!r}", hint=hint)
 
 

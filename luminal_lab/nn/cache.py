@@ -118,7 +118,7 @@ class KVCache:
                 ShapeError(
                     f"kv_cache: {keys.shape[-2]} rows at {self.past} are more than its capacity, "
                     f"{self.capacity}",
-                    hint="make the capacity larger, or give less at a time",
+                    hint="make the capacity larger, or give fewer at a time",
                 )
             )
         if owner not in present:

@@ -157,7 +157,7 @@ def _form(parameter: Parameter) -> str:
 
 def _advice(faults: Iterable[str]) -> str:
     if all(fault.startswith(("missing: ", "extra: ")) for fault in faults):
-        return "check the names; strict=False leaves out what one of both has not"
+        return "check the names; strict=False leaves out what only one side has"
     return "make the module with the sizes of these values, and module.to(dtype) for their dtype"
 
 
@@ -191,7 +191,7 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
         raise InputError(
             f"save: {target} cannot be written: {reason}",
             where=str(here() or "") or None,
-            hint="name a file in a folder that is there",
+            hint="name a file in a folder that exists",
         ) from error
 
 
@@ -280,9 +280,9 @@ def _damage(path: Path, error: Exception) -> LabError:
     """Return the message and the hint for a file that could not be read."""
     where = str(here() or "") or None
     if isinstance(error, FileNotFoundError):
-        hint = "the present folder is gone"
+        hint = "the current folder is gone"
         with suppress(FileNotFoundError):
-            hint = f"the present folder is {Path.cwd()}"
+            hint = f"the current folder is {Path.cwd()}"
         return InputError(f"load: there is no {path}", where=where, hint=hint)
     if path.is_dir():
         hint = "name the file, as in folder / 'model.safetensors'"
@@ -304,13 +304,13 @@ def _fault(path: Path) -> str | None:
         if size < 8:
             return f"it has {size} bytes, and the length of its header takes 8"
         if length > size - 8:
-            return f"its header is to have {length:,} bytes, and the file has {size:,}"
+            return f"its header should have {length:,} bytes, and the file has {size:,}"
         if length > LARGEST_HEADER:
-            return f"its header is to have {length:,} bytes, and {LARGEST_HEADER:,} are its most"
+            return f"its header should have {length:,} bytes, and {LARGEST_HEADER:,} are the most"
         try:
             header = cast("dict[str, Any]", read_json(file.read(length)))
             ends = [part["data_offsets"][1] for part in header.values() if "data_offsets" in part]
             wanted = 8 + length + max(map(index, ends), default=0)
         except (ValueError, TypeError, AttributeError, LookupError):
             return f"its header of {length:,} bytes does not say what it holds"
-    return None if wanted == size else f"it is to have {wanted:,} bytes, and has {size:,}"
+    return None if wanted == size else f"it should have {wanted:,} bytes, and has {size:,}"

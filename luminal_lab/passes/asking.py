@@ -33,7 +33,8 @@ class Misfit(NamedTuple):
         if not count:
             return f"{subject} stops at once: {self.why}."
         far = f"{count} step{'s' * (count > 1)}"
-        return f"{subject} gets {far} far: {'; '.join(self.steps)}.\nThere it stops: {self.why}."
+        steps = "; ".join(self.steps)
+        return f"{subject} gets through {far}: {steps}.\nIt stops there: {self.why}."
 
 
 class Inquiry:

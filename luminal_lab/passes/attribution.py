@@ -21,7 +21,7 @@ FREE = (Source, View)
 TYPICAL = 512
 """The size assumed for a dim that has none yet."""
 LEAST = 0.005
-"""Lines with a smaller share are not told of: a mask of all layers is no line's work."""
+"""Lines with a smaller share are not told of: a mask of all layers is not a line's work."""
 
 
 Effort: TypeAlias = Callable[[IR, Node], float]

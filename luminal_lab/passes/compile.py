@@ -88,14 +88,14 @@ def compile_ir(
     devices = pipeline.devices()
     if len(devices) > 1:
         raise ArgumentError(
-            f"compile: {' and '.join(map(str, devices))} are {len(devices)} devices, and one runs "
-            "the graph",
+            f"compile: {' and '.join(map(str, devices))} are {len(devices)} devices, and only "
+            "one can run the graph",
             hint="leave all but one out",
         )
     if sizes and not devices:
         shown = ", ".join(f"{name} = {size}" for name, size in sizes.items())
         raise ArgumentError(
-            f"compile: specialise asks for kernels for {shown}, and no device is there to make "
+            f"compile: specialise asks for kernels for {shown}, and there is no device to make "
             "them",
             hint="put one last, as in cx.compile(ll.GenericCompiler(), ll.CPUCompiler(), "
             "specialise=…)",

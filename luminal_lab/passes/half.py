@@ -92,7 +92,7 @@ class HalfPrecision(Pipeline):
 
 
 def _half(dtype: object) -> DType:
-    hint = 'there are "bfloat16", with the range of float32, and "float16", which is finer'
+    hint = 'choose "bfloat16", with the range of float32, or "float16", which is finer'
     try:
         narrow = as_dtype(str(dtype))
     except DTypeError as error:

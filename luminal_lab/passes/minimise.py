@@ -134,7 +134,7 @@ def minimise(
         )
     if shows is not None and not callable(shows):
         raise ArgumentError(
-            f"minimise: {shows!r} is no function of a graph", hint="as in lambda ir: len(ir) > 3"
+            f"minimise: {shows!r} is not a function of a graph", hint="as in lambda ir: len(ir) > 3"
         )
 
     def found() -> Minimised:

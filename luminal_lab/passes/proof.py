@@ -112,8 +112,8 @@ def counterexample(
     if not tried:
         text = (
             f"rule {rule.name!r} was not tested: none of the small graphs that were made to try it "
-            f"matches {rule.pattern}, or its condition refuses them all. That it is right is not "
-            "shown. Loosen the condition, give other dtypes, as in counterexample(rule, "
+            f"matches {rule.pattern}, or its condition refuses them all. Nothing shows that it "
+            "is right. Loosen the condition, give other dtypes, as in counterexample(rule, "
             'dtypes=["int32"]), or compile a graph that it matches with check="values"'
         )
         warnings.warn(text, LabWarning, stacklevel=2)
@@ -158,7 +158,7 @@ def _untried(rule: Rule, error: Exception) -> PassError:
     out = "of stack" if isinstance(error, RecursionError) else "of memory"
     return PassError(
         f"rule {rule.name!r}: it could not be put to the test: Python ran out {out}: {error}",
-        hint="that says nothing of the rule; try it again with less on the stack and in memory",
+        hint="that says nothing about the rule; try it again with more stack and memory free",
     )
 
 

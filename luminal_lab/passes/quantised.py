@@ -14,7 +14,7 @@ each byte once, in order. An embedding looks rows up in the integers and in the 
 that is also the head of a language model is stored once.
 
 Both are `stored`: computed at the first run and after the weight was set, not at every run. A
-weight with other readers, with an axis that is no multiple of 32, or trained by the graph stays
+weight with other readers, with an axis that is not a multiple of 32, or trained by the graph stays
 as it is; `compilation.why_not("q8_0", weight)` gives the reason.
 """
 
@@ -83,7 +83,7 @@ class Q8(Pass):
         for weight in self._chosen(ir, edit):
             uses, problem = _uses(edit, weight)
             if weight.id in trained:
-                problem = "this graph trains it, so that it is another one in each run"
+                problem = "this graph trains it, so it is different in each run"
             if problem:
                 edit.refuse(self.name, weight, because=problem)
             elif uses:

@@ -77,7 +77,7 @@ def pass_table(what: str, snapshots: Sequence[Snapshot], of: Of) -> Table:
     if of not in kinds:
         raise UnknownNameError(
             f"{what}: there is no table of {of!r}",
-            hint=nearest(str(of), kinds) or f"there are {', '.join(map(repr, kinds))}",
+            hint=nearest(str(of), kinds) or f"choose from {', '.join(map(repr, kinds))}",
         )
     columns, rows = kinds[of]
     graph = snapshots[0].before.name if snapshots else ""

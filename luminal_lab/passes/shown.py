@@ -60,7 +60,8 @@ class Shown:
         if raises is not None:
             return Raises(*given, *Raises.seen(ir, given, raises))
         name = misses or fires
-        expect(name, str, "minimise: {} is no rule or search", 'give its name, as in "add-zero"')
+        hint = 'give its name, as in "add-zero"'
+        expect(name, str, "minimise: {} is neither a rule nor a search", hint)
         if fires:
             return Fires(*given, fires)
         if at is None:

@@ -50,7 +50,7 @@ def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
     last = snapshots[-1].ir
     if node.id not in last:
         gone = next(s for s in snapshots if s.index and node.id in s.before and node.id not in s.ir)
-        sentences.append(f"It is gone since {gone.title}.")
+        sentences.append(f"It has been gone since {gone.title}.")
     else:
         users = ", ".join(map(str, last.users(node.id)))
         ends = ["an output"] * last.is_output(node.id) + [f"read by {users}"] * bool(users)
@@ -69,7 +69,7 @@ def _birth(snapshots: Sequence[Snapshot], node: Node) -> Iterator[str]:
         parents = ", ".join(f"%{id}" for id in derivation.parents)
         yield f"{derivation.rule} made it from {parents}, written{site}"
     else:
-        yield f"You wrote it{site}" if site else "It was in the graph given."
+        yield f"You wrote it{site}" if site else "It was in the given graph."
 
 
 def _part(node: Node, firing: Firing) -> str:
@@ -80,10 +80,10 @@ def _part(node: Node, firing: Firing) -> str:
         return f"{firing.rule} made {node}" + (f" in place of {listed}" if olds else "")
     for change in firing.changes:
         if change.kind == "replace" and change.into == node.id:
-            return f"{firing.rule} put {node} in the place of {listed}"
+            return f"{firing.rule} put {node} in place of {listed}"
         if change.node == node.id and change.kind == "replace":
             news = [new for new in firing.after if new.id == change.into]
-            return f"{firing.rule} put {', '.join(map(str, news))} in the place of {node}"
+            return f"{firing.rule} put {', '.join(map(str, news))} in place of {node}"
         if change.node == node.id and change.kind == "erase":
             return f"{firing.rule} erased {node}"
     return ""

@@ -237,7 +237,7 @@ class Search(Pipeline):
 def measures_nothing(job: str) -> NoReturn:
     """Refuse a job: all of it should have been found before."""
     raise DeviceError(
-        "what was found before is there no more", hint="search again: cx.search(…), or compile"
+        "what was found before is gone", hint="search again: cx.search(…), or compile"
     )
 
 

@@ -74,7 +74,7 @@ def awaited(future: Future[str], executor: Executor, clock: Clock, until: float)
         if now - begin > SILENT:
             raise DeviceError(
                 f"the executor has not answered for {SILENT:g} s",
-                hint="look whether it has workers",
+                hint="check whether it has workers",
             )
         if now - counted >= COUNTED:
             counted = now

@@ -44,7 +44,7 @@ def why(egraph: EGraph, growth: Growth, number: int) -> str:
         for reason in egraph.reasons
         if reason.rule and egraph.find(reason.first) == number
     ]
-    return "\n".join([*told, *(["what rules said of it:"] if joined else []), *joined])
+    return "\n".join([*told, *(["what the rules said about it:"] if joined else []), *joined])
 
 
 def why_not(egraph: EGraph, growth: Growth, rule: Rule, number: int) -> str:

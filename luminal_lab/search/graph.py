@@ -313,7 +313,7 @@ def search_program(
         told = "".join(f"\n  {name}: {why}" for name, why in skipped.items())
         raise GraphError(
             f"search: {ir.name} has no kernel whose schedule could be another{told}",
-            hint="kernels come of what is computed element by element, summed or multiplied",
+            hint="kernels come from what is computed element by element, summed or multiplied",
         )
     search = ProgramSearch(device, {}, counts, ir, skipped, waiting, clock)
     budget = replace(budget, seconds=seconds - (clock() - begin))

@@ -103,7 +103,7 @@ class Budget:
             )
         if budget.seconds == budget.candidates == inf:
             raise ArgumentError(
-                "search: a budget without an end", hint="give seconds, candidates, or both"
+                "search: the budget has no limit", hint="give seconds, candidates, or both"
             )
         return budget
 
@@ -257,10 +257,10 @@ class KernelSearch(Displayed, Explored, Recorded):
         """Take in what another search was told, if this one asks for the same."""
         told, limits = 0, limits_asked(answers)
         # What is known beforehand is of each form, or of none where there is one.
-        assert not answers or len(limits) == len(self.driver.limits), "its forms are others"
+        assert not answers or len(limits) == len(self.driver.limits), "its forms are different"
         self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
-            assert batch.after <= at, "nobody asks for what is answered before"
+            assert batch.after <= at, "a batch comes before the answers that it needs"
             while told < batch.after:
                 self.tell(*answers[told])
                 told += 1
@@ -412,7 +412,7 @@ def begun(
     if others and target.device:
         raise ArgumentError(
             "search: a GPU's kernels are measured at one size of each dim",
-            hint="search for each by itself; a CPU's are measured at several",
+            hint="search for each size separately; a CPU's are measured at several",
         )
     machine = target.signature() if rates is not None else ""
     limits = limits_of(region.forms, sizes, None if others else rates, machine)
@@ -426,7 +426,7 @@ def begun(
 def _region(definition: object, target: Target) -> SearchRegion:
     """Return a definition as a region that has one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
-    expect(written, Definition, "search: {} is no definition", "kernel.definition is one")
+    expect(written, Definition, "search: {} is not a definition", "kernel.definition is one")
     assert isinstance(written, Definition)
     written = target.defined(written)
     return SearchRegion(written, (alone(written),))

@@ -154,7 +154,7 @@ def answered(job: Job, make: Make | None = None, clock: Callable[[], float] = mo
     deadline = Deadline(job.seconds, clock)
     (device,) = parse_pipeline(job.device)
     if not isinstance(device, GPUCompiler):
-        raise ArgumentError(f"search: {job.device} is no GPU's compiler")
+        raise ArgumentError(f"search: {job.device} is not a GPU's compiler")
     find_cpp_compiler()  # without one there is no emulator, and nothing is checked
     with held():
         place = ModelledPlace.of(device)

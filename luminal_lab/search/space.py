@@ -256,7 +256,7 @@ def admitted(rules: Iterable[Rule], licence: Collection[str] = LICENCE) -> Rules
         raise ArgumentError(f"search: the rules are {rules!r}", hint=hint)
     rules = [*given]
     for rule in rules:
-        expect(rule, Rule, "search: {} is no rule", "@ll.search.rule(before, after) makes one")
+        expect(rule, Rule, "search: {} is not a rule", "@ll.search.rule(before, after) makes one")
     return Rules(_admitted(rule, licence) for rule in rules)
 
 

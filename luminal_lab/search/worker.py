@@ -143,7 +143,7 @@ def answered(job: Job, make: Make = scheduled, clock: Callable[[], float] = mono
             "search: kernels that nobody has tried run in a child process, and there is none here",
             hint="search on Linux or macOS; the schedule that wins there runs anywhere"
             if sys.platform == "win32"
-            else f"it could not be built: look whether {tempfile.gettempdir()} has room",
+            else f"it could not be built: check whether {tempfile.gettempdir()} has room",
         )
     with held():
         try:
@@ -352,7 +352,7 @@ def measuring() -> Generator[None]:
                 if monotonic() > end:
                     raise DeviceError(
                         f"search: another search has measured here for {WAITING:g} s",
-                        hint="one at a time measures on a machine; end the other one",
+                        hint="only one at a time can measure on a machine; end the other one",
                     ) from None
                 look()
                 sleep(0.01)

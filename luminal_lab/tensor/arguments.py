@@ -85,7 +85,7 @@ def as_ours(
     if isinstance(error, MemoryError) and not of_arguments:  # what users call, no part of it
         return DeviceError(
             f"{name}: out of memory: {str(error) or 'Python had none left'}",
-            hint="try it on something smaller, or end what else holds memory",
+            hint="try it on something smaller, or end other programs that hold memory",
         )
     kept = isinstance(error, (LabError, Warning, *OTHERS))
     if kept or _is_of_the_user(error):
@@ -138,7 +138,7 @@ def unfit(
             )
         if key in positional[:count]:
             return ArgumentError(
-                f"{name}: the argument {key!r} is given twice, by its place and by its name",
+                f"{name}: the argument {key!r} is given twice, by position and by name",
                 hint=called,
             )
     if count > len(positional) and not any(p.kind is p.VAR_POSITIONAL for p in known.values()):
@@ -147,7 +147,9 @@ def unfit(
             if positional
             else "no arguments"
         )
-        return ArgumentError(f"{name}: takes {most} by place, and {count} are given", hint=called)
+        return ArgumentError(
+            f"{name}: takes {most} by position, but {count} are given", hint=called
+        )
     missing = [
         key
         for key, p in known.items()

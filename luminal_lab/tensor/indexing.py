@@ -636,7 +636,7 @@ class Indexing(Reduction):
         dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
         if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
             raise ShapeError(
-                f"searchsorted: the numbers {self.label} and the values {sought.label} do not go "
+                f"searchsorted: the numbers {self.label} and the values {sought.label} do not fit "
                 "together",
                 hint="the numbers have one axis, or all axes but the last as the values have them",
             )

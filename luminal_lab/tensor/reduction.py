@@ -63,7 +63,7 @@ class Reduction(Activations):
             size = self.shape[axis]
             if size == 0:
                 raise ShapeError(
-                    f"{what}: axis {axis} of {self.label} is empty, and nothing has no {what}",
+                    f"{what}: axis {axis} of {self.label} is empty, and has no {what}",
                     hint="reduce another axis, or pad this one first",
                 )
             if not known(size >= 1):  # the run checks that this slice fits

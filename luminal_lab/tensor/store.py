@@ -207,7 +207,7 @@ class Store(Sources):
             if self._own("carry", new).type != node.type:
                 raise GraphError(
                     f"carry: {new.label} is {new.type}, but the input {old.label} is {node.type}",
-                    hint="both must have one type; what grows is an input of its full size, "
+                    hint="both must have the same type; what grows is an input of its full size, "
                     "whose rows are set with update(rows, at)",
                 )
             for source, target in self._carries.items():
@@ -240,7 +240,7 @@ class Store(Sources):
             for k, (_, taking, *_) in enumerate(moves):
                 if any(taking.node is other.node for _, other, *_ in moves[:k]):
                     raise GraphError(
-                        f"transfer: {taking.label} is to take two values", hint="name it once"
+                        f"transfer: {taking.label} would take two values", hint="name it once"
                     )
             with held():
                 for given, *_ in moves:
@@ -476,7 +476,7 @@ class Store(Sources):
         return GraphError(
             f"{what}: the graph {self.name!r} is running already",
             where=str(here() or "") or None,
-            hint="what a run calls, and other threads, use graphs of their own",
+            hint="functions that a run calls, and other threads, must use graphs of their own",
         )
 
     def _execute(self, program: Program | None, keep_all: bool, trace: bool) -> Run | None:

@@ -547,7 +547,7 @@ class Windowed(MatrixProducts):
             raise ShapeError(
                 f"interpolate: size is {size}, scale_factor {scale_factor}, and {self.label} has "
                 f"{count} spatial axes",
-                hint="give one of both, as one number or as one for each spatial axis",
+                hint="give one of the two, as one number or as one for each spatial axis",
             )
         x = self if "nearest" in mode else widened(self._as_float())
         for axis, (target, length) in enumerate(zip(wanted, self.shape[2:], strict=True), 2):

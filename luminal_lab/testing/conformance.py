@@ -161,7 +161,7 @@ def _own(op: AnOp) -> Iterator[Case]:
 def _check_words(declared: Mapping[str, str]) -> None:
     known = {trait for case in cases() for trait in case.traits} | set(OPS)
     for word in declared:
-        fault = f"conformance: {word!r} is declared as unsupported, and is no op, dtype or family"
+        fault = f"conformance: {word!r} is declared as unsupported, but is no op, dtype or family"
         ArgumentError.unless_known(word, known, fault)
 
 

@@ -58,7 +58,7 @@ class Row(NamedTuple):
         for title, arrays in (("expected", self.expected), ("got", self.got)):
             lines += _shown(title, dict(zip(names, arrays, strict=False)))
         if self.blamed is not None:
-            lines.append(f"hint: {self.blamed} is to be mended: {_meaning(self.blamed)}")
+            lines.append(f"hint: {self.blamed} needs fixing: {_meaning(self.blamed)}")
         return "\n".join(lines)
 
 
@@ -163,7 +163,7 @@ class Conformance:
     def __str__(self) -> str:
         lines = [self.summary, self.counts]
         if self.wrong_ops:
-            lines.append(f"to be mended: {', '.join(self.wrong_ops)}")
+            lines.append(f"to be fixed: {', '.join(self.wrong_ops)}")
         reasons = Counter(row.reason for row in self.unsupported)
         lines += [f"not supported: {reason} ({n} cases)" for reason, n in reasons.items()]
         lines += ["", *map(str, self.failed[:SHOWN])] if self.failed else []

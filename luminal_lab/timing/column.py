@@ -217,7 +217,7 @@ def _named(name: str | None, dialect: str, kind: str) -> Specification | None:
     known = known_specification(name)
     if known.dialect != dialect:
         raise ArgumentError(
-            f"compare: {known.name} is no device for ll.{kind}: it is made by {known.maker}",
+            f"compare: {known.name} is not a device for ll.{kind}: it is made by {known.maker}",
             hint=f"give its specification alone: ll.devices.specification({name!r})",
         )
     return known

@@ -255,7 +255,7 @@ def compare(
     for device in asked:
         if not isinstance(device, Specification) and not hasattr(device, "column"):
             raise ArgumentError(
-                f"compare: {device!r} is no device",
+                f"compare: {device!r} is not a device",
                 hint='give ll.CPU(), ll.CUDA(), ll.Metal(), ll.Recorded("file.json"), or '
                 f"ll.devices.specification({device if isinstance(device, str) else 'h200'!r})",
             )

@@ -418,7 +418,7 @@ class Recorded:
             except (TypeError, ValueError) as error:
                 raise RecordingError(
                     f"recorded: the recording of {self.recording.device} is for {dict(target)}, "
-                    "which is no machine that this version knows",
+                    "which is not a machine that this version knows",
                     hint=AGAIN.format(device="cpu"),
                 ) from error
             return fused(subject, machine)
@@ -441,7 +441,7 @@ class Recorded:
 def load(name: str | Path) -> Recording:
     """Return a recording by its name among those of the package, or by the path of its file."""
     hint = "give the path of a file that luminal-lab record has written"
-    expect(name, str | Path, "recorded: {} is no recording", hint)
+    expect(name, str | Path, "recorded: {} is not a recording", hint)
     known = {path.stem: path for path in sorted(FOLDER.glob("*.json"))}
     path = Path(name)
     if str(name).lower() in known:

@@ -94,10 +94,10 @@ def modelled(
     (0.001, 'memory')
     """
     kernel = subject.kernel if isinstance(subject, Launch) else subject
-    said = "modelled: {} is no launch, no kernel and no definition"
+    said = "modelled: {} is not a launch, a kernel or a definition"
     expect(kernel, Kernel | Definition, said, "give one of cx.launches or of cx.kernels")
     hint = 'give one, as in ll.devices.specification("h200")'
-    expect(specification, Specification, "modelled: {} is no specification of a device", hint)
+    expect(specification, Specification, "modelled: {} is not a specification of a device", hint)
     check_sizes(kernel, dims)
     work = work_of_kernel(kernel, dims)
     flops, moved = work.flops or 0, work.bytes or 0

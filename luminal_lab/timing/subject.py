@@ -95,7 +95,7 @@ def subject_of(
     """Return what a session would run; `dims` are the sizes that no data gives."""
     if not isinstance(getattr(cx, "ir", None), IR) or not hasattr(cx, "parameters"):
         raise ArgumentError(
-            f"compare: {cx!r} is no graph", hint="give the session: ll.compare(cx, [...])"
+            f"compare: {cx!r} is not a graph", hint="give the session: ll.compare(cx, [...])"
         )
     ir = cx.ir
     if not ir.output_ids:

@@ -34,7 +34,7 @@ class Span(NamedTuple):
     start: float
     seconds: float
     row: int = -1
-    """The row of the timings that it belongs to; -1 for what is no launch."""
+    """The row of the timings that it belongs to; -1 for what is not a launch."""
 
     @property
     def end(self) -> float:

@@ -305,7 +305,7 @@ class Timings(Charted, Displayed):
 
     def _with(self) -> Iterator[str]:
         if self.how == "modelled":
-            yield "modelled: the least time that the rates allow, and no run"
+            yield "modelled: the least time that the rates allow; nothing was run"
         else:
             runs = f"{_counted(self.warm_up, 'run')} to warm up"
             many = f"{_counted(self.rounds, 'sample')} after {runs}"

@@ -104,7 +104,8 @@ def _chosen(
         if array not in names:
             raise ArgumentError(
                 f"accesses: there is no array {array!r}",
-                hint=nearest(str(array), names) or f"there are {', '.join(names) or 'none'}",
+                hint=nearest(str(array), names)
+                or (f"choose from {', '.join(names)}" if names else "there are none"),
             )
         mask &= records["region"] == names[array]
     threads = math.prod(chosen.launch.threads)

@@ -144,7 +144,7 @@ _Edit: TypeAlias = tuple[Kind, int, "int | None", tuple[Node, ...], tuple[Node, 
 
 
 def _edits(old: Node | None, new: Node | None) -> Iterator[_Edit]:
-    """Yield the edits that put one record in the place of another."""
+    """Yield the edits that put one record in place of another."""
     if old is not None and new is not None and old.id == new.id:
         yield "replace", old.id, new.id, (old,), (new,)
         return

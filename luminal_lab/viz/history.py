@@ -122,7 +122,11 @@ class History:
             raise GraphError(
                 f"history: nothing was added under {name!r}",
                 hint=nearest(str(name), self._names)
-                or f"there are {', '.join(self._names) or 'no numbers yet'}",
+                or (
+                    f"choose from {', '.join(self._names)}"
+                    if self._names
+                    else "there are no numbers yet"
+                ),
             )
         return np.array([row.get(name, math.nan) for _, row in self._rows])
 

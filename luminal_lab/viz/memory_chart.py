@@ -87,7 +87,7 @@ def _bound(plan: MemoryPlan | BoundPlan) -> BoundPlan:
         return plan
     if not isinstance(plan, MemoryPlan):
         raise ArgumentError(
-            f"plot: {plan!r} is no memory plan", hint="give that of another compile"
+            f"plot: {plan!r} is not a memory plan", hint="give that of another compile"
         )
     if plan.program.symbols:
         dims = ", ".join(f'"{name}": …' for name in plan.program.symbols)

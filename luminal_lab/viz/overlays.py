@@ -42,7 +42,7 @@ def read(given: object) -> Overlay:
     if isinstance(given, Mapping):
         return _of_mapping(cast("Mapping[object, object]", given))
     raise ArgumentError(
-        f"display: {given!r} is no overlay",
+        f"display: {given!r} is not an overlay",
         hint="give a dict of numbers by the names of nodes, timings, or a file of node data",
     )
 
@@ -81,7 +81,7 @@ def _of_file(path: Path) -> Overlay:
         ) from error
     except ValueError as error:
         raise RecordingError(
-            f"display: {path} is no JSON: {error}",
+            f"display: {path} is not JSON: {error}",
             hint="give a file of Model Explorer's node data",
         ) from error
     return _of_node_data(given)
@@ -99,7 +99,7 @@ def _of_node_data(given: object) -> Overlay:
             values[str(key).removeprefix("%")] = _number(key, float(result["value"]))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise RecordingError(
-            "display: this is no node data of Model Explorer's",
+            "display: this is not node data of Model Explorer's",
             hint='it looks like {"main": {"results": {"%y": {"value": 0.5}}}}',
         ) from error
     return Overlay(title, values, {name: f"{value:g}" for name, value in values.items()})

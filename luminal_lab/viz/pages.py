@@ -83,7 +83,7 @@ def timings_page(timings: Timings, *, theme: Theme = "auto") -> Page:
     note = {
         "measured": "medians of what was measured",
         "recorded": "° recorded, not measured here",
-        "modelled": "~ modelled: the least time that the rates allow, and no run",
+        "modelled": "~ modelled: the least time that the rates allow; nothing was run",
     }[timings.how]
     table = (
         f'<table style="border-collapse:collapse;border:0;font-size:12px;{FIGURES}">'

@@ -133,7 +133,7 @@ class Page:
         """Write it to a file whose name ends in .html."""
         if as_path("display", path).suffix.lower() not in (".html", ".htm"):
             raise ArgumentError(
-                f"display: {str(path)!r} is no page of HTML, and nothing else can be written",
+                f"display: {str(path)!r} is not an HTML file, and nothing else can be written",
                 hint="give a name that ends in .html",
             )
         write_bytes("display", path, page(self.html, self.text.partition("\n")[0]).encode())

@@ -277,7 +277,7 @@ def _name(timings: Timings) -> str:
 
 def _below(timings: Timings) -> str:
     if timings.how == "modelled":
-        return "modelled: the least time that the rates allow, and no run"
+        return "modelled: the least time that the rates allow; nothing was run"
     return f"medians of {timings.rounds} samples, {timings.how}; whiskers end at the quartiles"
 
 

@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_was_found(monkeypatch):
 def test_a_budget_of_nothing_tries_nothing():
     advice = planted(PLANTED["break"].slow, SMALL, threads=1).advise(budget=0)
     assert advice.tried == 0
-    assert "1 more could not be tried within 0 s: cx.advise(budget=…) has more" in advice.notes
+    assert "1 more could not be tried within 0 s: cx.advise(budget=…) allows more" in advice.notes
     error = error_of(lambda: planted(PLANTED["break"].slow, SMALL).advise(budget=-1), ArgumentError)
     assert error.message == "advise: budget is -1"
 
@@ -198,7 +198,7 @@ def test_a_function_that_needs_arrays_is_named_and_not_tried(case_of):
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     suspect = named(advising.suspects(case_of(cx)), "host-call")
     assert suspect.variant is None
-    assert suspect.change == "write it with tensors, if it can be"
+    assert suspect.change == "write it with tensors, if you can"
 
 
 def test_equal_lines_are_one_finding(case_of):

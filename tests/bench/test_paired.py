@@ -19,7 +19,7 @@ COMPILES = [one for one in workloads(quick=True) if one.name == "compile-cold"]
 @pytest.fixture
 def _repository():
     if shutil.which("git") is None or not (paired.package_root() / ".git").exists():
-        pytest.skip("this is no git checkout, which has old commits")
+        pytest.skip("this is not a git checkout, which has old commits")
 
 
 @pytest.fixture
@@ -131,6 +131,6 @@ def test_a_package_that_is_no_checkout(monkeypatch, tmp_path):
     monkeypatch.setattr(paired, "package_root", lambda: tmp_path)
     error = error_of(lambda: commit_of("HEAD"), ArgumentError)
     assert str(error) == (
-        f"bench: {tmp_path} is no git checkout, and has no old commits\n"
+        f"bench: {tmp_path} is not a git checkout, and has no old commits\n"
         "hint: clone the repository, and install it with pip install --editable"
     )

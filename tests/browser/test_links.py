@@ -58,7 +58,7 @@ def test_python_and_the_page_mean_the_same(page: Any, bench: Workbench):
     for text in texts:
         try:
             bench.at = text
-        except Exception:  # what is no pass here is not compared
+        except Exception:  # what is not a pass here is not compared
             continue
         page.evaluate("(at) => { location.hash = 'at=' + encodeURIComponent(at); }", text)
         page.evaluate("() => dispatchEvent(new HashChangeEvent('hashchange'))")

@@ -141,8 +141,8 @@ def test_no_text_of_the_users_runs_where_no_script_is_ours(chromium: Any, tmp_pa
     [
         (lambda data: data[: len(data) // 2], "it cannot be unpacked"),
         (lambda data: data[: len(data) // 8 * 4 + 1], "the page was cut off, or changed"),
-        (lambda data: "", "This is no data of a picture"),
-        (lambda data: "AAAA" + data, "This is no data of a picture"),
+        (lambda data: "", "This is not the data of a picture"),
+        (lambda data: "AAAA" + data, "This is not the data of a picture"),
         (lambda data: data[:400] + "A" * 80 + data[480:], "it cannot be unpacked"),
         (lambda data: "\u00fc" + data, "the page was cut off, or changed"),
     ],

@@ -95,7 +95,7 @@ def test_files_that_are_none(capsys, graph):
         "there is no such file\nhint: give one that is there\n"
     )
     assert ask(capsys, "run", binary)[2] == (
-        f"run: {binary} is no text: byte 6, in line 2, is not UTF-8\n"
+        f"run: {binary} is not text: byte 6, in line 2, is not UTF-8\n"
     )
 
 

@@ -193,7 +193,7 @@ def test_a_float_too_large_becomes_infinite_without_a_warning():
             "float32",
             "set: %x is (n, 4), but the data is (0, 4): dim 'n': 0 is out of its bounds, which "
             "are at least 1\n"
-            'hint: use other data, or first of all declare it: cx.dim("n", low, high)',
+            'hint: use other data, or declare it before anything else: cx.dim("n", low, high)',
         ),
         (
             np.zeros(3),

@@ -362,10 +362,10 @@ def test_shapes(shape, text):
         (((2, 3), 4), ShapeError, "shape: (2, 3) is not a dim"),
         (("n +",), ParseError, "'n +' is not a dim"),
         (("",), ParseError, "'' is not a dim"),
-        (("n ** 2",), ParseError, "'n ** 2' cannot stand in a dim"),
+        (("n ** 2",), ParseError, "'n ** 2' cannot be used in a dim"),
         (("lambda",), ParseError, "'lambda' is not a dim"),
         (("n // 0",), ShapeError, "a dim is divided by 0"),
-        (("a[0]",), ParseError, "'a[0]' cannot stand in a dim"),
+        (("a[0]",), ParseError, "'a[0]' cannot be used in a dim"),
     ],
 )
 def test_what_is_no_shape(shape, kind, message):
@@ -493,7 +493,7 @@ def test_an_argument_of_the_wrong_kind_is_ours_and_leaves_nothing():
 
 def test_more_axes_than_numpy_has():
     error = error_of(lambda: Graph().tensor((1,) * 65))
-    assert error.message == "shape: 65 axes are more than the 64 that NumPy has"
+    assert error.message == "shape: 65 axes are more than the 64 that NumPy allows"
 
 
 def test_runs_of_a_graph_that_keeps_something_use_one_snapshot():

@@ -413,7 +413,7 @@ def test_errors_of_symbols():
         fails(ShapeError, f"{name!r} cannot be the name of a dim{name_hint}", Symbol, name)
     fails(
         DimError,
-        "dim 'n': the bounds are 5 and 3, so that no value is left\nhint: the lower bound comes "
+        "dim 'n': the bounds are 5 and 3, which leaves no value\nhint: the lower bound comes "
         "first",
         Symbol, "n", 5, 3,
     )  # fmt: skip
@@ -430,13 +430,13 @@ def test_errors_of_values():
     fails(
         DimError,
         "dim 'b': 9 is out of its bounds, which are 1 to 4\n"
-        "hint: use other data, or first of all declare it: cx.dim(\"b\", low, high)",
+        "hint: use other data, or declare it before anything else: cx.dim(\"b\", low, high)",
         check_bounds, B, 9,
     )  # fmt: skip
     fails(
         DimError,
         "dim 'n': 0 is out of its bounds, which are at least 1\n"
-        "hint: use other data, or first of all declare it: cx.dim(\"n\", low, high)",
+        "hint: use other data, or declare it before anything else: cx.dim(\"n\", low, high)",
         check_bounds, N, 0,
     )  # fmt: skip
     fails(
@@ -485,7 +485,7 @@ def test_errors_of_reading():
     grammar = "\nhint: a dim may use + - * // % min max < <= > >= and or not"
     for text in ("a / 2", "a ** 2", "1.5", "True", "'a'", "f(a)", "min()", "a < b < 4", "a == 3",
                  "min(a, key=b)", "[a]", "a if b else 3", "~a"):  # fmt: skip
-        fails(ParseError, f"{text!r} cannot stand in a dim{grammar}", read, text, True)
+        fails(ParseError, f"{text!r} cannot be used in a dim{grammar}", read, text, True)
     fails(ParseError, "there is no dim 'bach'\nhint: did you mean 'batch'?", read, "bach + 1")
     fails(ParseError, "there is no dim 'q'\nhint: declare it first", read, "q")
     fails(ShapeError, BY_ZERO, read, "batch // 0")

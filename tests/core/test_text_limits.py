@@ -117,7 +117,7 @@ LARGE = {
     "words": ("not " * 400 + "n", None),
     "brackets": ("(" * 190 + "n" + ")" * 190, None),
     "numbers": ("9223372036854775807*" * 9 + "n", "or huge ones"),
-    "a number": ("n//" + "9" * 30, "cannot stand in a dim"),
+    "a number": ("n//" + "9" * 30, "cannot be used in a dim"),
     "letters": ("n + " * 600 + "n", "is not a dim"),
 }  # fmt: skip
 

@@ -67,7 +67,7 @@ WRONG = {
         (
             SOFTMAX.replace('CUDACompiler(arch="sm_90a")', "CPUCompiler()")
             + "answer = cx.kernels[0]",
-            "it is no kernel that a schedule made for a GPU",
+            "it is not a kernel that a schedule made for a GPU",
         ),
     ),
     "08.4": (

@@ -62,6 +62,6 @@ def test_of_what_a_compiler_says_the_error_is_told():
     said = ["emulator: cc (some system, with a long name) made no library, and ended with status 1"]
     said += ["  the kernel: In function turned:", "  the kernel:3: warning: " + "w" * 200]
     said += ["  the kernel:3:51: error: expected ; before y"]
-    assert error_text(DeviceError("\n".join(said), hint="mend the marked line")) == (
+    assert error_text(DeviceError("\n".join(said), hint="fix the marked line")) == (
         f"DeviceError: {said[0]}: {said[3].strip()}"
     )

@@ -181,8 +181,8 @@ def test_a_compiler_that_has_no_more_memory_says_so(wrapped, folder, lines, told
     assert error.message.startswith("compile: out of memory: ")
     assert error.message.endswith(f" made no library, and {told}")
     assert error.hint == (
-        "end what else takes memory, or compile a smaller graph; without a compiler graphs run in "
-        "NumPy's interpreter, slowly"
+        "end other programs that take memory, or compile a smaller graph; without a compiler "
+        "graphs run in NumPy's interpreter, slowly"
     )
     assert len(entries(folder)) == 0
     assert still_right(cx, y)
@@ -196,7 +196,7 @@ def test_a_compiler_that_cannot_be_started_for_want_of_memory(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", start)
     error = error_of(lambda: toolchain.build(SOURCE, compiler), DeviceError)
     assert error.message.startswith("compile: out of memory: ")
-    assert str(error.hint).startswith("end what else takes memory, ")
+    assert str(error.hint).startswith("end other programs that take memory, ")
 
 
 def test_a_full_disk_says_so(folder, wrapped, monkeypatch):
@@ -234,7 +234,10 @@ def test_a_compiler_that_hangs_is_waited_for_once(hanging):
         error = error_of(find_compiler, DeviceError)
     assert (hanging / "asked").read_text() == "--version\n"
     assert error.message.splitlines()[1:] == [
-        *[f"  {n}: it had no answer within 0.1 s, and is not asked again" for n in toolchain.USUAL],
+        *[
+            f"  {n}: it gave no answer within 0.1 s, and is not asked again"
+            for n in toolchain.USUAL
+        ],
         "  ziglang: it is not there",
     ]
     assert error.hint == (
@@ -242,11 +245,11 @@ def test_a_compiler_that_hangs_is_waited_for_once(hanging):
         "graphs run in NumPy's interpreter, slowly"
     )
     error = error_of(toolchain.find_cpp_compiler, DeviceError)
-    assert "cc: it had no answer within 0.1 s, and is not asked again" in error.message
+    assert "cc: it gave no answer within 0.1 s, and is not asked again" in error.message
     cx, y = written()
     with pytest.warns(LabWarning, match="no C compiler was found") as caught:
         cx.compile(ll.CPUCompiler())
-    assert "cc: it had no answer within 0.1 s" in str(caught[0].message)
+    assert "cc: it gave no answer within 0.1 s" in str(caught[0].message)
     assert right(cx, y)
     assert (hanging / "asked").read_text() == "--version\n"
 

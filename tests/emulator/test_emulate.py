@@ -263,7 +263,7 @@ def test_a_barrier_that_not_all_threads_reach():
         "emulator: kernel both_sides, block 0: not all threads of the block reach a barrier\n"
         f"  32 threads (0 to 31) wait at the barrier in line {line}: __syncthreads();\n"
         f"  32 threads (32 to 63) wait at the barrier in line {line + 2}: __syncthreads();\n"
-        "hint: a barrier stands where all threads come, outside of what differs between them"
+        "hint: put a barrier where all threads arrive, outside of branches that differ between them"
     )
     assert y[0] == 0
 
@@ -335,7 +335,7 @@ def test_what_says_how_it_rounds_is_fused_with_nothing():
 
 def test_lanes_that_do_not_come_to_a_shuffle():
     error = error_of(lambda: run("odd_lanes", 1, 32, np.zeros(32, np.float32)), DeviceError)
-    assert "not all lanes of a warp do the same together" in error.message
+    assert "the lanes of a warp do not all do the same thing together" in error.message
     assert "16 threads (1, 3, 5, 7, 9, 11, 13, 15 and 8 more) wait for a shuffle in" in error.where
     assert "16 threads (0, 2, 4, 6, 8, 10, 12, 14 and 8 more) wait at the barrier" in error.where
 

@@ -61,12 +61,12 @@ def test_a_map_is_given_where_one_is_taken() -> None:
     matrix = Matrix(data, TileMap("x", 0, DType.float16, 128, 20, 16))
     source = SWIZZLED % ("int map", "0, 0")
     error = error_of(lambda: run(source, 1, 32, data, got, matrix), ArgumentError)
-    assert error.message == "emulator: kernel k: map is no tensor map, but it is given one"
+    assert error.message == "emulator: kernel k: map is not a tensor map, but it is given one"
     error = error_of(
         lambda: run(SWIZZLED % (MAP, "0, 0"), 1, 32, data, got, np.zeros(16, np.uint64)),
         DeviceError,
     )
-    assert "a bulk copy is none that there is" in error.message
+    assert "there is no such bulk copy" in error.message
 
 
 PRODUCT = """
@@ -161,7 +161,7 @@ def test_a_phase_that_does_not_come_says_who_waits_where() -> None:
     x, y = np.zeros((5, 64), np.float32), np.zeros(64, np.float32)
     source = COUNTED.format(before=BEFORE, phase="i % 2").replace("256, &", "128, &")
     error = error_of(lambda: run(source, 1, 64, x, y), DeviceError)
-    assert error.message == ("emulator: kernel k, block 0: what a barrier counts does not come")
+    assert error.message == ("emulator: kernel k, block 0: what a barrier counts never arrives")
     assert "64 threads (0 to 63) wait for the bytes that a barrier counts in line" in (
         error.where or ""
     )

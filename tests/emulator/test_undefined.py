@@ -136,8 +136,8 @@ def test_a_misaligned_vector_is_found_with_its_line_and_thread():
     found = only(traced("wide_read", 8, *arrays(40, 8)))
     assert (found.kind, found.array, found.offset, found.count) == ("misaligned", "x", 4, 8)
     assert str(found) == (
-        "wide_read: misaligned: thread 0 of block 0 reads a vector at x[1], whose address is no "
-        "multiple of 16 bytes; a GPU stops there (8 times)\n"
+        "wide_read: misaligned: thread 0 of block 0 reads a vector at x[1], whose address is not "
+        "a multiple of 16 bytes; a GPU stops there (8 times)\n"
         f"  line {line('float4', 'wide_read')}: const float4 v = *(const float4 *)(x + 4 * "
         "threadIdx.x + 1);"
     )
@@ -170,7 +170,7 @@ def test_without_a_trace_a_misaligned_vector_is_an_error_as_on_a_gpu():
         run("wide_read", 8, *arrays(40, 8))
     assert str(caught.value).startswith(
         "emulator: kernel wide_read, block 0, thread 0: it reads a vector at x[1], whose address "
-        "is no multiple of 16 bytes\n"
+        "is not a multiple of 16 bytes\n"
     )
     assert "hint: a GPU stops there: a vector begins at a multiple of its size" in str(caught.value)
     assert "  > 2 |     const float4" in str(caught.value)

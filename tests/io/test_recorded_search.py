@@ -95,7 +95,7 @@ def test_answers_to_other_questions_are_refused(
     kernels = tuple(replace(kernel, seed=7) for kernel in saved.facts.kernels)
     other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
     error = error_of(other.replay, RecordingError)
-    assert "recording s.lab: the search for matmul cannot be made again: batch 0 asks for" in str(
+    assert "recording s.lab: the search for matmul cannot be repeated: batch 0 asks for" in str(
         error
     )
 
@@ -107,7 +107,7 @@ def test_answers_that_are_missing_are_refused(
         kernels = tuple(replace(one, answers=one.answers[answers]) for one in saved.facts.kernels)
         other = opened(search, replace(saved.facts, kernels=kernels), tmp_path)
         if answers.start:
-            assert "cannot be made again" in str(error_of(other.replay, RecordingError))
+            assert "cannot be repeated" in str(error_of(other.replay, RecordingError))
         else:
             assert len(other.replay().candidates) < len(search.candidates)
 
@@ -121,7 +121,7 @@ def test_limits_of_other_forms_are_refused(
     answers = ((replace(batch, limits=limits), answer), *rest)
     damaged = (replace(kernel, answers=answers), *saved.facts.kernels[1:])
     other = opened(search, replace(saved.facts, kernels=damaged), tmp_path)
-    assert "cannot be made again: its forms are others" in str(
+    assert "cannot be repeated: its forms are different" in str(
         error_of(other.replay, RecordingError)
     )
 

@@ -180,14 +180,14 @@ def test_a_newer_schema_is_refused(data):
 def test_what_is_no_recording_is_refused(data):
     assert refusal(b"") == "recording run.lab: the file is empty"
     assert refusal(b"PK\x03\x04 a zip") == (
-        "recording run.lab: this is no recording: it begins with 'PK\\x03\\x04 a zip'"
+        "recording run.lab: this is not a recording: it begins with 'PK\\x03\\x04 a zip'"
     )
     assert refusal(MAGIC + b"one\n") == (
         "recording run.lab: it is damaged: its first line has no schema"
     )
     assert refusal(data[:-9]) == "recording run.lab: it is cut off: its end is missing"
     assert "incorrect data check" in refusal(data[:-1] + bytes([data[-1] ^ 1]))
-    assert refusal(data + b"more") == "recording run.lab: it is damaged: 4 bytes are behind its end"
+    assert refusal(data + b"more") == "recording run.lab: it is damaged: 4 bytes come after its end"
 
 
 def test_what_becomes_too_large_is_refused_before_it_does(data):

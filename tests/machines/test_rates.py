@@ -85,7 +85,7 @@ def test_json_round_trip():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no", "rates: this is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("no", "rates: this is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("[1]", "rates: the schema is None, and this version reads 1"),
         ('{"schema": 99}', "rates: the schema is 99, and this version reads 1"),
         ('{"schema": 1}', "rates: they cannot be read: rates lacks device, threads, rates"),

@@ -70,7 +70,7 @@ def test_a_card_that_is_not_there_is_named() -> None:
     assert str(error) == ("occupancy: there is no card called 'H1000'\nhint: did you mean 'H100'?")
     error = error_of(lambda: card_of("xyz"), UnknownNameError)
     assert str(error) == (
-        "occupancy: there is no card called 'xyz'\nhint: there are T4, A100, RTX 4090, H100, H200"
+        "occupancy: there is no card called 'xyz'\nhint: choose from T4, A100, RTX 4090, H100, H200"
     )
 
 
@@ -80,7 +80,7 @@ def test_a_card_that_is_not_there_is_named() -> None:
         (
             None,
             64,
-            "occupancy: None is no card\nhint: give a name: T4, A100, RTX 4090, H100, H200",
+            "occupancy: None is not a card\nhint: give a name: T4, A100, RTX 4090, H100, H200",
         ),
         (
             "H100",
@@ -139,6 +139,6 @@ def test_other_kernels_have_no_ptx(dialect: str, language: str) -> None:
     kernel: Any = Kernel("k", None, "", (Phase("k"),), dialect=dialect)
     for ask in (lambda: kernel.ptx, lambda: kernel.resources):
         assert str(error_of(ask, DeviceError)) == (
-            f"kernel k: it is {language}, and there is no PTX of it\n"
+            f"kernel k: it is {language}, which has no PTX\n"
             'hint: ll.CUDACompiler(arch="sm_90") makes kernels that have PTX, on any machine'
         )

@@ -333,7 +333,7 @@ def test_errors():
     with_too_many = cx.tensor((1, 5, 8))
     error = error_of(lambda: module(with_too_many, cache=KVCache(cx, 4, past=0)), ShapeError)
     assert error.message == "kv_cache: 5 rows at 0 are more than its capacity, 4"
-    assert error.hint == "make the capacity larger, or give less at a time"
+    assert error.hint == "make the capacity larger, or give fewer at a time"
     assert "test_cache.py" in error.where
     cache = KVCache(Graph(), 4)
     module(cache.graph.tensor((1, 2, 8)), cache=cache)

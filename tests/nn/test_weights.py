@@ -97,7 +97,7 @@ def test_what_one_of_both_has_not_is_left_out_on_request():
     part = {"norm.bias": np.full(3, 7, "f4"), "more": np.zeros(2)}
     error = error_of(lambda: model.load_state_dict(part), InputError)
     assert error.message.startswith("load_state_dict: 7 entries do not fit")
-    assert error.hint == "check the names; strict=False leaves out what one of both has not"
+    assert error.hint == "check the names; strict=False leaves out what only one side has"
     left = model.load_state_dict(part, strict=False)
     assert (left.missing, left.extra) == (
         tuple(key for key in KEYS if key != "norm.bias"),
@@ -198,9 +198,9 @@ HEADER = b'{"weight":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'.ljust
 WHOLE = struct.pack("<Q", 64) + HEADER + b"\0" * 16
 TEXT = b"these are no weights"
 DAMAGED = {
-    "cut off": (WHOLE[:-5], "it is to have 88 bytes, and has 83"),
-    "too long": (WHOLE + b"more", "it is to have 88 bytes, and has 92"),
-    "cut off in the header": (WHOLE[:20], "its header is to have 64 bytes, and the file has 20"),
+    "cut off": (WHOLE[:-5], "it should have 88 bytes, and has 83"),
+    "too long": (WHOLE + b"more", "it should have 88 bytes, and has 92"),
+    "cut off in the header": (WHOLE[:20], "its header should have 64 bytes, and the file has 20"),
     "too short": (WHOLE[:4], "it has 4 bytes, and the length of its header takes 8"),
     "empty": (b"", "it has 0 bytes, and the length of its header takes 8"),
     "no header": (
@@ -217,7 +217,7 @@ DAMAGED = {
     ),
     "text": (
         TEXT,
-        f"its header is to have {int.from_bytes(TEXT[:8], 'little'):,} bytes, and the file has 20",
+        f"its header should have {int.from_bytes(TEXT[:8], 'little'):,} bytes, and the file has 20",
     ),
 }
 
@@ -241,7 +241,7 @@ def test_files_and_folders_that_are_not_there(tmp_path):
     model = nn.Linear(3, 2)
     error = error_of(lambda: model.load(tmp_path / "none"), InputError)
     assert error.message == f"load: there is no {tmp_path / 'none'}"
-    assert error.hint.startswith("the present folder is ")
+    assert error.hint.startswith("the current folder is ")
     error = error_of(lambda: model.load(tmp_path), InputError)
     assert error.message == f"load: {tmp_path} is a folder"
     missing = tmp_path / "none" / "w.safetensors"
@@ -285,7 +285,7 @@ def test_the_present_folder_is_gone(tmp_path, monkeypatch):
     folder.rmdir()
     error = error_of(lambda: nn.Linear(2, 3).load("a.safetensors"), InputError)
     assert error.message == "load: there is no a.safetensors"
-    assert error.hint == "the present folder is gone"
+    assert error.hint == "the current folder is gone"
     error = error_of(lambda: nn.Linear(2, 3).save("a.safetensors"), InputError)
     assert error.message.startswith("save: a.safetensors cannot be written: ")
 

@@ -68,9 +68,9 @@ def test_stories():
     assert result.why("p") == (
         "%p = mul %x, %one : f32[2]\n"
         "You wrote it in the scope block in cell 3, line 7:  p = x * 1\n"
-        "Pass 1, mul-one, firing 1, mul-one put %x in the place of %p.\n"
+        "Pass 1, mul-one, firing 1, mul-one put %x in place of %p.\n"
         "Pass 2, dce, firing 3, unused erased %p.\n"
-        "It is gone since dce."
+        "It has been gone since dce."
     )
     (last,) = result.ir.outputs
     assert result.why(last) == (
@@ -81,8 +81,8 @@ def test_stories():
     )
     assert result.why("x") == (
         "%x: f32[2]\n"
-        "It was in the graph given.\n"
-        "Pass 1, mul-one, firing 1, mul-one put %x in the place of %p.\n"
+        "It was in the given graph.\n"
+        "Pass 1, mul-one, firing 1, mul-one put %x in place of %p.\n"
         "In the last graph it is read by %7."
     )
 

@@ -297,7 +297,7 @@ def test_rules_that_chase_each_other_are_named():
     assert str(error) == (
         "pass chase after the rule 'there': it has fired 1,001 times on a graph of 5 nodes, and "
         "does not end; the last 100 changes were by back (25), there (25)\n"
-        "hint: these rules make what the others, or they themselves, match again"
+        "hint: these rules make what the others, or the same rules, match again"
     )
 
 

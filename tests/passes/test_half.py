@@ -283,7 +283,7 @@ def test_errors_name_what_there_is():
     error = error_of(lambda: ll.HalfPrecision("float32"), PassError)
     assert error.message == "half: float32 is not a 16-bit float"
     assert error.hint == (
-        'there are "bfloat16", with the range of float32, and "float16", which is finer'
+        'choose "bfloat16", with the range of float32, or "float16", which is finer'
     )
     error = error_of(lambda: ll.HalfPrecision("float8"), PassError)
     assert error.message == "half: there is no dtype 'float8'"

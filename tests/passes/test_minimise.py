@@ -153,8 +153,8 @@ def test_hostile_questions() -> None:
     for ask, words in [
         (wrong, "minimise: nothing says what the graph is to show"),
         (lambda: wrong(fires="a", misses="b"), "fires and misses says"),
-        (lambda: wrong(nothing), "is no function of a graph"),
-        (lambda: wrong(fires=3), "minimise: 3 is no rule or search"),
+        (lambda: wrong(nothing), "is not a function of a graph"),
+        (lambda: wrong(fires=3), "minimise: 3 is neither a rule nor a search"),
         (lambda: wrong(misses="softmax"), "misses at no node"),
         (lambda: wrong(fires="x", most=0), "minimise: most is 0"),
         (lambda: minimise(cx.ir, raises=3, passes="cse"), "minimise: raises is 3"),  # pyright: ignore[reportArgumentType]

@@ -193,7 +193,7 @@ def test_why_not_says_why_a_weight_was_left_alone():
         nn.SGD(0.1).minimise(layer(x).sum(), layer)
 
     assert why_not(trained) == (
-        "q8_0\nNot at %weight: this graph trains it, so that it is another one in each run."
+        "q8_0\nNot at %weight: this graph trains it, so it is different in each run."
     )
 
     def read(cx, layer, x):

@@ -189,7 +189,7 @@ def test_rules_are_put_to_the_test_before_anything_is_searched():
         ),
         (
             {"rules": ["max-mul"]},
-            "search: 'max-mul' is no rule",
+            "search: 'max-mul' is not a rule",
             "@ll.search.rule(before, after) makes one",
         ),
         (
@@ -222,7 +222,7 @@ def test_words_for_rules_and_plans(asked: dict[str, Any], message: str, hint: st
 def for_products(nest: Nest, machine: Machine, asked: Mapping[str, int]) -> Scheduling:
     """Cut products into tiles, and refuse all else."""
     if "max" in str(nest):
-        raise ScheduleError(f"{nest.name} is no product")
+        raise ScheduleError(f"{nest.name} is not a product")
     return tiles(nest, machine, asked)
 
 
@@ -237,15 +237,17 @@ def test_what_a_plan_refuses_is_not_searched_and_said():
     cx.tensor((60, 70), name="x").softmax(-1).retrieve()
     search = searched(cx, plan=for_products)
     assert [*search.kernels] == ["matmul"]
-    assert search.skipped == {"softmax": "the plan refuses softmax: softmax is no product"}
-    assert "softmax: not searched: the plan refuses softmax: softmax is no product" in str(search)
+    assert search.skipped == {"softmax": "the plan refuses softmax: softmax is not a product"}
+    assert "softmax: not searched: the plan refuses softmax: softmax is not a product" in str(
+        search
+    )
 
 
 def test_a_plan_that_refuses_all_regions_ends_the_search():
     cx = ll.Graph()
     cx.tensor((60, 70), name="x").softmax(-1).retrieve()
     error = error_of(lambda: searched(cx, plan=for_products), ScheduleError)
-    assert error.message == "search: the plan refuses softmax: softmax is no product"
+    assert error.message == "search: the plan refuses softmax: softmax is not a product"
 
 
 def test_by_a_plan_of_ones_own_no_winner_is_taken_or_kept(tmp_path: Any):

@@ -16,7 +16,7 @@ def test_a_class_says_which_rule_made_each_of_its_nodes_of_what() -> None:
         "      as it was written\n"
         "  c13 * c24\n"
         "      made by sum-factor in round 1, which looked at c17\n"
-        "what rules said of it:\n"
+        "what the rules said about it:\n"
         "  sum-factor, round 1: sum l < 17: c16 → c13 * c24"
     )
 

@@ -120,7 +120,7 @@ def test_a_budget_may_be_a_number_of_numpy():
 
 
 def test_words_for_what_does_not_fit():
-    with pytest.raises(ArgumentError, match="a budget without an end"):
+    with pytest.raises(ArgumentError, match="the budget has no limit"):
         searched(budget=float("inf"))
     with pytest.raises(ArgumentError, match="search: the executor is 2\nhint: give one"):
         searched(executor=2)

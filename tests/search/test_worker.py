@@ -207,7 +207,7 @@ def test_a_disk_that_has_no_room_for_a_child_says_so(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(worker, "builds", unbuilt)
     error = error_of(lambda: answer({}), DeviceError)
     assert "run in a child process, and there is none here" in error.message
-    assert str(error.hint).startswith("it could not be built: look whether ")
+    assert str(error.hint).startswith("it could not be built: check whether ")
 
 
 def test_what_is_not_measured_in_time_is_skipped_and_never_fails():

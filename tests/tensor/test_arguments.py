@@ -40,17 +40,17 @@ def x() -> Any:
         (lambda x: x.add(), "add: the argument 'other' is missing", "call it as x.add(other)"),
         (
             lambda x: x.relu(1, 2),
-            "relu: takes no arguments by place, and 2 are given",
+            "relu: takes no arguments by position, but 2 are given",
             "call it as x.relu()",
         ),
         (
             lambda x: x.double("much"),
-            "double: takes no arguments by place, and 1 are given",
+            "double: takes no arguments by position, but 1 are given",
             "call it as x.double()",
         ),
         (
             lambda x: x.sum(1, axis=1),
-            "sum: the argument 'axis' is given twice, by its place and by its name",
+            "sum: the argument 'axis' is given twice, by position and by name",
             "call it as x.sum(axis=None, keepdim=False, dtype=None)",
         ),
         (
@@ -85,7 +85,7 @@ def x() -> Any:
         ),
         (
             lambda x: nn.Linear(3, 2)(x, x),
-            "Linear: takes 1 argument by place, and 2 are given",
+            "Linear: takes 1 argument by position, but 2 are given",
             "call it as Linear(x)",
         ),
         (
@@ -97,8 +97,8 @@ def x() -> Any:
         (
             lambda x: x[: x.argmax()],
             "shape: %23 () is a tensor, whose value only a run knows",
-            "shapes are known before: use a number or a symbolic dim, and a mask for what depends "
-            "on values, as in (positions < t).where(x, 0)",
+            "shapes are known before a run: use a number or a symbolic dim, and a mask for what "
+            "depends on values, as in (positions < t).where(x, 0)",
         ),
         (
             lambda x: x.mean(dtype="int64"),

@@ -539,7 +539,7 @@ def test_sorting_over_a_symbolic_axis():
         (
             ShapeError,
             lambda x, i: x.searchsorted(i),
-            "searchsorted: the numbers %x (2, 3) and the values %i (2,) do not go together\n"
+            "searchsorted: the numbers %x (2, 3) and the values %i (2,) do not fit together\n"
             "hint: the numbers have one axis, or all axes but the last as the values have them",
         ),
     ],

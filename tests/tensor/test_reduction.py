@@ -385,14 +385,14 @@ ERRORS = {
         lambda x: x.max(1),
         (2, 0),
         ShapeError,
-        "max: axis 1 of %x (2, 0) is empty, and nothing has no max",
+        "max: axis 1 of %x (2, 0) is empty, and has no max",
         "reduce another axis, or pad this one first",
     ),
     "argmin of nothing": (
         lambda x: x.argmin(),
         (2, 0),
         ShapeError,
-        "argmin: axis 1 of %x (2, 0) is empty, and nothing has no argmin",
+        "argmin: axis 1 of %x (2, 0) is empty, and has no argmin",
         "reduce another axis, or pad this one first",
     ),
     "unknown axis": (

@@ -412,7 +412,7 @@ ERRORS = {
     "size and factor": (
         on((1, 2, 6), lambda x: x.interpolate(3, 2)),
         "interpolate: size is 3, scale_factor 2, and %x (1, 2, 6) has 1 spatial axes",
-        "give one of both, as one number or as one for each spatial axis",
+        "give one of the two, as one number or as one for each spatial axis",
     ),
     "symbolic": (
         on((1, 2, "n"), lambda x: x.interpolate(scale_factor=1.5)),

@@ -178,7 +178,7 @@ def test_the_op_that_is_wrong_is_named_and_no_other(name):
     only, chosen = ("structure", ()) if name in OTHERS else ((), name)
     found = conformance(SpoiltToy(name), only=only, ops=chosen)
     assert found.wrong_ops == (name,)
-    assert f"to be mended: {name}\n" in str(found)
+    assert f"to be fixed: {name}\n" in str(found)
 
 
 def test_in_whole_graphs_too_the_wrong_op_is_named():
@@ -305,7 +305,7 @@ def test_how_a_failure_is_told():
     assert "  expected %2 = [" in text
     assert "  got %2 = [" in text
     assert text.splitlines()[-1] == (
-        'hint: add is to be mended: it is “x + y; integers wrap around, bools are "or".”'
+        'hint: add needs fixing: it is “x + y; integers wrap around, bools are "or".”'
     )
     shown = "\n".join(text.splitlines()[1:4])
     assert parse(shown) == row.case.ir
@@ -453,7 +453,7 @@ CHOICES: dict[str, tuple[dict[str, Any], str, str]] = {
     "family": ({"only": "veiw"}, "conformance: no case is chosen", "did you mean 'view'?"),
     "word": (
         {"unsupported": {"floot64": "why"}},
-        "conformance: 'floot64' is declared as unsupported, and is no op, dtype or family",
+        "conformance: 'floot64' is declared as unsupported, but is no op, dtype or family",
         "did you mean 'float64'?",
     ),
 }

@@ -57,7 +57,7 @@ def test_a_row_is_what_lies_between_values_that_all_devices_hold():
     fused, apart = zip(*(map(len, one.parts) for one in found), strict=True)
     assert fused == (1, 1, 1)
     assert min(apart) > 1
-    # Nothing is lost, and nothing is there twice.
+    # Nothing is lost, and nothing is listed twice.
     for place, column in enumerate(found.columns):
         parts = [part for one in found for part in one.parts[place]]
         assert sorted(map(str, parts)) == sorted(map(str, column.parts))
@@ -282,7 +282,7 @@ def test_another_card_than_the_one_that_is_here_is_modelled():
 def test_a_card_of_another_maker():
     error = error_of(lambda: ll.compare(written(), [ll.Metal("t4")]), ArgumentError)
     assert str(error) == (
-        "compare: T4 is no device for ll.Metal: it is made by NVIDIA\n"
+        "compare: T4 is not a device for ll.Metal: it is made by NVIDIA\n"
         "hint: give its specification alone: ll.devices.specification('t4')"
     )
 
@@ -308,9 +308,9 @@ def test_a_device_cannot_be_measured_without_data():
     ("given", "kind", "message"),
     [
         ({"devices": []}, ArgumentError, "compare: there are no devices"),
-        ({"devices": ["h200"]}, ArgumentError, "compare: 'h200' is no device"),
-        ({"devices": 3}, ArgumentError, "compare: 3 is no device"),
-        ({"cx": 3}, ArgumentError, "compare: 3 is no graph"),
+        ({"devices": ["h200"]}, ArgumentError, "compare: 'h200' is not a device"),
+        ({"devices": 3}, ArgumentError, "compare: 3 is not a device"),
+        ({"cx": 3}, ArgumentError, "compare: 3 is not a graph"),
         (
             {"cx": ll.Graph()},
             GraphError,

@@ -142,8 +142,8 @@ def test_a_damaged_file_is_named(found, tmp_path):
     path = tmp_path / "half.json"
     path.write_text(found.to_json()[:200], encoding="utf-8")
     error = error_of(lambda: Recording.load(path), RecordingError)
-    assert error.message.startswith(f"recording {path}: this is no JSON: ")
-    assert error.hint == "the file is damaged, or cut short: get it anew"
+    assert error.message.startswith(f"recording {path}: this is not JSON: ")
+    assert error.hint == "the file is damaged, or cut short: get it again"
     error = error_of(lambda: Recording.load(tmp_path / "absent.json"), RecordingError)
     assert error.message == (
         f"recording: {tmp_path / 'absent.json'} cannot be read: No such file or directory"

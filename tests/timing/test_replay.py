@@ -57,7 +57,7 @@ def test_other_sizes_were_not_recorded(found):
 def test_what_names_no_recording():
     error = error_of(lambda: ll.Recorded(3), ArgumentError)  # pyright: ignore[reportArgumentType]
     assert str(error) == (
-        "recorded: 3 is no recording\n"
+        "recorded: 3 is not a recording\n"
         "hint: give the path of a file that luminal-lab record has written"
     )
 
@@ -98,7 +98,7 @@ def test_a_machine_that_no_version_knows(found):
     odd = replace(found, target={"wings": 2})
     error = error_of(lambda: ll.compare(written(), [ll.Recorded(odd)]), RecordingError)
     assert error.message == (
-        "recorded: the recording of a made-up machine is for {'wings': 2}, which is no machine "
+        "recorded: the recording of a made-up machine is for {'wings': 2}, which is not a machine "
         "that this version knows"
     )
 

@@ -114,6 +114,6 @@ def test_what_cannot_be_modelled():
         "modelled: the dim 'n' of twice has no size\nhint: give it one, as in dims={\"n\": 128}"
     )
     error = error_of(lambda: modelled(3, H200), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
-    assert error.message == "modelled: 3 is no launch, no kernel and no definition"
+    assert error.message == "modelled: 3 is not a launch, a kernel or a definition"
     error = error_of(lambda: modelled(TWICE, "h200"), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
-    assert error.message == "modelled: 'h200' is no specification of a device"
+    assert error.message == "modelled: 'h200' is not a specification of a device"

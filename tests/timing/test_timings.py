@@ -110,7 +110,7 @@ def test_measured_recorded_and_modelled_never_look_alike():
     ]
     times = [text.splitlines()[2].split()[1] for text in texts]
     assert times == ["3.000", "°3.000", "~3.000"]
-    assert "modelled: the least time that the rates allow, and no run" in texts[2]
+    assert "modelled: the least time that the rates allow; nothing was run" in texts[2]
     assert {row.how for row in recorded} == {"recorded"}
     for one, how in ((TIMINGS, "measured"), (recorded, "recorded"), (modelled, "modelled")):
         assert set(one.to_pandas()["how"]) == {how}
@@ -156,7 +156,7 @@ def test_json_round_trip(tmp_path):
     [
         (
             "{",
-            "timings: this is no JSON: Expecting property name enclosed in double quotes: "
+            "timings: this is not JSON: Expecting property name enclosed in double quotes: "
             "line 1 column 2 (char 1)",
         ),
         ('{"schema": 0}', "timings: the schema is 0, and this version reads 1"),

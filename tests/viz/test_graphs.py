@@ -76,7 +76,7 @@ def test_what_is_highlighted_has_a_ring_even_in_a_closed_box():
         (
             lambda cx: cx.display(overlay=3),
             ArgumentError,
-            "display: 3 is no overlay\n"
+            "display: 3 is not an overlay\n"
             "hint: give a dict of numbers by the names of nodes, timings, or a file of node data",
         ),
         (
@@ -175,10 +175,10 @@ def test_what_is_no_node_data_is_refused(tmp_path):
     path.write_text("{")
     graph = softmax().ir
     message = str(error_of(lambda: graph.display(overlay=path), RecordingError))
-    assert message.startswith(f"display: {path} is no JSON: ")
+    assert message.startswith(f"display: {path} is not JSON: ")
     path.write_text("[1, 2]")
     assert str(error_of(lambda: graph.display(overlay=path), RecordingError)) == (
-        "display: this is no node data of Model Explorer's\n"
+        "display: this is not node data of Model Explorer's\n"
         'hint: it looks like {"main": {"results": {"%y": {"value": 0.5}}}}'
     )
     missing = tmp_path / "none.json"

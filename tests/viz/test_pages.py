@@ -104,7 +104,7 @@ def test_a_page_is_written_as_html_alone(tmp_path):
     page.save(tmp_path / "times.html")
     assert page.html in (tmp_path / "times.html").read_text()
     assert str(error_of(lambda: page.save("times.svg"), ArgumentError)) == (
-        "display: 'times.svg' is no page of HTML, and nothing else can be written\n"
+        "display: 'times.svg' is not an HTML file, and nothing else can be written\n"
         "hint: give a name that ends in .html"
     )
     assert repr(page).startswith("<Page: main: 4 launches, measured on ")

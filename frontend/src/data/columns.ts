@@ -96,7 +96,7 @@ export function columns<H extends Header>(bytes: Uint8Array): Columns<H> {
 
 export function parts<H extends Header>(bytes: Uint8Array): { header: H; data: Uint8Array } {
   if (bytes.length < 8 || MAGIC.some((byte, at) => bytes[at] !== byte))
-    throw new BundleError("This is no data of a picture: it does not begin with LLAB.");
+    throw new BundleError("This is not the data of a picture: it does not begin with LLAB.");
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(4, true);
   if (8 + length > bytes.length) throw damaged("it ends within its header");
   let header: H | null;

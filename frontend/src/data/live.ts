@@ -40,7 +40,7 @@ export interface Model {
 }
 
 export const NO_KERNEL = "This needs a kernel: open the notebook, or the recording, in JupyterLab and run it there.";
-export const GONE = "The kernel that made this is gone, or was started anew: run the cell again.";
+export const GONE = "The kernel that made this is gone, or was restarted: run the cell again.";
 const SILENT = "The kernel has not answered for a minute: it is busy, or gone. Run the cell again if it was restarted.";
 const PATIENCE = 60_000;
 /** So many times as long once the kernel has said that it is at work. */

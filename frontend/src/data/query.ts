@@ -68,7 +68,7 @@ export function query(run: Run, typed: string): Query {
         };
       } catch (error) {
         const why = (error instanceof Error ? error.message : "").replace(/^Invalid regular expression: /, "").replace(value.slice(0, -1), "").replace(/^.*: /, "");
-        return wrong(`${value} is no regular expression${why ? `: ${why.toLowerCase()}` : ""}.`);
+        return wrong(`${value} is not a regular expression${why ? `: ${why.toLowerCase()}` : ""}.`);
       }
     }
     const fields = field || isName ? [(field?.toLowerCase() ?? "name") as Field] : ANY;

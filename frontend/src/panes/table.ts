@@ -20,7 +20,7 @@ css`
 
 interface Column {
   text(run: Run, row: number): string;
-  /** What it is sorted by, where that is no text. */
+  /** What it is sorted by, where that is not text. */
   value?(run: Run, row: number): number;
 }
 

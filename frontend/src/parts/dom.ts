@@ -34,7 +34,7 @@ export function span(classes: string, ...children: Child[]): HTMLSpanElement {
   return h("span", classes ? { class: classes } : null, children);
 }
 
-/** Put children in the place of those that are there. */
+/** Put children in place of those that are there. */
 export function fill<E extends Element>(host: E, ...children: Child[]): E {
   host.replaceChildren(...flat(children));
   return host;

@@ -35,8 +35,8 @@ describe("what is refused", () => {
   const refused = (given: Uint8Array, sentence: string) => expect(() => read(given)).toThrow(sentence);
 
   test("something else", () => {
-    refused(new Uint8Array(20), "This is no data of a picture: it does not begin with LLAB.");
-    refused(new Uint8Array(3), "This is no data of a picture");
+    refused(new Uint8Array(20), "This is not the data of a picture: it does not begin with LLAB.");
+    refused(new Uint8Array(3), "This is not the data of a picture");
   });
 
   test("another schema", () => {
@@ -46,7 +46,7 @@ describe("what is refused", () => {
     );
   });
 
-  test("a header that is cut off, or is no JSON", () => {
+  test("a header that is cut off, or is not JSON", () => {
     refused(bytes.slice(0, 40), "The data of this picture is damaged: it ends within its header.");
     const broken = bytes.slice();
     broken[9] = 0x21;

@@ -57,7 +57,7 @@ test("what is called just so comes first", () => {
 });
 
 test.each([
-  ["/(/", "/(/ is no regular expression: unterminated group."],
+  ["/(/", "/(/ is not a regular expression: unterminated group."],
   ["op:/mul", "A regular expression stands between two slashes: /mul|add/."],
   ["/(a+)+$/", "/(a+)+$/ repeats what repeats itself or has a choice, which can take for ever."],
   ["name:/((\\w|_)x?)*y/", "/((\\w|_)x?)*y/ repeats what repeats itself or has a choice, which can take for ever."],

@@ -30,11 +30,11 @@ test("a try is asked for by kernel, text and name", async () => {
   expect(host.querySelector("[role=status]")!.textContent).toBe("a: faster");
 });
 test("a text that cannot be read is marked at its line and column", async () => {
-  const { host } = on(answering({ wrong: "'by' should stand here", place: [2, 9] }));
+  const { host } = on(answering({ wrong: "'by' should be here", place: [2, 9] }));
   field(host).value = "parallel i\nsplit i bi 3";
   named(host, "compile it, check its values, and time it beside the first (Ctrl+Enter)").click();
   await settled();
-  expect(host.querySelector("[role=alert]")!.textContent).toBe("line 2, column 9: 'by' should stand here");
+  expect(host.querySelector("[role=alert]")!.textContent).toBe("line 2, column 9: 'by' should be here");
   expect(host.querySelector(".ll-editor .ll-is-wrong")!.textContent).toBe("2");
   expect([field(host).selectionStart, field(host).getAttribute("aria-invalid")]).toEqual([19, "true"]);
   field(host).dispatchEvent(new Event("input"));

@@ -60,7 +60,7 @@ test("it finds nodes, and goes through them by Enter and arrow keys", () => {
 
 test("what cannot be read or found is a sentence", () => {
   find("/(/");
-  expect(root.querySelector(".ll-search [role=status]")!.textContent).toContain("/(/ is no regular expression");
+  expect(root.querySelector(".ll-search [role=status]")!.textContent).toContain("/(/ is not a regular expression");
   find("dtpye:f16");
   expect(root.querySelector(".ll-search [role=status]")!.textContent).toBe("No node is so. Fields are op, label, name, shape, dtype, type, scope, line, rule, kind, text.");
 });

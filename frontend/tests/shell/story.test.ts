@@ -42,7 +42,7 @@ test("who walks away is led back", () => {
   named(bar, "Look here").click();
   expect(store.place.stage).toBe(0);
 });
-test("what is no step is left out, and without any there is no bar", () => {
+test("what is not a step is left out, and without any there is no bar", () => {
   const store = new Store(made(RICH));
   expect(stepsOf([{ text: 3, place: {} }, null, step(1, "one"), { text: "x", place: { run: 9 } }], store).length).toBe(1);
   expect(stepsOf("story", store)).toEqual([]);

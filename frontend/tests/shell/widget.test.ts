@@ -106,7 +106,7 @@ test("the picture above is hidden while any view lives", async () => {
 
 test("data that cannot be read is a sentence in the widget", async () => {
   const { hosts } = await shown(modelOf({ data: new DataView(new ArrayBuffer(3)) }));
-  expect(hosts[0]!.querySelector("[role=alert]")!.textContent).toBe("This is no data of a picture: it does not begin with LLAB.");
+  expect(hosts[0]!.querySelector("[role=alert]")!.textContent).toBe("This is not the data of a picture: it does not begin with LLAB.");
 });
 
 test("when it is over, nothing listens", async () => {

@@ -350,7 +350,7 @@ def sizes_of(text: str) -> tuple[str, Sizes]:
     name, _, numbers = text.rpartition(":")
     rows, over, columns = (int(number) for number in numbers.split("x"))
     if (name or "products") not in SPELLINGS or min(rows, over, columns) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is no shape")
+        raise argparse.ArgumentTypeError(f"{text} is not a shape")
     return name or "products", (rows, over, columns)
 
 

@@ -186,14 +186,14 @@ class Symbol(Atom):
             )
         for what, number in (("low", low), ("multiple_of", multiple_of)):
             if whole_number(number) is None:
-                raise DimError(f"dim {name!r}: {what} is {number!r}, and no whole number")
+                raise DimError(f"dim {name!r}: {what} is {number!r}, which is not a whole number")
         if high is not None and not isinstance(high, Expr) and whole_number(high) is None:
-            raise DimError(f"dim {name!r}: high is {high!r}, and neither a number nor a dim")
+            raise DimError(f"dim {name!r}: high is {high!r}, which is neither a number nor a dim")
         if multiple_of < 1:
             raise DimError(f"dim {name!r}: multiple_of is {multiple_of}, and must be at least 1")
         if isinstance(high, int) and high < low:
             raise DimError(
-                f"dim {name!r}: the bounds are {low} and {high}, so that no value is left",
+                f"dim {name!r}: the bounds are {low} and {high}, which leaves no value",
                 hint="the lower bound comes first",
             )
         self.name: Final = name

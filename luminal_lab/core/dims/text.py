@@ -89,6 +89,6 @@ def _read(tree: ast.expr, named: Names) -> Dim:
             return extremum(which, [_read(arg, named) for arg in args])
         case _:
             raise ParseError(
-                f"{ast.unparse(tree)!r} cannot stand in a dim",
+                f"{ast.unparse(tree)!r} cannot be used in a dim",
                 hint="a dim may use + - * // % min max < <= > >= and or not",
             )

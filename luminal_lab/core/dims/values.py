@@ -117,7 +117,7 @@ def check_bounds(symbol: Symbol, value: int) -> None:
         limits = f"at least {low}" if high is None else f"{low} to {high}"
         raise DimError(
             f"dim {name!r}: {value} is out of its bounds, which are {limits}",
-            hint=f'use other data, or first of all declare it: cx.dim("{name}", low, high)',
+            hint=f'use other data, or declare it before anything else: cx.dim("{name}", low, high)',
         )
     if value % symbol.multiple_of:
         raise DimError(

@@ -26,7 +26,7 @@ SUMS = (2, 3, 4, 5, 8, 13)
 
 
 def no_rule(answer: object) -> Verdict | None:
-    """Return what is said of an answer that is no rule."""
+    """Return what is said of an answer that is not a rule."""
     if isinstance(answer, Rule):
         return None
     text = f"expected a rule, got {kind(answer)}"
@@ -282,7 +282,7 @@ def balanced(answer: object) -> Verdict:
         (
             "it is right where others read a part of a sum",
             lambda: on(shared, 2 + 3),
-            "an addition with one user, which is no output, belongs to its user; others do not",
+            "an addition with one user, which is not an output, belongs to its user; others do not",
         ),
     )
 

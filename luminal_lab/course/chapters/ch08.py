@@ -100,7 +100,7 @@ def threads(answer: object) -> Verdict:
         return Verdict.no(f"expected a kernel, got {kind(answer)}", hint)
     if answer.definition is None or answer.emulator is None:
         return Verdict.no(
-            "it is no kernel that a schedule made for a GPU", "take nvidia.kernels[0]"
+            "it is not a kernel that a schedule made for a GPU", "take nvidia.kernels[0]"
         )
     run: list[Emulated] = []
 

@@ -136,7 +136,7 @@ def balanced(answer: object) -> Verdict:
 
 
 def product() -> Graph:
-    """Return a graph with one product, whose rows are no multiple of the tile's."""
+    """Return a graph with one product, whose rows are not a multiple of the tile's."""
     cx = Graph()
     a, b = cx.tensor((101, 64), name="a"), cx.tensor((64, 96), name="b")
     (a @ b).retrieve()

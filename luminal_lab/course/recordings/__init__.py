@@ -18,7 +18,7 @@ def recorded(name: str) -> Opened:
     """
     known = sorted(path.stem for path in FOLDER.glob("*.lab"))
     if name not in known:
-        told = f"there are {', '.join(known)}"
+        told = f"choose from {', '.join(known)}"
         raise UnknownNameError(
             f"recorded: the course has no recording {name!r}",
             hint=nearest(str(name), known) or told,

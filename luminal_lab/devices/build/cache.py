@@ -211,10 +211,10 @@ class Cache:
                 "cache: there is nowhere to keep a library\n  " + "\n  ".join(reasons),
                 hint=f"make room in {full[0]}, whose disk is full"
                 if full
-                else "give a folder= that is yours, in which there is room",
+                else "give a folder= of your own that has room",
             )
         if reasons:
-            warn(f"cache: libraries are kept in {folder}, for there is no using {reasons[0]}")
+            warn(f"cache: libraries are kept in {folder}, because it cannot use {reasons[0]}")
         _make_room(folder, path, self.limit)
         return path / LIBRARY
 

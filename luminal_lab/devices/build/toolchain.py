@@ -54,7 +54,7 @@ Behind: TypeAlias = Callable[[str], str]
 STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
 KILLED = 9
 """The signal by which a system ends programs when it has no more memory."""
-ROOM = f"end what else takes memory, or compile a smaller graph; {STILL}"
+ROOM = f"end other programs that take memory, or compile a smaller graph; {STILL}"
 FULL = "the disk of {} is full; make room there"
 NO_MEMORY = re.compile(
     r"out of memory|cannot allocate memory|(virtual )?memory exhausted|std::bad_alloc"
@@ -102,7 +102,7 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
         try:
             return _probe(command, patience)
         except UnfitError as why:
-            hint = "name a compiler that is called as gcc and clang are, or none"
+            hint = "name a compiler that is called like gcc and clang, or none"
             hint = _more_patience(f"{asked!r}, ", patience) if why.hangs else hint
             raise device_error(f"compiler: {asked!r} cannot be used: {why}", hint=hint) from None
     return _first_compiler("C", lambda compiler: compiler, patience)
@@ -228,7 +228,7 @@ def _asked(
         key = (_file_of(command), *command[1:])  # the program itself, whatever it is called here
         waited = _HANGING.get(key)
         if waited is not None and waited >= patience:
-            why = f"it had no answer within {waited:g} s, and is not asked again"
+            why = f"it gave no answer within {waited:g} s, and is not asked again"
             raise UnfitError(why, hangs=True)
         code, said = run_program(list(question), folder, patience)
     except subprocess.TimeoutExpired:
@@ -372,7 +372,7 @@ def build(
             "source" + ", and had no answer for a single line either" * has_hung,
             hint=f'find_compiler("clang") would ask another compiler; {STILL}'
             if has_hung
-            else f"allow it more with timeout=; {STILL}",
+            else f"allow it more time with timeout=; {STILL}",
         ) from None
     except OSError as error:
         folder_name = temporary_folder()
@@ -410,11 +410,11 @@ def _refusal(
     elif out:
         hint = ROOM
     elif re.search(r"[\w/]\.h\W.*(no such file|not found)", said, re.IGNORECASE):
-        hint = "the compiler has no such file; pip install ziglang brings the C library's along"
+        hint = "the compiler lacks this file; pip install ziglang brings the C library's headers"
     elif line is None:
         hint = f'find_compiler("clang") would ask another compiler; {STILL}'
     else:
-        hint = f"mend the marked line, if it is yours; {STILL}"
+        hint = f"fix the marked line, if it is yours; {STILL}"
     status = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
     message = f"compile: {'out of memory: ' if out else ''}{compiler} made no library, and {status}"
     return device_error(

@@ -470,5 +470,5 @@ def difference(name: str, first: Array, other: Array, writer: str) -> tuple[str,
     element = f"{name}[{where}]" if where else name
     if left.any():
         return f"{element} is not written", f"{writer} writes its part of all outputs"
-    before = "outputs hold anything before, and tasks run in any order"
+    before = "outputs may hold anything before, and tasks run in any order"
     return f"{element} is different when it runs again", before

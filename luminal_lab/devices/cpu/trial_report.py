@@ -18,28 +18,28 @@ UNDEFINED: Final = re.compile(r"(?:runtime error|panic): (.*)")
 FREED: Final = re.compile(r"AddressSanitizer: attempting (?:double-)?free ")
 TOO_LARGE: Final = re.compile(r"allocation-size-too-big|out-of-memory|rss limit|calloc-overflow")
 INDEX: Final = "an index is out of the array; loops end at the dims"
-ALONE: Final = "an input is read alone; others read it too"
-ENDLESS: Final = "a loop may have no end; its condition, and what it counts, say why"
+ALONE: Final = "an input may only be read; others read it, too"
+ENDLESS: Final = "a loop may never end; look at its condition and at what it counts"
 LEFT: Final = {
-    1: ("it starts another process", "a kernel computes, and returns"),
+    1: ("it starts another process", "a kernel may only compute and return"),
     2: (
-        "it leaves floats rounded in another way than before",
-        "what a kernel sets it sets back: all that runs after it would be rounded so",
+        "it changes how floats are rounded",
+        "a kernel restores what it sets: everything that runs after it would be rounded that way",
     ),
-    3: ("it closes files that are not its own", "a kernel computes, and returns"),
+    3: ("it closes files that are not its own", "a kernel may only compute and return"),
 }
 """What a kernel can leave behind, by the numbers of trial.c, and what would help."""
 RAISED: Final = {
     "ABRT": ("it aborts", "a kernel returns"),
-    "ILL": ("it comes to an instruction that ends the process", "a kernel returns"),
+    "ILL": ("it reaches an instruction that ends the process", "a kernel returns"),
     "FPE": ("it divides in a way that ends the process", "a divisor may be 0"),
     "stack-overflow": (
-        "it takes more of the stack than there is",
-        "large arrays belong into outputs",
+        "it needs more stack than there is",
+        "large arrays belong in outputs",
     ),
 }
 """What AddressSanitizer calls signals, in words, and what would help."""
-SMALLER: Final = "what it keeps on the way belongs into its outputs, or into less memory"
+SMALLER: Final = "keep what it needs on the way in its outputs, or use less memory"
 
 
 class ArrayName(NamedTuple):
@@ -83,12 +83,12 @@ def _meant(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) ->
     if death.area is not None:
         return _touched(trial, death.access, death.area, death.offset, names)
     if death.is_null:
-        hint = "a pointer is not set; malloc gives none where memory is short"
+        hint = "a pointer is not set; malloc returns null when memory is short"
         return f"it {death.access} memory by a null pointer", hint
     name = signal.Signals(int(number)).name
     is_fault = number in (signal.SIGILL, signal.SIGFPE, *FAULTS)
     more = "a compiler with sanitizers, such as gcc, would say more"
-    return f"it was ended by {name}", more if is_fault else "a kernel computes, and returns"
+    return f"it was ended by {name}", more if is_fault else "a kernel may only compute and return"
 
 
 def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName]) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
         return "it asks for more memory than it may have", SMALLER
     undefined = UNDEFINED.search(said)
     if undefined:
-        return f"it does what C leaves undefined: {undefined[1].strip()}", "mend the marked line"
+        return f"it does what C leaves undefined: {undefined[1].strip()}", "fix the marked line"
     how = ACCESS.search(said)
     access: Access = {"READ": "reads", "WRITE": "writes"}[how[1]] if how else "reaches"  # pyright: ignore[reportAssignmentType]  # one of the two
     local = LOCAL.search(said)
@@ -109,7 +109,7 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
     if kind in RAISED:
         return RAISED[kind]
     if FREED.search(said):
-        return "it frees memory that is not its own", "what malloc gave is freed, and once"
+        return "it frees memory that is not its own", "free only what malloc returned, and once"
     if fault:
         _, area, offset = trial.located(int(fault[2], 16), 0)
         if area is not None:
@@ -118,7 +118,7 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
             return f"it {access} memory by a null pointer", "a pointer is not set"
     if access == "reads" and (fault is None or kind == "SEGV"):
         access = "reaches"  # the sanitizer itself reads, to see whether it may be written
-    return f"it {access} memory that is nobody's ({kind})", INDEX
+    return f"it {access} memory that belongs to no array ({kind})", INDEX
 
 
 def _touched(

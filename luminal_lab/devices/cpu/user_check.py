@@ -93,7 +93,7 @@ def check_source(op: UserKernel, compiler: Compiler) -> None:
         raise DeviceError(
             f"kernel {name}: its C does not compile\n  {message}",
             where=_own_lines(error.where or "", op.source),
-            hint="mend the marked line; lines are counted from the first of the source",
+            hint="fix the marked line; lines are counted from the first of the source",
         ) from error
 
 
@@ -130,7 +130,7 @@ def check_kernel(
     hint: each call of the function writes its part of all outputs
     """
     hint = "give what ll.kernel(...) returns, and then the arrays"
-    expect(call, KernelCall, "check_kernel: {} is no kernel", hint)
+    expect(call, KernelCall, "check_kernel: {} is not a kernel", hint)
     try:
         op, given = _use(call, arrays, dims)
         if call.dialect != "c":

@@ -72,7 +72,7 @@ class CUDACompiler(GPUCompiler):
         if arch is not None and not re.fullmatch(r"sm_\d+[af]?", str(arch)):
             raise ArgumentError(
                 f"cuda: the architecture is {arch!r}",
-                hint='give one such as "sm_90", or leave it out for the GPU that is there',
+                hint='give one such as "sm_90", or leave it out for the GPU of this machine',
             )
         flags = {"tf32": tf32, "cublas": cublas, "emulate": emulate, "reuse_outputs": reuse_outputs}
         super().__init__(schedules, programs, arch=arch, **flags)

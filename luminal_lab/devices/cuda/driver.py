@@ -17,8 +17,8 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.tile_map import BYTES, TileMap
 
 STILL: Final = (
-    "the source, PTX and resources of kernels are there without it; emulate=True runs small sizes "
-    "on the CPU"
+    "the source, PTX and resources of kernels are available without it; emulate=True runs small "
+    "sizes on the CPU"
 )
 """What works where nothing runs."""
 NO_DEVICE, OLD_DRIVER, NO_MEMORY = 100, 35, 2

@@ -132,12 +132,12 @@ class CuPyEngine(Engine):
 
     def reserve(self, size: int) -> driver.DeviceMemory:
         """Return memory of the GPU's."""
-        with self._named("cuda: no memory could be had"):
+        with self._named("cuda: no memory could be allocated"):
             return driver.DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
 
     def shared(self, size: int) -> MemoryBlock:
         """Return memory whose pages go where they are used."""
-        with self._named("cuda: no shared memory could be had"):
+        with self._named("cuda: no shared memory could be allocated"):
             return driver.ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
 
     def free_bytes(self) -> int | None:
@@ -282,7 +282,7 @@ class CuPyEngine(Engine):
             self._direct(work)
 
     def _timed(self, calls: Sequence[Callable[[], None]]) -> list[float]:
-        with self._named("cuda: no time could be taken"):
+        with self._named("cuda: no time could be measured"):
             self._set_ahead(len(calls))
             events = [self.cupy.cuda.Event() for _ in range(len(calls) + 1)]
             events[0].record(self.stream)

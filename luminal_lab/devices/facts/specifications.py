@@ -92,8 +92,10 @@ def specification(name: str) -> Specification:
         close = get_close_matches(bare, known, n=1, cutoff=0.5)
         names = ", ".join(dict.fromkeys(device.name for device in known.values()))
         raise UnknownNameError(
-            f"specification: there is none of {name!r}",
-            hint=f"did you mean {known[close[0]].name!r}?" if close else f"there are cpu, {names}",
+            f"specification: there is none for {name!r}",
+            hint=f"did you mean {known[close[0]].name!r}?"
+            if close
+            else f"choose from cpu, {names}",
         )
     return known[bare]
 

@@ -164,7 +164,7 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
         if status == NO_MEMORY:
             lines = source.count("\n") + 1
             fault = f"compile: out of memory: NVRTC had none left for {lines:,} lines of source"
-            raise device_error(fault, hint=f"end what else takes memory; {WHAT_WORKS}")
+            raise device_error(fault, hint=f"end other programs that take memory; {WHAT_WORKS}")
         lines = _text(_read("ProgramLog", program)).split("\n")
         # How long it took is another each time.
         log = "\n".join(line for line in lines if "Compile time" not in line)
@@ -271,7 +271,7 @@ def _refusal(source: str, arch: str, name: str, said: str) -> DeviceError:
             f"{subject}: {function} declares {asked:,} bytes of shared memory, and {arch} allows "
             f"{most:,} that are declared",
             where=source_excerpt(source, _line_of(source, function), None, HEAD),
-            hint="smaller tiles in its schedule; what is extern __shared__ may be more",
+            hint="smaller tiles in its schedule; extern __shared__ memory may be larger",
         )
     # Its own excerpts and carets are indented; what it only remarks on is left out.
     words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
@@ -288,7 +288,7 @@ def _refusal(source: str, arch: str, name: str, said: str) -> DeviceError:
     return DeviceError(
         "\n  ".join([f"{subject}: NVRTC {major}.{minor} refuses it for {arch}", *shown]),
         where=where,
-        hint=f"mend the marked line, if it is yours; {WHAT_WORKS}" if where else WHAT_WORKS,
+        hint=f"fix the marked line, if it is yours; {WHAT_WORKS}" if where else WHAT_WORKS,
     )
 
 

@@ -39,8 +39,8 @@ class GPUBound(Bound):
                 if blocks > MOST_BLOCKS:
                     raise DeviceError(
                         f"kernel {kernel.name}: it has {blocks:,} blocks for these sizes, and a "
-                        f"launch has {MOST_BLOCKS:,} at most",
-                        hint="a schedule whose blocks do more each has fewer",
+                        f"launch has at most {MOST_BLOCKS:,}",
+                        hint="a schedule whose blocks each do more has fewer",
                     )
                 if blocks:
                     ready.append(PlacedLaunch(kernel, phase, blocks, at, slots, numbers, sizes))

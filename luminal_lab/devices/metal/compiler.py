@@ -61,8 +61,8 @@ class MetalCompiler(GPUCompiler):
         expect(chip, str | None, "metal: the chip is {}", 'give its name, as in "m3-max"')
         if chip is not None and (known := specification(chip)).dialect != "metal":
             raise ArgumentError(
-                f"metal: {known.name} is no chip of Apple's: it is made by {known.maker}",
-                hint='give one such as "m3-max", or leave it out for the one that is there',
+                f"metal: {known.name} is not a chip of Apple's: it is made by {known.maker}",
+                hint='give one such as "m3-max", or leave it out for the GPU of this Mac',
             )
         flags = {"emulate": emulate, "reuse_outputs": reuse_outputs}
         super().__init__(schedules, programs, chip=chip, **flags)

@@ -20,7 +20,9 @@ from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.kernels.kernel import Kernels, Phase
 from luminal_lab.trust import admit
 
-STILL: Final = "the source of kernels is there without it; emulate=True runs small sizes on the CPU"
+STILL: Final = (
+    "the source of kernels is available without it; emulate=True runs small sizes on the CPU"
+)
 """What works where nothing runs."""
 PAGE: Final = mmap.PAGESIZE
 """Where memory that Metal is to see must begin and end."""
@@ -31,7 +33,7 @@ FAILED: Final = 5
 def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
     """Return PyObjC's Metal, or say why it is not there."""
     if sys.platform != "darwin":
-        raise device_error(f"metal: Metal is on Macs alone, and this is {sys.platform}", hint=STILL)
+        raise device_error(f"metal: only Macs have Metal, and this is {sys.platform}", hint=STILL)
     try:
         return importlib.import_module("Metal")
     except ImportError as error:

@@ -62,7 +62,7 @@ class DeviceCompiler(Pipeline):
         said = f"{self.name}: schedules is {{}}, which says no schedule"
         expect(schedules, Mapping | None, said, hint)
         for name in schedules or ():
-            said = f"{self.name}: schedules has one for {{}}, which is no kernel's name"
+            said = f"{self.name}: schedules has one for {{}}, which is not a kernel's name"
             expect(name, str, said, "cx.kernels has the names of kernels")
         read = [(name, read_schedule(text, name)) for name, text in dict(schedules or {}).items()]
         for name, value in {**options, "schedules": tuple(read)}.items():

@@ -148,8 +148,8 @@ class Worklist:
                 self._add(node, exact)
                 bar.step()
         for name, schedule in self.schedules.items():
-            fault = f"{self.maker.name}: there is a schedule for {name!r}, and no such kernel"
-            hint = f"there are {', '.join(self.kernels)}"
+            fault = f"{self.maker.name}: there is a schedule for {name!r}, but no such kernel"
+            hint = f"choose from {', '.join(self.kernels)}"
             ScheduleError.unless_known(name, self.kernels, fault, hint)
             if self.kernels[name].make is None:
                 self.kernels[name].rescheduled(schedule)  # which says why it has none

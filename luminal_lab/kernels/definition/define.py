@@ -201,7 +201,7 @@ class _Definer:
                 return self.gather(node, axis, index)
             case _:
                 raise DefinitionError(
-                    f"define: {op.name} has no index notation, so that {self.ir.name} is no "
+                    f"define: {op.name} has no index notation, so {self.ir.name} is not a "
                     "definition",
                     where=print_node(self.ir, node),
                     hint=f"{op.name} is a kernel of its own: define what is before and after it",

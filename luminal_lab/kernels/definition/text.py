@@ -155,7 +155,7 @@ class DefinitionReader(TypeReader):
         for _ in self.until(")"):
             name = self.take(WORD, "the name of a buffer")
             if name.text in self.types or name.text in names:
-                self.fail(name, f"the buffer {name.text!r} is there twice")
+                self.fail(name, f"the buffer {name.text!r} is listed twice")
             names.add(name.text)
             self.take(":", "':' and the type")
             buffers.append((name, self.type(self.take(TYPE, "a type such as f32[4, 8]"))))
@@ -461,7 +461,7 @@ class DefinitionReader(TypeReader):
         self.take(r"\)", "')'")
         if not isinstance(product, Apply) or product.op != Mul():
             self.fail(
-                name, f"fused({product}) is no product", "as in sum k < 8: fused(a[k] * b[k])"
+                name, f"fused({product}) is not a product", "as in sum k < 8: fused(a[k] * b[k])"
             )
         return self.apply(name, FusedMul(), *product.args)
 
@@ -509,6 +509,6 @@ class DefinitionReader(TypeReader):
             end += 1
         piece = Piece(self.pos, self.text[self.pos : end].rstrip())
         if not piece.text:
-            self.fail(piece, "a dim should stand here")
+            self.fail(piece, "a dim should be here")
         self.skip(end - self.pos)
         return piece

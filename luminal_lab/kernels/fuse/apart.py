@@ -95,5 +95,5 @@ def _together(node: Node, into: Sequence[Edge]) -> str:
     worth = amount(many // FLOPS_A_BYTE)
     return (
         f"; together it would be computed {times}×, {many:,} operations instead of {flops:,}, "
-        f"which take as long as {worth} from memory"
+        f"which take as long as reading {worth} from memory"
     )

@@ -119,7 +119,7 @@ def _product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | N
         if not reading.holds(varies, edge.source, why, edge.source):
             return None
     is_repeated = any(repeated for repeated, _ in kinds)
-    why = "neither factor of {} is read for more than one sum, so that it is no contraction"
+    why = "neither factor of {} is read for more than one sum, so it is not a contraction"
     return (members, times) if reading.holds(is_repeated, node, why, node) else None
 
 

@@ -121,7 +121,7 @@ class FuseContractions(Fuse):
         reading.inquiry = inquiry = Inquiry()
         product_of(reading, node)
         misfit = inquiry.furthest
-        assert misfit is not None, "it is no contraction"
+        assert misfit is not None, "it is not a contraction"
         return misfit.told(self.search)
 
 
@@ -168,8 +168,8 @@ class FuseElementwise(Fuse):
     @override
     def no_root(self, ir: IR, node: Node) -> str:
         return (
-            f"{self.search} begin at values that must be in memory: {node} is none, and no kernel "
-            "of them comes near it."
+            f"{self.search} begin at values that must be in memory: {node} is not one, and no "
+            "kernel that begins at one comes near it."
         )
 
 

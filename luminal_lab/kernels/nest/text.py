@@ -126,7 +126,7 @@ class NestReader(DefinitionReader):
         """Read the statements indented by more than those around."""
         width = self.indent()
         if width <= outer:
-            message = f"a block indented by more than {outer} should stand here"
+            message = f"a block indented by more than {outer} should be here"
             self.fail(self.here, message)
         self.blocks += 1
         if self.blocks > DEEPEST:
@@ -153,7 +153,7 @@ class NestReader(DefinitionReader):
             position = self.term()
             self.take(r"as\b", "'as' and an axis")
             if self.match(SINCE):
-                self.fail(self.here, "an axis should stand here")
+                self.fail(self.here, "an axis should be here")
             return replace(self.loop("for", width), position=position)
         if self.take_if(IF):
             holds = self.dim(self.until_mark(":"))

@@ -87,7 +87,7 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     """Cut a contraction into tiles; return whether the nest is one, or ends in one."""
     contraction = contraction_of(scheduling.nest, alone=alone)
     if contraction is None or not contraction.right.dtype.is_float:
-        return scheduling.declined("the nest is no product of matrices of floats")
+        return scheduling.declined("the nest is not a product of matrices of floats")
     tile = tile_of(machine, contraction.right)
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
@@ -182,7 +182,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     is_grouped = _split_groups(scheduling)
     contraction = contraction_of(scheduling.nest)
     if contraction is None or not contraction.right.dtype.is_float or not _has_windows(contraction):
-        return scheduling.declined("the nest is no sum over windows")
+        return scheduling.declined("the nest is not a sum over windows")
     tile = tile_of(machine, contraction.right)
     channels, positions = many(contraction.rows), many(contraction.columns)
     last, others = many(contraction.columns[-1:]), many(contraction.columns[:-1])

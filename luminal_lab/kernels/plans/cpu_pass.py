@@ -45,7 +45,7 @@ def pass_plan(scheduling: Scheduling, machine: Machine) -> bool:
     """Schedule a pass with sums of products; return whether the nest is one."""
     nest = pass_of(scheduling.nest)
     if nest is None:
-        return scheduling.declined("the nest is no pass with sums of products, such as attention")
+        return scheduling.declined("the nest is not a pass with sums of products, as attention is")
     row = rows_last(scheduling, nest)
     with scheduling.attempt():
         outer = [name for name in nest.path if name != row]

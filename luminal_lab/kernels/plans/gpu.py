@@ -123,7 +123,7 @@ def pieces_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     tops = scheduling.tops
     maxima = [top for top in tops if any(use.how == "max=" for use in accesses((top.loop,)))]
     if len(tops) != 9 or maxima != [tops[1], tops[5]]:
-        return scheduling.declined("the nest is no softmax whose keys are cut into pieces")
+        return scheduling.declined("the nest is not a softmax whose keys are cut into pieces")
     for group in (tops[:5], tops[5:]):
         scheduling.share(group)
     _shrink(scheduling)

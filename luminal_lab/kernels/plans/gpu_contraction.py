@@ -142,7 +142,7 @@ def contraction_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     """Cut a contraction into tiles; return whether the nest is one worth them, or ends in one."""
     product = product_of(scheduling, gpu)
     if product is None:
-        return scheduling.declined(f"the nest is no product of floats, {LEAST} or more each way")
+        return scheduling.declined(f"the nest is not a product of floats, {LEAST} or more each way")
     (_by_threads if product.word is None else _by_tensor)(product)
     return True
 

@@ -63,7 +63,7 @@ def pass_plan(scheduling: Scheduling, gpu: GPU) -> bool:
     nest = pass_of(scheduling.nest)
     row = None if nest is None else rows_last(scheduling, nest)
     if nest is None or row is None:
-        return scheduling.declined("the nest is no pass with sums of products, such as attention")
+        return scheduling.declined("the nest is not a pass with sums of products, as attention is")
     widths = [scheduling.loop(product.column).size for product in nest.products if product.grows]
     fitting = [count for count in ACROSS.values if all(width % count == 0 for width in widths)]
     across = scheduling.choose(ACROSS, next(iter(fitting), None))

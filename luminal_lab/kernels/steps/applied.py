@@ -107,7 +107,7 @@ def _lines(like: object, kernel: str) -> list[str]:
     parts = cast("Iterable[object]", like) if isinstance(like, Iterable) else (like,)
     lines: list[str] = []
     for step in parts:
-        said = f"kernel {kernel}: its schedule has {{}}, which is no step"
+        said = f"kernel {kernel}: its schedule has {{}}, which is not a step"
         hint = 'give text, one step a line, or a list as in ["split i by 8", "parallel i.block"]'
         expect(step, str | Step, said, hint)
         lines += str(step).splitlines()

@@ -57,8 +57,8 @@ Where = Literal["block", "thread", "across", "tensor", "bulk"]
 MOST_UNROLLED = 64
 MOST_THREADS = 1024
 """A block has no more threads than this on any GPU."""
-WHOLE = "cut in place of split makes whole blocks, and a loop of its own for what is left"
-APART = "only a loop each of whose iterations writes elements of its own can run so"
+WHOLE = "cut instead of split makes whole blocks, and a separate loop for the rest"
+APART = "only a loop each of whose iterations writes elements of its own can run this way"
 TO_SIMD = "simd leaves it to the compiler"
 
 
@@ -500,7 +500,7 @@ def bound_of(step: Step, loop: Loop) -> Dim:
     """Return the condition that an iteration is within a loop's size, which may end a block."""
     full = extent(loop.axis)
     if loop.size == full:
-        raise step.refuse(f"its size is {full} always")
+        raise step.refuse(f"its size is always {full}")
     return reduce(both, [loop.axis < size for size in least_of(loop.size) if size != full])
 
 

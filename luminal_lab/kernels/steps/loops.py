@@ -138,13 +138,13 @@ class Merge(Step):
         first, *others = self.chain(nest, self.loops)
         names = [first.name, *(loop.name for loop in others)]
         if names != [*self.loops]:
-            raise self.refuse(f"they stand as {', '.join(names)}", "name the outermost first")
+            raise self.refuse(f"their order is {', '.join(names)}", "name the outermost first")
         size, values, name = first.size, dict[str, Dim](), first.axis
         into = self.into or together(names)
         for depth, inner in enumerate(others):
             if any(loop.axis in symbols(inner.size) for loop in (first, *others[:depth])):
                 raise self.refuse(
-                    f"the size of {inner.name}, {inner.size}, is another for each {names[depth]}",
+                    f"the size of {inner.name}, {inner.size}, differs for each {names[depth]}",
                     f"round or clamp {inner.name} first: then its size is a number",
                 )
             size = size * inner.size
@@ -177,7 +177,7 @@ class Reorder(Step):
     def apply(self, nest: Nest) -> Nest:
         chain = self.chain(nest, self.loops, others=True)
         if [loop.name for loop in chain[: len(self.loops)]] == [*self.loops]:
-            raise self.refuse("they stand so already", "name first what is to be outermost")
+            raise self.refuse("they are in this order", "name first what should be outermost")
         top, body = chain[0].name, chain[-1].body
         fixed = axes_around(nest, top)
         pairs = [*meetings(body, body)]
@@ -264,7 +264,7 @@ class Fission(Step):
             raise self.refuse(
                 f"the body of {loop.name} has {len(parts)} statements, and there are "
                 f"{len(words)} words for them",
-                f"name {len(parts)} parts behind as",
+                f"name {len(parts)} parts after as",
             )
         locals_inside = [statement for statement in loop.body if isinstance(statement, Local)]
         fixed = axes_around(nest, loop.name)
@@ -309,7 +309,7 @@ class Fuse(Step):
             raise self.refuse(
                 f"the size of {first.name} is {first.size}, and that of {second.name} is "
                 f"{second.size}",
-                "only loops of one size become one loop; cut or split can make two such",
+                "only loops of the same size can become one; cut or split can make such loops",
             )
         # Statements between them that are independent of the first loop can come before it.
         between = self.between(nest.body)
@@ -353,7 +353,7 @@ def levels(step: Split | Cut, loop: Loop, usual: tuple[str, ...], count: int) ->
     if len(words) != count:
         raise step.refuse(
             f"it makes {count} loops, and there are {len(words)} words for them",
-            f"name {count} levels behind as, from the outermost in",
+            f"name {count} levels after as, from the outermost in",
         )
     return [level(loop.name, word) for word in words]
 

@@ -45,7 +45,7 @@ class Reuse(Step):
         local = self.find_local(nest, self.array)
         types = dict(nest.outputs)
         if self.output not in types:
-            raise self.refuse(f"{self.output} is no output")
+            raise self.refuse(f"{self.output} is not an output")
         if types[self.output].dtype is not local.type.dtype:
             raise self.refuse(
                 f"{self.output} is {types[self.output].dtype}, and {self.array} is "

@@ -149,7 +149,7 @@ class Step:
         if not NAME.fullmatch(name) or word in RESERVED or len(name) > MOST_IN_NAME:
             raise self.refuse(f"{word!r} cannot be a word for a loop", "take one such as tile, own")
         if name in nest.names:
-            raise self.refuse(f"there is a {name} already", "give other words behind as")
+            raise self.refuse(f"there is a {name} already", "give other words after as")
         return axis_of(name, most)
 
     def copied(
@@ -164,7 +164,7 @@ class Step:
     def check_free(self, nest: Nest, name: str) -> None:
         """Refuse a name for a new array that something else has."""
         if name in nest.names:
-            raise self.refuse(f"there is a {name} already", "give another name behind as")
+            raise self.refuse(f"there is a {name} already", "give another name after as")
 
     def number(self, size: Dim, hint: str | None = None) -> int:
         """Return a size, which must be a number before the kernel runs."""
@@ -359,7 +359,7 @@ def parse_step(text: str) -> Step:
     scanner = Scanner(text)
     step = read_step(scanner)
     if scanner.pos < len(text):
-        scanner.fail(scanner.here, "one step should stand here, and this is another")
+        scanner.fail(scanner.here, "one step should be here, and this is another")
     return step
 
 
@@ -378,7 +378,7 @@ def read_step(scanner: Scanner) -> Step:
         if token.startswith("{"):
             values[token[1:-1]] = _read_field(scanner, kinds[token[1:-1]], hint)
         elif token not in "[]" and not scanner.take_if(_whole(token)):
-            scanner.fail(scanner.here, f"{token!r} should stand here", hint)
+            scanner.fail(scanner.here, f"{token!r} should be here", hint)
     if scanner.pos < len(scanner.text) and "\n" not in scanner.text[word.at : scanner.pos]:
         scanner.fail(scanner.here, "a step ends with its line", hint)
     return cls(**values)
@@ -396,7 +396,7 @@ def _read_field(scanner: Scanner, kind: str, hint: str) -> object:
     while not values or (kind.startswith("tuple") and scanner.accept(",")):
         piece = scanner.maybe(pattern)
         if piece is None:
-            scanner.fail(scanner.here, f"{what} should stand here", hint)
+            scanner.fail(scanner.here, f"{what} should be here", hint)
         if what == "a number" and (len(piece.text) > len(str(MOST)) or int(piece.text) > MOST):
             scanner.fail(piece, f"{piece.text[:40]} is too large", TOO_LARGE)
         if len(values) == MOST_NAMED:

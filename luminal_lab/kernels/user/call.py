@@ -76,7 +76,7 @@ def kernel(
 ) -> KernelCall:
     """Return a kernel of the user's own, to be called with tensors.
 
-    The header says what it takes and gives, as `kernel name(x: f32[n]) -> (y: f32[n])`; a comment
+    The header says what it takes and returns, as `kernel name(x: f32[n]) -> (y: f32[n])`; a comment
     in the source may have it. What it means is a function of tensors (`meaning`) or of arrays
     (`numpy`); without either only a device that has the dialect can run it. `gradient` is given
     the gradient of the result and the inputs; without it the meaning's is taken. With `tasks`
@@ -101,7 +101,7 @@ def kernel(
     stated = header_in(source) if header is None else header.strip()
     if stated is None:
         raise DefinitionError(
-            "kernel: nothing says what it takes and gives",
+            "kernel: nothing says what it takes and returns",
             hint="begin the source with // kernel name(x: f32[n]) -> (y: f32[n])",
         )
     read = header_of(stated if stated.startswith("kernel") else f"kernel {stated}")
@@ -122,7 +122,7 @@ def kernel(
         )
     if not read.outputs:
         raise DefinitionError(
-            f"kernel {read.name}: it has no outputs, so that no tensor comes of it",
+            f"kernel {read.name}: it has no outputs, so it returns no tensor",
             hint="what it computes goes into its outputs, as in -> (y: f32[n])",
         )
     launch = _checked_launch(read, source, dialect, str(tasks), (blocks, threads))
@@ -151,7 +151,7 @@ def _checked_launch(
     if launch != (None, None):
         raise ArgumentError(
             f"kernel {read.name}: blocks= and threads= are for GPUs, and it is in C",
-            hint='give dialect="cuda" or "metal"; of C, tasks= says how often it is called',
+            hint='give dialect="cuda" or "metal"; in C, tasks= says how often it is called',
         )
     _check_tasks(read, tasks)
     check_function(read, source, with_tasks=tasks != "1")
@@ -333,8 +333,8 @@ class KernelCall:
         for (name, type), tensor in zip(outputs, results, strict=True):
             if not isinstance(tensor, Tensor) or tensor.graph is not inner:
                 raise DefinitionError(
-                    f"kernel {self.name}: its meaning returns {said(tensor)} for {name}, and not a "
-                    "tensor made of those it is given",
+                    f"kernel {self.name}: its meaning returns {said(tensor)} for {name}, not a "
+                    "tensor made from those it is given",
                     hint="meaning= works on tensors; numpy= takes a function of arrays",
                 )
             if tensor.type != type:

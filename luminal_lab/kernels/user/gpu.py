@@ -103,7 +103,7 @@ MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 PIECE = re.compile(
     rf"{COMMENT.pattern}|{STRING.pattern}|\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*", re.DOTALL
 )
-"""A comment, a string, a number or a name: in `1.0f`, f is no name."""
+"""A comment, a string, a number or a name: in `1.0f`, f is not a name."""
 BUILTIN = re.compile(r"\b\w+\s*\[\[\s*(?!buffer\b)\w+\s*(?:\([^()]*\))?\s*\]\]")
 BOUND = re.compile(r"\b(\w+)\s*\[\[\s*buffer\s*\(\s*(\d+)\s*\)\s*\]\]")
 ASIDE: Final = {
@@ -181,7 +181,7 @@ def check_gpu_function(
     function = check_signature(header, language, defined, numbers)
     if not _is_kernel(header.name, source, dialect):
         raise DefinitionError(
-            f"{subject}: its function is no kernel: {function.prototype}",
+            f"{subject}: its function is not a kernel: {function.prototype}",
             hint=f"write {language.prototype(header, numbers)}",
         )
     given = [argument.name for argument in function.arguments]

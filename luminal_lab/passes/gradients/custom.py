@@ -67,7 +67,7 @@ def custom_gradient(function: Callable[P, tuple[Tensor, Backward]]) -> Callable[
             raise GraphError(
                 f"custom_gradient {name!r}: there is no tensor among its arguments",
                 where=str(here() or "") or None,
-                hint="what it is to be derived by is an argument of its own",
+                hint="what it is to be differentiated by must be an argument of its own",
             )
 
         def write() -> Tensor:

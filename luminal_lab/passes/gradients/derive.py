@@ -191,7 +191,7 @@ def target(graph: Workspace, wanted: object) -> Tensor:
         raise GraphError(
             f"grad: {tensor.label} belongs to the graph {tensor.graph.name!r}, and the loss to "
             f"{graph.name!r}",
-            hint="derive by tensors of the graph that the loss is in",
+            hint="differentiate by tensors of the graph that the loss is in",
         )
     if not tensor.dtype.is_float:
         raise DTypeError(

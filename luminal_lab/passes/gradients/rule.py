@@ -76,7 +76,7 @@ class Forward(Generic[O_co]):
     def __array__(self, *_: object, **__: object) -> NoReturn:
         """Refuse to be a value: the node has one."""
         raise DTypeError(
-            f"grad: the gradient of {self.op.name} computes with the node itself, which is no "
+            f"grad: the gradient of {self.op.name} computes with the node itself, which is not a "
             "tensor",
             where=str(here() or "") or None,
             hint="node.result is its value, and node[0] that of its first source",

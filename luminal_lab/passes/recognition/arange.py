@@ -27,7 +27,7 @@ def _counts(reading: Reading, node: Node, ops: tuple[type[Add | Mul], ...]) -> b
         for inner, number in reading.pairs(node, op):
             if reading.number(number) is not None:
                 return isinstance(inner.op, Iota) or _counts(reading, inner, ops[k + 1 :])
-            reading.missed(number, "{} is no number", number)
+            reading.missed(number, "{} is not a number", number)
     return False
 
 
@@ -40,11 +40,11 @@ def _sums_ones(reading: Reading, node: Node) -> bool:
         return False
     (windows,) = reading.sources(node)
     if not isinstance(windows.op, Window) or node.op.axis != 1:
-        reading.missed(windows, "{} is no sum of windows of ones", node)
+        reading.missed(windows, "{} is not a sum of windows of ones", node)
         return False
     (padded,) = reading.sources(windows)
     if not isinstance(padded.op, Pad) or len(padded.shape) != 1:
-        reading.missed(padded, "{} is no row of ones with zeros before it", padded)
+        reading.missed(padded, "{} is not a row of ones with zeros before it", padded)
         return False
     (ones,) = reading.sources(padded)
     size = ones.shape[0]

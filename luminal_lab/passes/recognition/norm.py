@@ -23,7 +23,7 @@ from luminal_lab.passes.recognition.reading import Reading, RecognisedRegion, Re
 def _find_mean_norm(reading: Reading, node: Node) -> Iterator[RecognisedRegion]:
     for x, value in reading.difference(node):
         mean = reading.at(MEAN, value)
-        if mean is None or not reading.same(mean.x, x, "of which the mean is taken off"):
+        if mean is None or not reading.same(mean.x, x, "from which the mean is subtracted"):
             continue
         if _keeps_axes(reading, mean):
             because = f"{x} less its mean over axes {list(mean.axes)}"
@@ -50,10 +50,10 @@ def _scaled(reading: Reading, node: Node) -> Iterator[tuple[Node, Node, tuple[in
             mean = reading.at(MEAN, value)
             if mean is None or not _keeps_axes(reading, mean):
                 continue
-            why = "{} and {} have other shapes"
+            why = "{} and {} have different shapes"
             if reading.holds(mean.x.shape == x.shape, mean.x, why, mean.x, x):
                 for y, again in reading.pairs(mean.x, Mul):
-                    if reading.same(again, y, "of which the mean square is wanted"):
+                    if reading.same(again, y, "whose mean square is needed"):
                         yield x, y, mean.axes
 
 
@@ -76,7 +76,7 @@ def _find_standardised(reading: Reading, node: Node) -> Iterator[RecognisedRegio
         listed = [*centred.axes], [*other.axes], [*axes]
         if not reading.holds(means == (axes, axes), node, why, *listed):
             continue
-        if reading.same(other.x, centred.x, "from which the mean is taken off"):
+        if reading.same(other.x, centred.x, "from which the mean is subtracted"):
             because = f"{centred.x} with mean 0 and variance 1 over axes {list(axes)}"
             yield RecognisedRegion("layer_norm", node, {"x": centred.x}, axes, because)
 
@@ -101,7 +101,7 @@ def _parameter(reading: Reading, node: Node, axes: tuple[int, ...]) -> Node | No
     """Return the value that is repeated along all axes but these."""
     base = reading.base(node)
     is_repeated = isinstance(node.op, View) and reading.number(base) is None
-    if not reading.holds(is_repeated, node, "{} is no parameter that is repeated", node):
+    if not reading.holds(is_repeated, node, "{} is not a parameter that is repeated", node):
         return None
     own = all(dim == 1 for axis, dim in enumerate(base.shape) if axis not in axes)
     why = "{} has other axes than those of the norm, {}"

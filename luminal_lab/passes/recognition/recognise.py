@@ -116,7 +116,7 @@ class _Search:
         self.folding = Folding(ir, edit, self.reading)
         live = [node for node in reversed(ir.nodes) if node.id not in self.folding.dead]
         self.ids = [node.id for node in live]
-        """The nodes; in the place of one that became a call, the call."""
+        """The nodes; in place of one that became a call, the call."""
         self.live = {id: index for index, id in enumerate(self.ids)}
         self.calls: list[Node] = []
         """The calls that it made, as they were then."""

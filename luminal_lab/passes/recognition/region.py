@@ -77,7 +77,7 @@ class Folding:
                 done.add(node.id)
                 sources = self.reading.sources(node)
                 if not sources and not self.reading.is_known(node):
-                    self.reading.missed(node, "{} is computed inside it, of no source", node)
+                    self.reading.missed(node, "{} is computed inside it, from no source", node)
                     return None
                 stack.append((node, True))
                 stack += [(source, False) for source in reversed(sources)]

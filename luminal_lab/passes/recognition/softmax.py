@@ -44,7 +44,8 @@ def _find_log_softmax(reading: Reading, node: Node) -> Iterator[RecognisedRegion
             continue
         for power, axes in reading.reduced(total, SumReduce):
             exp = reading.at(EXP, power)
-            if exp is not None and reading.same(exp.x, below, "from which the logarithm is taken"):
+            what = "from which the logarithm is subtracted"
+            if exp is not None and reading.same(exp.x, below, what):
                 for x in _taken_off(reading, below, axes):
                     because = (
                         f"{x} less its maximum over axes {list(axes)}, less the logarithm of the "
@@ -57,7 +58,7 @@ def _taken_off(reading: Reading, node: Node, axes: tuple[int, ...]) -> Iterator[
     """Yield x if a node is x minus its maximum over these axes."""
     for x, top in reading.difference(node):
         for value, along in reading.reduced(_or_zero(reading, top), MaxReduce):
-            same = reading.same(value, x, "from which the maximum is taken")
+            same = reading.same(value, x, "from which the maximum is subtracted")
             why = "{} is a maximum over axes {}, and the sum is over axes {}"
             if same and reading.holds(along == axes, top, why, top, [*along], [*axes]):
                 yield x

@@ -280,7 +280,7 @@ class Live:
                 raise GraphError(
                     f"overlay: {self.stage.ir.name} has no node {missing[0]!r}",
                     hint=nearest(missing[0].removeprefix("%"), names)
-                    or "names are those of the snapshot that is looked at; go(…) to another",
+                    or "names are those of the snapshot shown; go(…) to another",
                 )
             ids = {name: str(names[name.removeprefix("%")]) for name in read.values}
             self._overlay = {
@@ -378,7 +378,7 @@ def _stage(to: str | int | Snapshot, snapshots: Sequence[Snapshot]) -> int:
             names = [*dict.fromkeys(snapshot.name for snapshot in snapshots)]
             raise GraphError(
                 f"go: no pass {to!r} ran",
-                hint=nearest(to, names) or f"there are {', '.join(names)}",
+                hint=nearest(to, names) or f"choose from {', '.join(names)}",
             )
         # The last run that changed something, as in `cx.compilation["…"]`.
         return next((number for number in reversed(named) if snapshots[number].firings), named[-1])

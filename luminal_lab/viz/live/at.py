@@ -92,7 +92,7 @@ def _stage(name: str, snapshots: Sequence[Snapshot]) -> int:
     found = [n for n, snapshot in enumerate(snapshots) if n and name in _names(snapshot)]
     if not found:
         known = list(dict.fromkeys(names[1:]))
-        hint = nearest(name, known) or f"there are written, {', '.join(known)}"
+        hint = nearest(name, known) or f"choose from written, {', '.join(known)}"
         raise GraphError(f"at: there is no pass {name!r}", hint=hint)
     return next((n for n in reversed(found) if snapshots[n].firings), found[-1])
 
@@ -192,7 +192,7 @@ def _nodes(names: Sequence[str], snapshots: Sequence[Snapshot], stage: int) -> S
 
 def _number_of(kind: str, name: str, known: Sequence[str]) -> int:
     if name not in known:
-        hint = nearest(name, known) or (f"there are {', '.join(known[:20])}" if known else None)
+        hint = nearest(name, known) or (f"choose from {', '.join(known[:20])}" if known else None)
         raise GraphError(f"at: there is no {kind} {name!r}", hint=hint)
     return known.index(name)
 

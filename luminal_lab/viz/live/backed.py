@@ -192,7 +192,7 @@ def gathered(
     for timed_run in times:
         if not isinstance(timed_run, (Timings, SideBySide, Advice)):
             raise ArgumentError(
-                f"workbench: {timed_run!r} is no times",
+                f"workbench: {timed_run!r} has no times",
                 hint="give what cx.time(), ll.compare(cx, […]) or cx.advise() has returned",
             )
     advice = next((one for one in reversed(times) if isinstance(one, Advice)), None)
@@ -209,6 +209,6 @@ def dialect_of(like: object) -> Asked:
         if like == dialect:
             return dialect
     raise ArgumentError(
-        f"workbench: {like!r} is no language of kernels",
-        hint='there are "c", "cuda" and "metal", and "assembly"',
+        f"workbench: {like!r} is not a language of kernels",
+        hint='choose "c", "cuda", "metal" or "assembly"',
     )

@@ -196,7 +196,7 @@ def backed_of(caller: str, thing: object) -> Sequence[Backed]:
         return thing._held.all  # of this room
     backed = getattr(thing, "_backed", None)
     if backed is None or isinstance(thing, type):
-        raise ArgumentError(f"{caller}: {thing!r} is no compile", hint=TAKEN)
+        raise ArgumentError(f"{caller}: {thing!r} is not a compile", hint=TAKEN)
     found = backed(caller)
     return [found] if isinstance(found, Backed) else cast("Sequence[Backed]", found)
 

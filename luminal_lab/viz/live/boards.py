@@ -140,7 +140,7 @@ def changed(board: Board, question: Mapping[str, Any]) -> Reply:
     act, name = question.get("act"), question.get("entry", "")
     if not isinstance(act, str) or act not in ACTS or not isinstance(name, str):
         raise ArgumentError(
-            f"board: nothing does {act!r} to it", hint=f"there are {', '.join(ACTS)}"
+            f"board: nothing does {act!r} to it", hint=f"choose from {', '.join(ACTS)}"
         )
     ACTS[act](board, name, question)
     return {"text": ""}

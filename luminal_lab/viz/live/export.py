@@ -74,7 +74,7 @@ def check_name(path: str | Path) -> None:
     """Raise unless this is a name for a page."""
     if as_path("export", path).suffix.lower() not in (".html", ".htm"):
         raise ArgumentError(
-            f"export: {str(path)!r} is no page of HTML, and nothing else can be written",
+            f"export: {str(path)!r} is not an HTML file, and nothing else can be written",
             hint="give a name that ends in .html; display().save(…) writes pictures",
         )
 

@@ -128,7 +128,7 @@ def _of_firing(value: Firing, backed: Backed) -> Selection:
             if firing is value:
                 return {"kind": "firing", "stage": number, "firing": index}
     raise GraphError(
-        f"select: the firing {value} is none of this compile",
+        f"select: the firing {value} does not belong to this compile",
         hint='firings are in cx.compilation["PASS"].firings',
     )
 
@@ -142,7 +142,7 @@ def _of_program(value: object, backed: Backed) -> Selection | None:
                 return {"kind": "kernel", "kernel": number}
         names = ", ".join(kernel.name for kernel in facts.kernels)
         raise GraphError(
-            f"select: the kernel {value.name} is none of this compile",
+            f"select: the kernel {value.name} does not belong to this compile",
             hint=f"it has {names or 'none'}",
         )
     if isinstance(value, (Launch, LaunchFacts)):
@@ -150,13 +150,14 @@ def _of_program(value: object, backed: Backed) -> Selection | None:
             if launch.node == value.node:
                 return {"kind": "launch", "launch": number}
         raise GraphError(
-            f"select: the launch of %{value.name.removeprefix('%')} is none of this compile",
+            f"select: the launch of %{value.name.removeprefix('%')} does not belong to this "
+            "compile",
             hint="cx.launches has those of the last compile",
         )
     if isinstance(value, BufferFacts):
         if value in facts.buffers:
             return {"kind": "buffer", "buffer": facts.buffers.index(value)}
-        raise GraphError(f"select: the buffer {value.name} is none of this compile")
+        raise GraphError(f"select: the buffer {value.name} does not belong to this compile")
     return None
 
 

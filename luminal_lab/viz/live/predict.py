@@ -199,7 +199,7 @@ def _texts(what: str, given: object) -> list[str]:
     )
     for item in items:
         if not isinstance(item, str):
-            raise ArgumentError(f"predict: {what} has {item!r}, which is no name", hint=FORM)
+            raise ArgumentError(f"predict: {what} has {item!r}, which is not a name", hint=FORM)
     return cast("list[str]", [*items])
 
 
@@ -230,6 +230,6 @@ def predict(thing: object, at: str) -> Prediction:
     backed = live._held.all[place["run"]]  # of this room
     if not place["stage"]:
         raise GraphError(
-            f"predict: {at!r} is no pass", hint='name one, as in ll.predict(cx, "recognise")'
+            f"predict: {at!r} is not a pass", hint='name one, as in ll.predict(cx, "recognise")'
         )
     return Prediction(backed, place["stage"])

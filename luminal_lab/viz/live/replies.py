@@ -127,7 +127,9 @@ class Replies:
             )
         node = ir[id]
         if node.extra:
-            raise GraphError(f"values: {node} has several results", hint="look at those who pick")
+            raise GraphError(
+                f"values: {node} has several results", hint="look at the nodes that pick from it"
+            )
         inputs = inputs_for(backed, ir, [id])
         size = math.prod(ints(bound_shape(f"values: {node}", node.shape, inputs.environment.dims)))
         if size * node.dtype.itemsize > LARGEST:
@@ -313,8 +315,8 @@ def cuda_kernel(compilation: Compilation, number: int) -> Kernel:
         if work_item.node.id == node and work_item.use is not None:
             return work.uses[work_item.use].kernel
     raise DeviceError(
-        f"ptx: {kernel.name} is no kernel on NVIDIA's GPUs",
-        hint="what no kernel can be NumPy computes, and C of the user's stays C",
+        f"ptx: {kernel.name} is not a kernel on NVIDIA's GPUs",
+        hint="what cannot be a kernel is computed by NumPy, and the user's C stays C",
     )
 
 

@@ -108,7 +108,9 @@ def _known(
 
 def _wanted(like: object) -> tuple[str, bool]:
     if not isinstance(like, Mapping):
-        raise ArgumentError(f"rerun: {like!r} is no pass", hint='give {"text": "cse", "on": true}')
+        raise ArgumentError(
+            f"rerun: {like!r} is not a pass", hint='give {"text": "cse", "on": true}'
+        )
     given_pass = cast("Mapping[str, Any]", like)
     text = given_pass.get("text")
     if not isinstance(text, str) or not text.strip():

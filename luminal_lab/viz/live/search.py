@@ -112,7 +112,7 @@ class SearchExplorer:
         rows = [(one.definition.name, one.number) for one in self.search.candidates]
         name = candidate.definition.name, candidate.number
         if name not in rows:
-            raise ArgumentError(f"select: {candidate!r} is no candidate of this search")
+            raise ArgumentError(f"select: {candidate!r} is not a candidate of this search")
         self.widget.selection = {"candidate": rows.index(name)}
 
     # -- shown -------------------------------------------------------------------------------------

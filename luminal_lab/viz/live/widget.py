@@ -36,7 +36,7 @@ class LabWidget(anywidget.AnyWidget):
     @override
     def __repr__(self) -> str:
         # What stands below the picture in a notebook that nobody trusts yet.
-        return f"<{self.what}, alive while its kernel runs: run the cell to have it here>"
+        return f"<{self.what}, live while its kernel runs: run the cell to have it here>"
 
     def _asked(self, _: object, message: object, __: object) -> None:
         """Answer a question of the page's; whatever goes wrong is in the answer."""

@@ -40,7 +40,7 @@ def test_rules_are_a_table() -> None:
         ("sum j x", "the side of a rule should end here"),
         ("a *", "a variable, a number, an op or '('"),
         ("online j: x", "'acc *'"),
-        ("ratio[j](x", "')' should stand here"),
+        ("ratio[j](x", "')' should be here"),
     ],
 )
 def test_what_is_no_side_is_refused_at_its_place(text: str, message: str) -> None:

@@ -267,7 +267,7 @@ def test_another_folder_takes_the_place_of_one_that_cannot_be_used(cache, folder
     assert cache.find(KEY, TEXT) is None
     path, text = warned(put, cache)
     assert text == (
-        f"cache: libraries are kept in {spare_folder()}, for there is no using {folder}: {reason}"
+        f"cache: libraries are kept in {spare_folder()}, because it cannot use {folder}: {reason}"
     )
     assert path == spare_folder() / f"lib-{KEY}" / LIBRARY == cache.find(KEY, TEXT)
 
@@ -314,7 +314,7 @@ def test_a_full_disk_leaves_nothing_behind(cache, folder, monkeypatch):
     full(monkeypatch, folder)
     path, text = warned(put, cache)
     assert path.parent.parent == spare_folder()
-    assert text.endswith(f"for there is no using {folder}: No space left on device")
+    assert text.endswith(f"because it cannot use {folder}: No space left on device")
     assert names(folder) == []
 
 
@@ -331,7 +331,7 @@ def test_a_folder_that_can_only_be_read_is_read(cache, folder, monkeypatch):
     assert cache.find(KEY, TEXT) == path
     other, text = warned(put, cache, b"another")
     assert other.is_relative_to(spare_folder())
-    assert text.endswith(f"for there is no using {folder}: Read-only file system")
+    assert text.endswith(f"because it cannot use {folder}: Read-only file system")
     assert clear(folder) == 1  # the one in the spare folder
     assert cache.find(KEY, TEXT) == path
 

@@ -127,7 +127,7 @@ def test_a_program_that_is_no_compiler(fake):
         f"compiler: {path!r} cannot be used: --version ends with status 3, "
         "and says: what is --version?"
     )
-    assert error.hint == "name a compiler that is called as gcc and clang are, or none"
+    assert error.hint == "name a compiler that is called like gcc and clang, or none"
 
 
 def test_a_machine_without_a_compiler(fake, monkeypatch):
@@ -335,7 +335,7 @@ def test_the_line_that_a_compiler_refuses_is_shown(compiler, folder, temporary):
         "  9 |   return x;",
     ]
     assert error.hint == (
-        "mend the marked line, if it is yours; "
+        "fix the marked line, if it is yours; "
         "without a compiler graphs run in NumPy's interpreter, slowly"
     )
     assert list(temporary.iterdir()) == []
@@ -385,7 +385,7 @@ def test_a_compiler_without_the_c_librarys_files(compiler, fake):
     error = error_of(lambda: build("#include <nowhere.h>\n", compiler), DeviceError)
     assert error.where.splitlines()[0] == "> 1 | #include <nowhere.h>"
     assert error.hint == (
-        "the compiler has no such file; pip install ziglang brings the C library's along"
+        "the compiler lacks this file; pip install ziglang brings the C library's headers"
     )
 
 

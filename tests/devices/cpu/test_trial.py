@@ -148,12 +148,12 @@ FAULTS = {
         "it does what C leaves undefined: load of null pointer of type 'volatile int'"
     ),
     "float *t = malloc(40); y[0] = t[n + (long)x[0]]; free(t);": (
-        "it reads memory that is nobody's (heap-buffer-overflow)"
+        "it reads memory that belongs to no array (heap-buffer-overflow)"
     ),
-    "y[n * 100000000000] = 1;": "it reaches memory that is nobody's (SEGV)",
-    "f(x, y, n);": "it takes more of the stack than there is",
+    "y[n * 100000000000] = 1;": "it reaches memory that belongs to no array (SEGV)",
+    "f(x, y, n);": "it needs more stack than there is",
     "abort();": "it aborts",
-    "__builtin_trap();": "it comes to an instruction that ends the process",
+    "__builtin_trap();": "it reaches an instruction that ends the process",
     "free(y);": "it frees memory that is not its own",
 }
 
@@ -203,7 +203,7 @@ def test_a_kernel_leaves_floats_as_they_were(checked: bool):
     flushing = "__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8040);"
     death, what, _ = death_of(flushing + RIGHT, checked=checked)
     assert death.cause == "left"
-    assert what == "it leaves floats rounded in another way than before"
+    assert what == "it changes how floats are rounded"
 
 
 @pytest.mark.parametrize("body", ["y[-1] = 1;" + RIGHT, "y[-700] = 1;" + RIGHT])

@@ -103,7 +103,7 @@ def test_c_that_does_not_compile_is_told_in_the_users_lines():
         in str(error)
     )
     assert "_Static_assert" not in str(error)
-    assert error.hint == "mend the marked line; lines are counted from the first of the source"
+    assert error.hint == "fix the marked line; lines are counted from the first of the source"
 
 
 def test_a_type_of_another_size_is_told_too():

@@ -81,7 +81,7 @@ def test_what_it_compiles_for_needs_no_name():
         (
             {"arch": "hopper"},
             "cuda: the architecture is 'hopper'\n"
-            'hint: give one such as "sm_90", or leave it out for the GPU that is there',
+            'hint: give one such as "sm_90", or leave it out for the GPU of this machine',
         ),
         ({"tf32": "yes"}, "cuda: tf32 is 'yes'\nhint: give True or False"),
         ({"emulate": 1}, "cuda: emulate is 1\nhint: give True or False"),
@@ -92,7 +92,7 @@ def test_what_it_compiles_for_needs_no_name():
         ),
         (
             {"schedules": {3: "bind i to block"}},
-            "cuda: schedules has one for 3, which is no kernel's name\n"
+            "cuda: schedules has one for 3, which is not a kernel's name\n"
             "hint: cx.kernels has the names of kernels",
         ),
     ],
@@ -105,7 +105,7 @@ def test_a_schedule_for_no_kernel():
     cx, *_ = written()
     device = ll.CUDACompiler(arch="sm_80", schedules={"nothing": "bind i to block"})
     error = error_of(lambda: cx.compile(device), ScheduleError)
-    assert error.message == "cuda: there is a schedule for 'nothing', and no such kernel"
+    assert error.message == "cuda: there is a schedule for 'nothing', but no such kernel"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_two_devices_are_refused():
     cx, *_ = written()
     error = error_of(lambda: cx.compile(ll.CUDACompiler(arch="sm_80"), ll.CPUCompiler()))
     assert error.message == (
-        "compile: cuda{arch = sm_80} and cpu are 2 devices, and one runs the graph"
+        "compile: cuda{arch = sm_80} and cpu are 2 devices, and only one can run the graph"
     )
 
 
@@ -195,7 +195,8 @@ def test_no_gpu_is_said_by_execute_and_nothing_is_lost(monkeypatch):
     error = error_of(cx.execute, DeviceError)
     assert str(error).startswith("cuda: there is no NVIDIA GPU on this machine\n")
     assert error.hint == (
-        "the source, PTX and resources of kernels are there without it; emulate=True runs small "
+        "the source, PTX and resources of kernels are available without it; emulate=True runs "
+        "small "
         "sizes on the CPU"
     )
     cx.compile(ll.CUDACompiler(arch="sm_80", emulate=True))

@@ -438,7 +438,8 @@ def test_cublas_is_no_candidate_where_that_is_asked(gpu):
 # -- what fails ------------------------------------------------------------------------------------
 
 STILL = (
-    "the source, PTX and resources of kernels are there without it; emulate=True runs small sizes "
+    "the source, PTX and resources of kernels are available without it; emulate=True runs small "
+    "sizes "
     "on the CPU"
 )
 

@@ -86,11 +86,11 @@ def test_no_two_devices_share_a_name():
 
 def test_a_name_that_is_none():
     error = error_of(lambda: specification("m3 maxx"), UnknownNameError)
-    assert str(error) == "specification: there is none of 'm3 maxx'\nhint: did you mean 'M3 Max'?"
+    assert str(error) == "specification: there is none for 'm3 maxx'\nhint: did you mean 'M3 Max'?"
     # An H100 on a PCIe card is another device, with other figures.
     assert "'H100 PCIe'" in error_of(lambda: specification("H100 PCIe"), UnknownNameError).message
     error = error_of(lambda: specification("zzz"), UnknownNameError)
-    assert error.hint.startswith("there are cpu, T4, A100 40 GB, ")
+    assert error.hint.startswith("choose from cpu, T4, A100 40 GB, ")
 
 
 def test_this_machine_is_measured(monkeypatch):

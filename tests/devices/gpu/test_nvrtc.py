@@ -321,7 +321,7 @@ kernel k: {nvrtc_is()} refuses it for sm_80
     7 | }}
   in kernel_k, which computes
     kernel k(x: f32[n]) -> (y: f32[n])
-hint: mend the marked line, if it is yours; {nvrtc.WHAT_WORKS}"""
+hint: fix the marked line, if it is yours; {nvrtc.WHAT_WORKS}"""
     )
 
 
@@ -340,7 +340,7 @@ def test_too_much_shared_memory_is_said_with_both_numbers() -> None:
     )
     assert "  > 2 | extern" in "\n".join(text)
     assert text[-1] == (
-        "hint: smaller tiles in its schedule; what is extern __shared__ may be more"
+        "hint: smaller tiles in its schedule; extern __shared__ memory may be larger"
     )
 
 

@@ -17,7 +17,7 @@ from tests.devices.stand_ins.metal_stand_in import Metal
 from tests.devices.stand_ins.refusing import Refused
 from tests.expect import error_of
 
-STILL = "the source of kernels is there without it; emulate=True runs small sizes on the CPU"
+STILL = "the source of kernels is available without it; emulate=True runs small sizes on the CPU"
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_metal_on_linux():
     assert cx.kernels[0].dialect == "metal"
     assert "kernel void" in cx.kernels[0].source
     error = error_of(cx.execute, DeviceError)
-    assert re.fullmatch(r"metal: Metal is on Macs alone, and this is (linux|win32)", error.message)
+    assert re.fullmatch(r"metal: only Macs have Metal, and this is (linux|win32)", error.message)
     assert error.hint == STILL
 
 
@@ -196,9 +196,9 @@ def test_its_text():
     error = error_of(lambda: ll.MetalCompiler(chip=3), ArgumentError)  # pyright: ignore[reportArgumentType]
     assert str(error) == 'metal: the chip is 3\nhint: give its name, as in "m3-max"'
     error = error_of(lambda: ll.MetalCompiler(chip="m9"), UnknownNameError)
-    assert str(error) == "specification: there is none of 'm9'\nhint: did you mean 'M4'?"
+    assert str(error) == "specification: there is none for 'm9'\nhint: did you mean 'M4'?"
     error = error_of(lambda: ll.MetalCompiler(chip="h200"), ArgumentError)
     assert str(error) == (
-        "metal: H200 is no chip of Apple's: it is made by NVIDIA\n"
-        'hint: give one such as "m3-max", or leave it out for the one that is there'
+        "metal: H200 is not a chip of Apple's: it is made by NVIDIA\n"
+        'hint: give one such as "m3-max", or leave it out for the GPU of this Mac'
     )

@@ -257,7 +257,7 @@ def test_what_has_no_index_notation() -> None:
       %y = scatter{axis = 0, mode = add} %x, %i, %v : f32[4]
     }""")
     assert str(error_of(lambda: define(ir), DefinitionError)) == (
-        "define: scatter has no index notation, so that g is no definition\n"
+        "define: scatter has no index notation, so g is not a definition\n"
         "  %y = scatter{axis = 0, mode = add} %x, %i, %v : f32[4]\n"
         "hint: scatter is a kernel of its own: define what is before and after it"
     )

@@ -241,7 +241,7 @@ line 2, column 14: constant: 300 is not a value of uint8
     y[i < n] = 300_u8
                ^^^^^^""",
     "(x[i, 0]": """\
-line 2, column 22: ')' or an operator should stand here, but the text ends
+line 2, column 22: ')' or an operator should be here, but the text ends
     y[i < n] = (x[i, 0]
                        ^""",
     "[0 < i x[i, 0]]": """\
@@ -254,16 +254,16 @@ line 2, column 22: 'x' is there already
     y[i < n] = x[i, 0] x[i, 1]
                        ^""",
     "fused(x[i, 0] + 1.0)": """\
-line 2, column 14: fused(x[i, 0] + 1.0) is no product
+line 2, column 14: fused(x[i, 0] + 1.0) is not a product
     y[i < n] = fused(x[i, 0] + 1.0)
                ^^^^^
 hint: as in sum k < 8: fused(a[k] * b[k])""",
     "let a = x[i, 0] a": """\
-line 2, column 30: ';' and the term that the name stands in should stand here
+line 2, column 30: ';' and the term that the name stands in should be here
     y[i < n] = let a = x[i, 0] a
                                ^""",
     "": """\
-line 2, column 14: a term should stand here, but the text ends
+line 2, column 14: a term should be here, but the text ends
     y[i < n] =\x20
                ^""",
 }
@@ -277,12 +277,12 @@ def test_what_is_said_of_a_wrong_term(term: str) -> None:
 
 WRONG_TEXTS = {
     "graph f() -> ()": "line 1, column 1: a line such as: kernel name(x: f32[2]) -> (y: f32[2])"
-    " should stand here",
+    " should be here",
     "kernel f(x: f33[2]) -> (y: f32[2])": "line 1, column 13: there is no dtype 'f33'",
-    "kernel f(x: f32[2], x: f32[2]) -> (y: f32[2])": "line 1, column 21: the buffer 'x' is there "
+    "kernel f(x: f32[2], x: f32[2]) -> (y: f32[2])": "line 1, column 21: the buffer 'x' is listed "
     "twice",
     "kernel f[n: 4..2](x: f32[n]) -> (y: f32[n])": "line 1, column 10: dim 'n': the bounds are 4 "
-    "and 2, so that no value is left",
+    "and 2, which leaves no value",
     "kernel f[n](x: f32[n]) -> (y: f32[n])": "line 1, column 10: 'n' is not a dim with bounds",
     "kernel f() -> (y: f32[2])": "line 1, column 16: the output 'y' has no line",
     "kernel f() -> (y: f32[2]) y[i < 3] = 1.0": "line 1, column 27: y is f32[2], but its line "

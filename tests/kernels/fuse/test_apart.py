@@ -30,7 +30,7 @@ def test_what_is_apart_is_told_with_both_costs():
         "contraction: %p is apart from the kernel of %h: computing %p again costs 10 operations an "
         "element, and each would be computed 32×. Apart, %p goes to memory and back, 1.02 kB; "
         "together it would be computed 32×, 40,960 operations instead of 1,280, which take as long "
-        "as 20.5 kB from memory."
+        "as reading 20.5 kB from memory."
     )
     # The sum over columns reads rows in another order than the product makes them.
     total = next(node for node in compilation.written if node.op == SumReduce(0))
@@ -55,7 +55,7 @@ def test_what_is_together_is_told_too():
     ("write", "expected"),
     [
         (lambda x: x.sin().sum(-1), "is sin, and a sum of products is wanted."),
-        (lambda x: (x * x).sum(-1), "is read for more than one sum, so that it is no contraction."),
+        (lambda x: (x * x).sum(-1), "is read for more than one sum, so it is not a contraction."),
         (lambda x: (x * 2.5).sum(-1), "a factor of %2 is the same for all."),
     ],
 )
@@ -73,7 +73,7 @@ def test_plans_tell_what_they_were_refused():
     compilation, named = compiled()
     told = str(compilation.why_not("schedule", named["y"])).splitlines()
     assert told[0].startswith("softmax has a schedule of ")
-    assert "  pass: the nest is no pass with sums of products, such as attention." in told
+    assert "  pass: the nest is not a pass with sums of products, as attention is." in told
     assert any(line.startswith("  general: fuse ") for line in told)
     (kernel,) = [one for one in kernels_of(compilation) if one.name == "softmax"]
     assert str(compilation.why_not("schedule", kernel)) == "\n".join(told)
@@ -91,7 +91,7 @@ def kernels_of(compilation: Compilation) -> list[Kernel]:
 def test_plans_for_gpus_tell_it_too():
     compilation, named = compiled(ll.CUDACompiler(arch="sm_90"))
     told = str(compilation.why_not("schedule", named["h"]))
-    assert "contraction: the nest is no product of floats, 16 or more each way." in told
+    assert "contraction: the nest is not a product of floats, 16 or more each way." in told
     assert "column: the sums of j are too short for 8 threads." in told
 
 

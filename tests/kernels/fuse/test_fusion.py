@@ -288,7 +288,7 @@ def test_why_and_why_not() -> None:
         f"contraction: {power} is apart from the kernel of %10: computing {power} again costs 10 "
         f"operations an element, and each would be computed 32×. Apart, {power} goes to memory and "
         "back, 1.02 kB; together it would be computed 32×, 40,960 operations instead of 1,280, "
-        "which take as long as 20.5 kB from memory."
+        "which take as long as reading 20.5 kB from memory."
     )
     why = str(compilation.why(power))
     assert "fuse-contractions, made no contraction with it: kept apart: computing" in why

@@ -279,29 +279,33 @@ def test_a_wrong_product_is_wrong(old: str, new: str) -> None:
     ("old", "new", "text"),
     [
         ("lab_wgmma_begin();", "", "four warps multiply before lab_wgmma_begin()"),
-        ("1024, 1), 1);", "1024, 0), 1);", "four warps multiply what is no tile for all of them"),
+        (
+            "1024, 1), 1);",
+            "1024, 0), 1);",
+            "four warps multiply what is not a tile for all of them",
+        ),
         (
             "&rows[4096*k_first_step]",
             "&rows[4096*k_first_step + 64]",
-            "a bulk copy is none that there is",
+            "there is no such bulk copy",
         ),
         (
             "lab_barrier_init(",
             "if (!a) lab_barrier_init(",
-            "it uses a barrier that counts bytes as",
+            "it uses a barrier that counts bytes in a way",
         ),
         (
             "lab_arrived[k_first_step], 8192",
             "lab_arrived[k_first_step], 4096",
-            "what a barrier counts does not",
+            "what a barrier counts never arrives",
         ),
-        ("lab_arrived[lab_i], 2", "lab_arrived[lab_i], 3", "what a barrier counts does not come"),
+        ("lab_arrived[lab_i], 2", "lab_arrived[lab_i], 3", "what a barrier counts never arrives"),
         (
             "[(k_step + 2) % 3], 8192",
             "[(k_step + 1) % 3], 8192",
-            "what a barrier counts does not come",
+            "what a barrier counts never arrives",
         ),
-        ("        lab_sync();", "", "what a barrier counts does not come"),
+        ("        lab_sync();", "", "what a barrier counts never arrives"),
     ],
 )
 def test_what_cannot_be_is_an_error(old: str, new: str, text: str) -> None:

@@ -125,7 +125,7 @@ def test_a_schedule_for_no_kernel_and_one_that_does_not_fit() -> None:
     (name,) = (kernel.name for kernel in cx.kernels)
     with pytest.raises(LabError) as caught:
         cx.compile(ll.GenericCompiler(), ll.CPUCompiler(schedules={f"{name}x": ""}))
-    assert f"cpu: there is a schedule for '{name}x', and no such kernel" in str(caught.value)
+    assert f"cpu: there is a schedule for '{name}x', but no such kernel" in str(caught.value)
     assert f"hint: did you mean '{name}'?" in str(caught.value)
     with pytest.raises(LabError, match=f"kernel {name}: split q by 4: there is no loop q"):
         cx.compile(ll.GenericCompiler(), ll.CPUCompiler(schedules={name: "split q by 4"}))
@@ -180,14 +180,14 @@ def test_choices_are_a_mapping(kernel: Kernel, choices: Any) -> None:
 def test_what_is_no_schedule(kernel: Kernel) -> None:
     error = error_of(lambda: kernel.rescheduled("split i by x"), ParseError)
     assert str(error) == (
-        "kernel twice: line 1, column 12: a number should stand here\n"
+        "kernel twice: line 1, column 12: a number should be here\n"
         "  split i by x\n             ^\n"
         "hint: its form is split {loops} by {by}[ as {words}]"
     )
     wrong: list[tuple[Any, str]] = [(3, "3"), (["split i by 4", 7], "7"), (None, "None")]
     for given, shown in wrong:
         error = error_of(lambda: kernel.rescheduled(given), ArgumentError)  # noqa: B023  # called at once
-        assert error.message == f"kernel twice: its schedule has {shown}, which is no step"
+        assert error.message == f"kernel twice: its schedule has {shown}, which is not a step"
 
 
 def test_a_step_that_is_not_there(kernel: Kernel) -> None:
@@ -202,10 +202,10 @@ def test_a_step_that_is_not_there(kernel: Kernel) -> None:
         ("split j by 3\nvector j.own", "round j.own or clamp j.own first: then its size is 3"),
         ("vector i", "split i by 8 and make the inner loop one"),
         ("split i by 4\nround i.own", "clamp i.own has it read the last place again"),
-        ("split i by 4\nclamp i.own", "cut in place of split"),
+        ("split i by 4\nclamp i.own", "cut instead of split"),
         ("pack x before i over k as p", "its loops are"),
         ("pack x before j over i as p", "those in it are j"),
-        ("fuse j into i", "only loops of one size"),
+        ("fuse j into i", "only loops of the same size"),
         ("parallel j", "parallel i, or reorder them first"),
         ("simd i", "take j, unroll it first, or reorder them"),
     ],

@@ -164,8 +164,8 @@ x[4*i.block + i.own, 3*j.block + j.own]]
             "bind r to bulk: it is inside b, a thread loop, and one thread begins a copy",
         ),
         (DOUBLE, ["bind i to bulk"], "bind i to bulk: its size, n, is not known before it runs"),
-        (DOUBLE, ["guard i in i"], "guard i in i: its size is n always"),
-        (DOUBLE, ["mask i"], "mask i: its size is n always"),
+        (DOUBLE, ["guard i in i"], "guard i in i: its size is always n"),
+        (DOUBLE, ["mask i"], "mask i: its size is always n"),
         (
             DOUBLE,
             ["split i by 8", "split i.own by 4 as tile, lane", "mask i.tile"],

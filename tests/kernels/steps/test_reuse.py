@@ -39,7 +39,7 @@ def changed(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("text", "steps", "message"),
     [
-        (ROWS, ["reuse x for t"], "reuse x for t: x is no output"),
+        (ROWS, ["reuse x for t"], "reuse x for t: x is not an output"),
         (
             "kernel k(x: f64[8]) -> (y: f32[8])\n  t[i < 8] = exp2(x[i])\n  y[i < 8] = f32(t[i])",
             ["reuse y for t"],

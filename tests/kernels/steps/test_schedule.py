@@ -219,7 +219,7 @@ def test_text_that_is_no_step() -> None:
     with pytest.raises(LabError, match="there is no step 'splt'") as caught:
         parse_schedule("splt i by 4")
     assert caught.value.hint == "did you mean 'split'?"
-    with pytest.raises(ParseError, match="'by' should stand here, but the text ends") as caught:
+    with pytest.raises(ParseError, match="'by' should be here, but the text ends") as caught:
         parse_schedule("split i")
     assert caught.value.hint == "its form is split {loops} by {by}[ as {words}]"
 
@@ -227,15 +227,15 @@ def test_text_that_is_no_step() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fetch a in i ahead of j", "line 1, column 20: a number should stand here"),
-        ("fetch a in i ahead 2, 3 of j", "line 1, column 21: 'of' should stand here"),
-        ("fetch a in i ahead two of j", "line 1, column 20: a number should stand here"),
-        ("split i by -4", "line 1, column 12: a number should stand here"),
-        ("split i by 4\nsplit i.own, by 2", "line 2, column 17: 'by' should stand here"),
+        ("fetch a in i ahead of j", "line 1, column 20: a number should be here"),
+        ("fetch a in i ahead 2, 3 of j", "line 1, column 21: 'of' should be here"),
+        ("fetch a in i ahead two of j", "line 1, column 20: a number should be here"),
+        ("split i by -4", "line 1, column 12: a number should be here"),
+        ("split i by 4\nsplit i.own, by 2", "line 2, column 17: 'by' should be here"),
         ("reorder i j", "line 1, column 11: a step ends with its line"),
-        ("# all\n, k", "line 2, column 1: a step should stand here"),
+        ("# all\n, k", "line 2, column 1: a step should be here"),
         ("stop i where s is -inf", "line 1, column 8: a step ends with its line"),
-        ("merge i, j as", "line 1, column 14: a name should stand here, but the text ends"),
+        ("merge i, j as", "line 1, column 14: a name should be here, but the text ends"),
         ("simd " + "i, " * 1000 + "i", "line 1, column 3006: a list has at most 1,000 items"),
     ],
 )
@@ -252,7 +252,7 @@ def test_a_long_list_may_go_on_in_the_next_line() -> None:
 
 def test_a_single_step_is_no_schedule() -> None:
     assert str(parse_step("split i by 4  # four")) == "split i by 4"
-    with pytest.raises(ParseError, match="line 2, column 1: one step should stand here"):
+    with pytest.raises(ParseError, match="line 2, column 1: one step should be here"):
         parse_step("split i by 4\nparallel i.block")
 
 

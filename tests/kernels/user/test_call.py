@@ -184,7 +184,7 @@ MEANINGS = {
     ),
     "value": (
         lambda x: 3,
-        "kernel scale: its meaning returns 3 for y, and not a tensor made of those it is given",
+        "kernel scale: its meaning returns 3 for y, not a tensor made from those it is given",
     ),
 }
 
@@ -201,7 +201,7 @@ MAKING = {
     "no header": (
         lambda: ll.kernel("void f(void) { }"),
         DefinitionError,
-        "kernel: nothing says what it takes and gives",
+        "kernel: nothing says what it takes and returns",
     ),
     "source": (lambda: kernel(3), ArgumentError, "kernel: the source is a int"),
     "dialect": (
@@ -247,7 +247,7 @@ MAKING = {
     "no outputs": (
         lambda: ll.kernel("// kernel f(x: f32[n]) -> ()\nvoid f(const float *x, long n) {}"),
         DefinitionError,
-        "kernel f: it has no outputs, so that no tensor comes of it",
+        "kernel f: it has no outputs, so it returns no tensor",
     ),
 }
 

@@ -199,12 +199,12 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "no kernel": (
         f"__device__ void f({ARGUMENTS['cuda']}) {{ }}",
         "cuda",
-        f"kernel f: its function is no kernel: void f({ARGUMENTS['cuda']})",
+        f"kernel f: its function is not a kernel: void f({ARGUMENTS['cuda']})",
     ),
     "name in C++": (
         f"__global__ void f({ARGUMENTS['cuda']}) {{ }}",
         "cuda",
-        f"kernel f: its function is no kernel: void f({ARGUMENTS['cuda']})",
+        f"kernel f: its function is not a kernel: void f({ARGUMENTS['cuda']})",
     ),
     "count": (
         'extern "C" __global__ void f(const float *x, float *y) { }',

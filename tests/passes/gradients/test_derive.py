@@ -288,7 +288,7 @@ def test_backward_derives_by_all_inputs():
         )
     error = error_of(lambda: loss.grad, ll.GraphError)
     assert error.message.startswith(f"grad: {loss.label} has no gradient")
-    assert error.hint == f"backward() derives by inputs; by {loss.label}, ll.grad(loss, it) does"
+    assert error.hint == f"backward() is for inputs; for {loss.label} use ll.grad(loss, it)"
 
 
 def test_backward_of_several_losses_adds_up_and_of_one_loss_once():
@@ -371,7 +371,7 @@ def test_errors():
         ),
         "grad: %theirs (3,) belongs to the graph 'other', and the loss to 'main'": (
             lambda: ll.grad(loss, theirs),
-            "derive by tensors of the graph that the loss is in",
+            "differentiate by tensors of the graph that the loss is in",
         ),
         "grad: 'x' is neither a tensor nor a parameter": (
             lambda: ll.grad(loss, "x"),  # pyright: ignore
@@ -476,7 +476,7 @@ def test_a_gradient_that_takes_the_node_for_its_value_is_told_its_result(write, 
     _, x, _ = square()
     error = error_of(lambda: x.recip().sum().backward(), DTypeError)
     assert error.message == (
-        "grad: the gradient of recip computes with the node itself, which is no tensor"
+        "grad: the gradient of recip computes with the node itself, which is not a tensor"
     )
     assert error.hint == "node.result is its value, and node[0] that of its first source"
 

@@ -42,7 +42,7 @@ def told(formula, search, shape=(4, 8)):
             "softmax",
             "%1 is a maximum over axes [1], and the sum is over axes [0].",
         ),
-        (of_a_shifted_maximum, "softmax", "%2 is not %in0, from which the maximum is taken."),
+        (of_a_shifted_maximum, "softmax", "%2 is not %in0, from which the maximum is subtracted."),
         (
             lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
             "softmax",
@@ -57,13 +57,13 @@ def told(formula, search, shape=(4, 8)):
 def test_it_names_the_node_where_it_stops(formula, search, expected):
     said = told(formula, search)
     assert said.startswith(f"{search} gets ")
-    assert said.splitlines()[1].startswith("There it stops: ")
+    assert said.splitlines()[1].startswith("It stops there: ")
     assert said.endswith(expected), said
 
 
 def test_the_steps_are_the_answers_on_the_way():
     assert told(over_other_axes, "softmax").splitlines()[0] == (
-        "softmax gets 6 steps far: %22 is mul; %27 is recip of %19; %23 is exp of %5; "
+        "softmax gets through 6 steps: %22 is mul; %27 is recip of %19; %23 is exp of %5; "
         "%19 is sum_reduce; %5 is a difference; %1 is max_reduce."
     )
 
@@ -76,7 +76,7 @@ def test_a_value_that_others_read_is_named():
     total.sin().named("other").retrieve()
     cx.compile("recognise")
     assert str(cx.compilation.why_not("mean", "mean")).splitlines()[1] == (
-        "There it stops: %other reads %total, too, and a call would compute it twice."
+        "It stops there: %other reads %total, too, and a call would compute it twice."
     )
 
 
@@ -99,7 +99,7 @@ def test_the_name_of_a_pass_stands_for_all_its_searches():
     only = compile_ir(spelled(over_other_axes, (4, 8)), "recognise{only = [mean, softmax]}")
     (output,) = only.written.outputs
     names = [line.split()[0] for line in str(only.why_not("recognise", output)).splitlines()]
-    assert [name for name in names if name != "There"] == ["mean", "softmax"]
+    assert [name for name in names if name != "It"] == ["mean", "softmax"]
 
 
 def test_hostile_questions():

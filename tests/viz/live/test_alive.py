@@ -429,13 +429,13 @@ def test_pages_go_into_files_of_html(cx: ll.Graph, monkeypatch: pytest.MonkeyPat
     e.export(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == "page of g"
     error = error_of(lambda: e.export(tmp_path / "page.svg"), ArgumentError)
-    assert "is no page of HTML" in error.message
+    assert "is not an HTML file" in error.message
     error = error_of(lambda: e.export(tmp_path / "no" / "page.html"), RecordingError)
     assert "cannot be written" in error.message
     wrong: Any  # a caller may err
     for wrong in (None, 5, "", "a\0.html"):
         error = error_of(lambda wrong=wrong: e.export(wrong), ArgumentError)
-        assert error.message == f"export: {wrong!r} is no name of a file"
+        assert error.message == f"export: {wrong!r} is not the name of a file"
     for wrong in ("neon", None):
         error = error_of(lambda wrong=wrong: e.export("a.html", theme=wrong), ArgumentError)
         assert error.message == f"display: the theme is {wrong!r}"
@@ -444,8 +444,8 @@ def test_pages_go_into_files_of_html(cx: ll.Graph, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((3,), "workbench: 3 is no times"),
-        (("x",), "workbench: 'x' is no times"),
+        ((3,), "workbench: 3 has no times"),
+        (("x",), "workbench: 'x' has no times"),
     ],
 )
 def test_times_that_are_none(cx: ll.Graph, given: Any, message: str):
@@ -456,7 +456,7 @@ def test_times_that_are_none(cx: ll.Graph, given: Any, message: str):
 def test_a_language_that_is_none(cx: ll.Graph):
     cx.compile("dce")
     error = error_of(lambda: cx.workbench(dialects=["opencl"]), ArgumentError)
-    assert error.message == "workbench: 'opencl' is no language of kernels"
+    assert error.message == "workbench: 'opencl' is not a language of kernels"
 
 
 def test_the_session_stays_as_it_was(cx: ll.Graph):

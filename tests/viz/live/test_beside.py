@@ -92,7 +92,7 @@ def test_what_cannot_be_beside_is_answered():
     hint = "give compiles, sessions (cx), or recordings that ll.open has opened"
     error = error_of(lambda: ll.beside(compilation))
     assert (error.message, error.hint) == ("beside: there is 1 compile", hint)
-    assert error_of(lambda: ll.beside(compilation, 3)).message == "beside: 3 is no compile"
+    assert error_of(lambda: ll.beside(compilation, 3)).message == "beside: 3 is not a compile"
     error = error_of(lambda: ll.beside(compilation, cx, names=["a"]))
     assert error.message == "beside: there are 1 names, and 2 compiles"
 

@@ -47,7 +47,7 @@ def test_a_notebook_gets_a_picture_and_the_widget_below_it(kernel: Notebook):
     picture, widget = ran.outputs
     # A notebook that nobody trusts shows this in the widget's place.
     assert widget["text/plain"] == (
-        "<explorer, alive while its kernel runs: run the cell to have it here>"
+        "<explorer, live while its kernel runs: run the cell to have it here>"
     )
     comm = opened(ran)
     state = comm["data"]["state"]

@@ -38,7 +38,7 @@ def test_names_are_those_of_the_graph_before(cx: ll.Graph):
     assert error.message == "predict: the graph before dce has no node 'yy'"
     assert error_of(lambda: quiz.answer(gone=[3])).message.startswith("predict: gone has 3")  # pyright: ignore[reportArgumentType]
     assert error_of(lambda: ll.predict(cx, "dec")).hint == "did you mean 'dce'?"
-    assert error_of(lambda: ll.predict(cx, "written")).message == "predict: 'written' is no pass"
+    assert error_of(lambda: ll.predict(cx, "written")).message == "predict: 'written' is not a pass"
 
 
 def test_without_a_script_the_answer_is_hidden_until_it_is_asked_for(cx: ll.Graph):

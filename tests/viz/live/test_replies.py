@@ -338,7 +338,7 @@ def test_a_rule_of_the_users_own_runs_again_with_its_licence():
         ([{"text": "xyz", "on": True}], 0, "pipeline, column 1: there is no pass 'xyz'"),
         ([{"text": "simplify{limit = x}", "on": True}], 0, "pipeline, column 18: limit is int"),
         ([{"on": True}], 0, "rerun: a pass has no text"),
-        (["dce"], 0, "rerun: 'dce' is no pass"),
+        (["dce"], 0, "rerun: 'dce' is not a pass"),
         ("dce", 0, "rerun: there is no list of passes"),
         ([], 99, "the question has from 99, which is not there"),
     ],
@@ -397,7 +397,7 @@ def test_sources_are_written_in_other_languages(on_cpu: tuple[ll.Graph, Page]):
     page.ask("sources", run=0, dialect="metal")
     (kernel,) = page.shown[-1].header["runs"][0]["facts"]["kernels"]
     assert [one["dialect"] for one in kernel["sources"]] == ["c", "cuda", "metal"]
-    assert "is no language" in page.ask("sources", run=0, dialect="rust")["error"]
+    assert "is not a language" in page.ask("sources", run=0, dialect="rust")["error"]
 
 
 def test_ptx_needs_no_gpu(on_cpu: tuple[ll.Graph, Page]):
@@ -529,9 +529,9 @@ def test_a_text_that_is_no_schedule_says_where(on_cpu: tuple[ll.Graph, Page]):
     _, page = on_cpu
     reply = page.ask("board", kernel=0, schedule="parallel i\nsplit j bi 2")
     assert reply["place"] == [2, 9]
-    assert reply["wrong"].startswith("'by' should stand here\nhint: its form is split")
+    assert reply["wrong"].startswith("'by' should be here\nhint: its form is split")
     reply = page.ask("board", kernel=0, act="burn", entry="first")
-    assert reply["error"].startswith("board: nothing does 'burn' to it\nhint: there are drop")
+    assert reply["error"].startswith("board: nothing does 'burn' to it\nhint: choose from drop")
 
 
 def test_a_recordings_kernel_is_compiled_once_somebody_has_said_so(

@@ -86,7 +86,7 @@ def test_a_schedule_that_does_not_apply_is_said(tmp_path: Path):
 def test_it_says_how_it_is_seen(explorer: SearchExplorer):
     assert repr(explorer).startswith("<search of head: ")
     assert "data-ll-static" in explorer.static("data-ll-static")
-    with pytest.raises(ArgumentError, match="is no page of HTML"):
+    with pytest.raises(ArgumentError, match="is not an HTML file"):
         explorer.export("page.txt")
 
 
@@ -112,7 +112,7 @@ def test_a_candidate_is_chosen_here_and_there():
     assert explorer.widget.selection == {"candidate": 3}
     explorer.widget.selection = {"candidate": 5}
     assert explorer.selected == search.candidates[5]
-    with pytest.raises(ArgumentError, match="is no candidate of this search"):
+    with pytest.raises(ArgumentError, match="is not a candidate of this search"):
         explorer.select(of_a_kernel(40).candidates[40])
 
 

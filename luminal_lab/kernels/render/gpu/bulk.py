@@ -126,9 +126,8 @@ def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
     # The axes of a row of the matrix, and those of its rows.
     cuts = [at for at in range(len(given.shape) + 1) if size_of(given.shape[at:]) == width]
     if not isinstance(width, int) or not isinstance(total, int) or not cuts or width % 8:
-        raise _refused(
-            nest, copy.name, f"is no tile of rows of {read.buffer} that are multiples of 16 bytes"
-        )
+        why = f"is not a tile of rows of {read.buffer} that are multiples of 16 bytes"
+        raise _refused(nest, copy.name, why)
     across = row_major(given.shape[cuts[0] :], read.index[cuts[0] :])
     down = row_major(given.shape[: cuts[0]], read.index[: cuts[0]])
     x, y = substitute(across, zero), substitute(down, zero)
