@@ -289,6 +289,10 @@ DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 
 
+TORCH_DTYPES = {"double": "float64", "half": "float16", "long": "int64"}
+"""What PyTorch calls some dtypes as well."""
+
+
 def __getattr__(name: str) -> object:
     """Load names on first use."""
     if name in ("devices", "nn", "search"):
@@ -301,11 +305,14 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from luminal_lab.core.origin import here  # noqa: PLC0415  # it is no name of this package
 
+    word = TORCH_DTYPES.get(name, name)
+    dtype = f'a dtype is a word, as in dtype="{word}"' if word in [*DType] else None
     method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
     raise UnknownNameError(
         f"luminal_lab has no {name!r}",
         where=str(here() or "") or None,
-        hint=method
+        hint=dtype
+        or method
         or errors.nearest(name, __all__)
         or errors.nearest(f"x.{name}", [f"x.{word}" for word in dir(Tensor)]),
     )
