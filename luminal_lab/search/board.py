@@ -132,7 +132,7 @@ class Try(Displayed):
         text = f"{quote}\n{self.text}\n{quote}" if quote else repr(self.text)
         call = f"cx.kernels[{self.kernel_name!r}].rescheduled({text})"
         used = f"schedules={{{self.kernel_name!r}: kernel.schedule}}"
-        return f"kernel = {call}\n# {used} makes a device's compiler use it"
+        return f"kernel = {call}\n# the device's compiler uses it, as in ll.CPUCompiler({used})"
 
     @property
     def told(self) -> str:
