@@ -8,6 +8,10 @@ y = x.softmax(-1).retrieve()
 x.set([[1.0, 2.0, 3.0, 4.0]])
 cx.execute()
 print(y)
+
+cx.compile(ll.GenericCompiler(), ll.CPUCompiler())  # from here on, kernels run
+cx.workbench()                                      # what each pass did, down to the kernels
+cx.time(), cx.advise()                              # what is slow, and what helps
 """
 
 from importlib import import_module

@@ -181,6 +181,9 @@ class ArgumentError(LabError, TypeError, ValueError):
 class RangeError(LabError, IndexError):
     """An index in data that is out of range or not a number."""
 
+    node: int | None = None
+    """The node of the compiled graph whose kernel met it."""
+
 
 class InputError(LabError, ValueError):
     """An input that was never set, or was set to a value that does not fit."""
