@@ -8,6 +8,10 @@ y = x.softmax(-1).retrieve()
 x.set([[1.0, 2.0, 3.0, 4.0]])
 cx.execute()
 print(y)
+
+cx.compile(ll.GenericCompiler(), ll.CPUCompiler())  # from here on, kernels run
+cx.workbench()                                      # what each pass did, down to the kernels
+cx.time(), cx.advise()                              # what is slow, and what helps
 """
 
 from importlib import import_module
@@ -290,6 +294,10 @@ DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 
 
+TORCH_DTYPES = {"double": "float64", "half": "float16", "long": "int64"}
+"""What PyTorch calls some dtypes as well."""
+
+
 def __getattr__(name: str) -> object:
     """Load names on first use."""
     if name in ("devices", "nn", "search"):
@@ -302,11 +310,14 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from luminal_lab.core.origin import here  # noqa: PLC0415  # it is not a name of this package
 
+    word = TORCH_DTYPES.get(name, name)
+    dtype = f'a dtype is a word, as in dtype="{word}"' if word in [*DType] else None
     method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
     raise UnknownNameError(
         f"luminal_lab has no {name!r}",
         where=str(here() or "") or None,
-        hint=method
+        hint=dtype
+        or method
         or errors.nearest(name, __all__)
         or errors.nearest(f"x.{name}", [f"x.{word}" for word in dir(Tensor)]),
     )

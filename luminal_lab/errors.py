@@ -181,6 +181,9 @@ class ArgumentError(LabError, TypeError, ValueError):
 class RangeError(LabError, IndexError):
     """An index in data that is out of range or not a number."""
 
+    node: int | None = None
+    """The node of the compiled graph whose kernel met it."""
+
 
 class InputError(LabError, ValueError):
     """An input that was never set, or was set to a value that does not fit."""
@@ -322,7 +325,7 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
     close = get_close_matches(word, list(known), n=CLOSEST, cutoff=cutoff)
     # Of a path the last part counts, unless more of it was written.
     ends = [other if "/" in word else other.rpartition("/")[2] for other in close]
-    by_distance = sorted((_typing_errors(word, end), at) for at, end in enumerate(ends))
+    by_distance = sorted((_distance(word, end), at) for at, end in enumerate(ends))
     for errors, at in by_distance:
         letters = max(len(word), len(ends[at]))
         if errors <= max(1, letters // LETTERS_AN_ERROR) or _is_short_for(word, close[at]):
@@ -337,6 +340,14 @@ def _is_short_for(word: str, other: str) -> bool:
         return False
     letters = iter(long)
     return long.startswith(short) or all(letter in letters for letter in short)
+
+
+def _distance(word: str, other: str) -> int:
+    """Return how many typing errors lie between two words; a part left out counts as one."""
+    cuts = ((word[:at], word[at:]) for at in range(1, len(word)))
+    if any(other.startswith(start) and other.endswith(end) for start, end in cuts):
+        return min(1, len(other) - len(word))
+    return _typing_errors(word, other)
 
 
 def _typing_errors(word: str, other: str) -> int:

@@ -63,12 +63,15 @@ def read_bytes(subject: str, path: str | Path) -> bytes:
         return target.read_bytes()
     except OSError as error:
         reason, hint = error.strerror or str(error), "give a file that save(...) has written"
+        cause: OSError | None = None  # the reasons below leave nothing for a traceback to tell
         if _is_folder(target):
             reason = "it is a folder"
         elif not os.path.lexists(target):
             reason = "there is no such file"
             hint = nearest(target.name, _beside(target), 0.75) or hint
-        raise RecordingError(f"{subject}: {path} cannot be read: {reason}", hint=hint) from error
+        else:
+            cause = error
+        raise RecordingError(f"{subject}: {path} cannot be read: {reason}", hint=hint) from cause
 
 
 def _check(target: Path) -> None:

@@ -143,6 +143,9 @@ def test_ctrl_c_is_no_error_that_a_handler_of_errors_could_take():
 def test_the_nearest_word():
     assert nearest("float23", ["float32", "int8"]) == "did you mean 'float32'?"
     assert nearest("something", ["float32", "int8"]) is None
+    assert nearest("matmul_tanh", ["matmul_add", "matmul_mul_tanh"]) == (
+        "did you mean 'matmul_mul_tanh'?"
+    )
     assert nearest("x", []) is None
 
 

@@ -1155,7 +1155,12 @@ def test_completion_shows_what_is_for_users():
     [
         ("cx", "exceute", "did you mean 'execute'?"),
         ("x", "sofmax", "did you mean 'softmax'?"),
-        ("x", "cuda", "a lazy tensor is on no device"),
+        (
+            "x",
+            "cuda",
+            "a lazy tensor is on no device; a graph is compiled for one: "
+            "cx.compile(ll.GenericCompiler(), ll.CUDACompiler())",
+        ),
         ("x", "add_", "nothing changes in place; use x = x.add(...)"),
     ],
 )
@@ -1166,6 +1171,19 @@ def test_a_name_that_is_not_there(of, name, hint):
     error = error_of(lambda: getattr(values[of], name), UnknownNameError)
     assert error.message == f"a {'graph' if of == 'cx' else 'tensor'} has no {name!r}"
     assert error.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("int64", 'a dtype is a word, as in dtype="int64"'),
+        ("half", 'a dtype is a word, as in dtype="float16"'),
+        ("relu", "tensors have it as a method: x.relu(...)"),
+        ("Grpah", "did you mean 'Graph'?"),
+    ],
+)
+def test_a_name_that_the_package_does_not_have(name, hint):
+    assert error_of(lambda: getattr(ll, name), UnknownNameError).hint == hint
 
 
 # -- graphs that no session wrote ------------------------------------------------------------------

@@ -87,6 +87,9 @@ def test_what_is_not_there_cannot_be_read(tmp_path):
         f"recording: {tmp_path}/run.lab cannot be read: there is no such file\n"
         "hint: did you mean 'runs.lab'?"
     )
+    with pytest.raises(RecordingError) as caught:
+        ll.open(tmp_path / "run.lab")
+    assert caught.value._render_traceback_() == [f"RecordingError: {caught.value}"]
     assert "it is a folder" in message(lambda: ll.open(tmp_path))
     with pytest.raises(ArgumentError, match="open: None is not the name of a file"):
         ll.open(None)  # pyright: ignore[reportArgumentType]  # a caller may err

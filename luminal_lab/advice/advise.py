@@ -16,6 +16,7 @@ from luminal_lab.advice.suspect import Case, Suspect
 from luminal_lab.advice.trial import tried
 from luminal_lab.progress import progress
 from luminal_lab.timing.launches import lines_text
+from luminal_lab.timing.timings import Timings
 from luminal_lab.timing.turns import Turns
 
 LOOKING: Sequence[Callable[[Case], Iterator[Suspect]]] = (
@@ -57,7 +58,8 @@ def advise(case: Case, budget: float) -> Advice:
     """
     findings: list[Finding] = []
     notes: list[str] = []
-    count, skipped, unsure = 0, 0, 0
+    count, skipped = 0, 0
+    unsure: list[Suspect] = []
     started = monotonic()
     try:
         asked = suspects(case)
@@ -71,7 +73,7 @@ def advise(case: Case, budget: float) -> Advice:
                     variant = suspect.variant()
                     turns = None if variant is None else tried(case, variant)
                     count += turns is not None
-                    unsure += turns is not None and not turns.is_sure
+                    unsure += [suspect] if turns is not None and not turns.is_sure else []
                 gain = gain_of(suspect, turns, best(case))
                 if gain is not None:
                     findings.append(finding_of(case, suspect, gain))
@@ -83,11 +85,29 @@ def advise(case: Case, budget: float) -> Advice:
             "cx.advise(budget=…) allows more"
         )
     if unsure:
-        many = "1 change was" if unsure == 1 else f"{unsure} changes were"
-        notes.append(f"{many} tried and left out: too close, or too busy to say")
+        many = "1 change was" if len(unsure) == 1 else f"{len(unsure)} changes were"
+        named = ", ".join(_named(case, suspect) for suspect in unsure)
+        notes.append(f"{many} tried and left out, too close, or too busy to say: {named}")
     timings = case.timings
     shown = chosen(findings)
+    if not shown:
+        notes += _longest(timings)
     return Advice(timings.graph, timings.device, best(case), shown, count, tuple(notes))
+
+
+def _named(case: Case, suspect: Suspect) -> str:
+    """Return what a suspect is called, and its first line."""
+    lines = lines_text([case.written[id].meta.origin for id in suspect.nodes])
+    return f"{suspect.kind} at {lines[0]}" if lines else suspect.kind
+
+
+def _longest(timings: Timings) -> Iterator[str]:
+    """Yield what takes most of a run, if anything does."""
+    for kernel, seconds in [*timings.by_kernel().items()][:1]:
+        share = seconds / timings.launches if timings.launches else 0.0
+        lines = next(row.origins for row in timings if row.kernel == kernel)
+        at = f" at {lines[0]}" if lines else ""
+        yield f"most of a run: {kernel}{at}, {share:.0%} of all launches; cx.time() shows the rest"
 
 
 def best(case: Case) -> float:

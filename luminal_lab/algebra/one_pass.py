@@ -12,7 +12,8 @@
 The rules for it rescale sums, by what is 1 at most, and take nothing out of them but what divides
 by such a sum: they cancel nothing, so that no judge needs to look. What is not a number stays so: a
 row that sees nothing is divided by 0, or guarded as it is written. A pass pays where
-elements along a further axis, d above, have weights in common, which it does not store.
+elements along a further axis, d above, have weights in common, which it does not store, and where
+it does no sum again for each row, as it would if V were a product, too.
 """
 
 from __future__ import annotations
@@ -171,8 +172,19 @@ def _pays(pick: Pick) -> bool:
     shares = any(pick.axes[top] < pick.axes[number] for number in rescaled for top in tops)
     return (
         shares
+        and _sums_once(pick, tops)
         and _is_told(pick, rescaled, tops)
         and all(_is_gentle(pick, number, tops) for number in rescaled)
+    )
+
+
+def _sums_once(pick: Pick, tops: Collection[int]) -> bool:
+    """Return whether each sum in a pass is one of its row and position, as that of a score is."""
+    return all(
+        any(pick.axes[number] == pick.axes[top] | {axis.name} for top in tops)
+        for number, axis in pick.within
+        for operator in [pick.node(number).operator]
+        if isinstance(operator, Folded) and operator.axis != axis
     )
 
 

@@ -99,12 +99,12 @@ class Pick:
         return all(
             not (isinstance(node.operator, Folded) and node.operator.axis == axis)
             or axis.name not in self.moving[self.parts(number)[0]]
-            for number, axis in self._within
+            for number, axis in self.within
             for node in [self.node(number)]
         )
 
     @cached_property
-    def _within(self) -> set[tuple[int, Symbol]]:
+    def within(self) -> set[tuple[int, Symbol]]:
         """The classes that are needed as they stand in a pass along an axis."""
         within: set[tuple[int, Symbol]] = set()
         for number in self.order:

@@ -514,7 +514,12 @@ def _isomorphic(a: IR, b: IR) -> bool:
 
 
 def nearest_node(name: str, names: Iterable[str]) -> str | None:
-    """Return a hint that names the node nearest to a name, as the text form writes it."""
+    """Return a hint that names the node nearest to a name, as the text form writes it.
+
+    Ids count the nodes: one that resembles another says nothing about which is meant.
+    """
+    if name.removeprefix("%").isdigit():
+        return None
     return nearest(f"%{name.removeprefix('%')}", [f"%{known}" for known in names])
 
 

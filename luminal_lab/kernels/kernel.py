@@ -39,6 +39,7 @@ from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.assembly import Assembly
 from luminal_lab.machines.resources import CompiledCUDA, Resources
+from luminal_lab.passes.story import Story
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
 
@@ -241,7 +242,7 @@ class Kernel(Displayed):
             )
         return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
 
-    def why_not(self, what: str = "schedule") -> str:
+    def why_not(self, what: str = "schedule") -> Story:
         """Tell what plans of schedules could not do: all, or of one plan or step, as in "simd"."""
         expect(what, str, f"kernel {self.name}: why_not of {{}}", 'give a plan or a step: "simd"')
         if self.schedule is None:
@@ -252,13 +253,15 @@ class Kernel(Displayed):
             if what == "schedule" or what in re.findall(r"[\w-]+", f"{plan} {why}")
         ]
         count = f"{len(self.schedule)} step{'s' * (len(self.schedule) != 1)}"
+        whole = f"{self.name} has a schedule of {count}"
         if told:
-            lines = "\n".join(f"  {line}." for line in told)
-            return f"{self.name} has a schedule of {count}. What plans could not do:\n{lines}"
+            lines = "".join(f"\n  {line}." for line in told)
+            return Story(f"{whole}. What plans could not do:{lines}")
         if what == "schedule":
-            return f"{self.name} has a schedule of {count}, and no plan was refused anything."
-        is_there = any(str(step).split()[0] == what for step in self.schedule)
-        return f"{self.name}: {'its schedule has' if is_there else 'no plan has tried'} {what}."
+            return Story(f"{whole}, and no plan was refused anything.")
+        if any(str(step).split()[0] == what for step in self.schedule):
+            return Story(f"{self.name}: its schedule has {what}.")
+        return Story(f"{self.name}: no plan has tried {what}; why_not() tells what plans tried.")
 
     def beside(self, other: Kernel, *, theme: Theme = "auto") -> Shown:
         """Show two sources side by side; lines that only one of them has are marked.

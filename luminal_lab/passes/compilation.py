@@ -17,7 +17,7 @@ from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Displayed, Examined, Recorded
-from luminal_lab.errors import ArgumentError, GraphError, expect, nearest
+from luminal_lab.errors import ArgumentError, GraphError, RangeError, expect, nearest
 from luminal_lab.interrupts import opened
 from luminal_lab.passes.attribution import Attribution
 from luminal_lab.passes.pipeline import LICENCE, Pipeline, Runner
@@ -226,7 +226,18 @@ class Compilation(Charted, Examined, Recorded):
             run = partial(interpret, self.ir, environment, wanted=wanted, known=known, trace=trace)
             return opened(run)
         run = partial(runner.run, environment, wanted, known, trace)
-        return run() if getattr(runner, "looks", False) else opened(run)
+        try:
+            return run() if getattr(runner, "looks", False) else opened(run)
+        except RangeError as error:
+            error.where = self._written_at(error) or error.where
+            raise
+
+    def _written_at(self, error: RangeError) -> str:
+        """Return the user's lines whose op, in a kernel, met an index out of range."""
+        parts = () if error.node is None else self.attribution.parts(error.node)
+        nodes = [self.written[part] for part in parts]
+        met = [node for node in nodes if error.message.startswith(f"{node.op.name}:")]
+        return "\n".join(dict.fromkeys(str(node.meta.origin) for node in met if node.meta.origin))
 
     def tried(
         self, environment: Environment, wanted: AbstractSet[int]

@@ -140,7 +140,7 @@ class Try(Displayed):
         text = f"{quote}\n{self.text}\n{quote}" if quote else repr(self.text)
         call = f"cx.kernels[{self.kernel_name!r}].rescheduled({text})"
         used = f"schedules={{{self.kernel_name!r}: kernel.schedule}}"
-        return f"kernel = {call}\n# {used} makes a device's compiler use it"
+        return f"kernel = {call}\n# the device's compiler uses it, as in ll.CPUCompiler({used})"
 
     @property
     def told(self) -> str:
@@ -203,7 +203,7 @@ class Tries(Displayed):
     def _at(self, which: str | int) -> int:
         if isinstance(which, str):
             names = {one.name: number for number, one in enumerate(self._tries)}
-            fault, hint = f"board: no try is called {which!r}", f"there are {', '.join(names)}"
+            fault, hint = f"board: no try is called {which!r}", f"choose from {', '.join(names)}"
             UnknownNameError.unless_known(which, names, fault, hint)
             return names[which]
         hint = "tries count from 0, the first; names work too"

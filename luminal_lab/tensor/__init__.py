@@ -14,7 +14,8 @@ from luminal_lab.tensor.operation import operation
 INSTEAD = {
     "compile": "the graph is compiled: cx.compile()",
     "cpu": "a lazy tensor is on no device; numpy() gives the value after a run",
-    "cuda": "a lazy tensor is on no device",
+    "cuda": "a lazy tensor is on no device; a graph is compiled for one: "
+    "cx.compile(ll.GenericCompiler(), ll.CUDACompiler())",
     "device": "a lazy tensor is on no device",
     "dim": "use ndim",
     "execute": "the graph is executed: cx.execute()",

@@ -57,7 +57,8 @@ THEIRS: Mapping[str, str] = {
     "dtype": 'convert with cast, as in x.cast("float32"), before or afterwards',
     "input": "the tensor is what the method is called on: {call}",
     "generator": "what is drawn depends on the seed of the graph: ll.Graph(seed=1)",
-    "device": "a graph runs on what it is compiled for",
+    "device": "a graph runs on what it is compiled for: "
+    "cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
     "size_average": 'say reduction="mean", "sum" or "none"',
     "reduce": 'say reduction="mean", "sum" or "none"',
     "sparse": "gradients are dense here: leave it out",

@@ -256,7 +256,10 @@ def compare(
         if not isinstance(device, Specification) and not hasattr(device, "column"):
             raise ArgumentError(
                 f"compare: {device!r} is not a device",
-                hint='give ll.CPU(), ll.CUDA(), ll.Metal(), ll.Recorded("file.json"), or '
+                hint="two sessions are compared by first.time().beside(second.time()), and their "
+                "passes by ll.beside(first, second)"
+                if hasattr(device, "snapshots")
+                else 'give ll.CPU(), ll.CUDA(), ll.Metal(), ll.Recorded("file.json"), or '
                 f"ll.devices.specification({device if isinstance(device, str) else 'h200'!r})",
             )
     if not asked:

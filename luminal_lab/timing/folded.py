@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from luminal_lab.timing.timings import Timing, Timings
 
 By: TypeAlias = Literal["scope", "line", "kind"]
+Asked: TypeAlias = By | Literal["module"]
+"""What times may be folded by; the scopes of a model are its modules."""
 NOWHERE: Final = {"scope": "(no scope)", "line": "(no line)", "kind": "other"}
 HEADS: Final[Mapping[By, str]] = {"scope": "module", "line": "line", "kind": "kind"}
 
@@ -122,9 +124,10 @@ SPLIT = "a kernel that does the work of several is divided by the operations tha
 
 def folded(timings: Timings, by: object, depth: object = None) -> Folded:
     """Return times by scope, line or kind; `depth` is how many levels of scopes count."""
+    by = "scope" if by == "module" else by
     if by not in get_args(By):
         raise ArgumentError(
-            f"timings: by is {by!r}", hint='give "scope", "line" or "kind", as in times.by("line")'
+            f"timings: by is {by!r}", hint='give "module", "line" or "kind", as in times.by("line")'
         )
     how: By = by  # pyright: ignore[reportAssignmentType]  # it was just checked
     if depth is not None:

@@ -35,7 +35,7 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
-from luminal_lab.timing.folded import By, Folded, Part, folded
+from luminal_lab.timing.folded import Asked, Folded, Part, folded
 from luminal_lab.timing.timeline import Timeline, chrome_trace
 from luminal_lab.writing import write_bytes
 
@@ -229,16 +229,16 @@ class Timings(Charted, Displayed):
             sums[row.kernel] = sums.get(row.kernel, 0.0) + row.seconds
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
-    def by(self, what: By, *, depth: int | None = None) -> Folded:
-        """Return the time of each "scope" of the model, each "line", or each "kind" of work.
+    def by(self, what: Asked, *, depth: int | None = None) -> Folded:
+        """Return the time of each "module" of the model, each "line", or each "kind" of work.
 
         A kernel of several lines is divided by the operations that each has written, so that all
-        parts add up to the launches. With a `depth`, so many levels of scopes count.
+        parts add up to the launches. Scopes count as modules; with a `depth`, so many levels do.
 
         >>> with cx.scope("head"):
         ...     y = (cx.tensor((1000,), name="x") * 2).retrieve()
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
-        >>> print(cx.time(model=laptop).by("scope"))
+        >>> print(cx.time(model=laptop).by("module"))
         main by module, modelled for a laptop, 1 thread
             µs  share  launches  module
         ~0.400   100%         1  head

@@ -88,6 +88,21 @@ def test_masks_may_mention_dims() -> None:
     assert softmaxes(one_pass(parse_definition(PLAIN.replace(SCORES, masked)))) == 1
 
 
+PROJECTED = {
+    "queries": ("Q: f32[n, 4]", "Q: f32[n, 5], W: f32[5, 4]", "Q[i, k]", "Q[i, p] * W[p, k]"),
+    "keys": ("K: f32[t, 4]", "K: f32[t, 5], W: f32[5, 4]", "K[j, k]", "K[j, p] * W[p, k]"),
+    "values": ("V: f32[t, 3]", "V: f32[t, 5], W: f32[5, 3]", "V[j, d]", "V[j, p] * W[p, d]"),
+}
+"""What is a sum itself: the input as it is declared then, and what is read and summed."""
+
+
+@pytest.mark.parametrize("which", PROJECTED)
+def test_sums_that_it_would_do_again_for_each_row_are_not_in_it(which: str) -> None:
+    declared, then, read, summed = PROJECTED[which]
+    text = PLAIN.replace(declared, then).replace(read, f"(sum p < 5: {summed})")
+    assert softmaxes(one_pass(parse_definition(text))) == 0
+
+
 ALSO = {
     "another sum": ("(s[i, j] - top[i]) * 1.442695)\n", "(s[i, j] - top[i]) * 1.44)\n"),
     "scores that are sums": ("= sum k < 4: Q", "= Q[i, 0] + 0.5 + sum k < 4: Q"),

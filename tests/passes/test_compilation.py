@@ -93,6 +93,7 @@ UNKNOWN = {
     ),
     "modle.py:12": "trace: no node comes from 'modle.py'\nhint: did you mean 'folder/model.py'?",
     "%uvw": "there is no node %uvw in any snapshot\nhint: print(compilation.ir) shows the nodes",
+    "%99": "there is no node %99 in any snapshot\nhint: print(compilation.ir) shows the nodes",
     "%ded": "there is no node %ded in any snapshot\nhint: did you mean '%dead'?",
 }
 

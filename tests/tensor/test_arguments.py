@@ -81,7 +81,8 @@ def x() -> Any:
         (
             lambda x: nn.Linear(3, 4, device="cpu"),
             "Linear: there is no argument 'device', which only PyTorch has",
-            "a graph runs on what it is compiled for",
+            "a graph runs on what it is compiled for: "
+            "cx.compile(ll.GenericCompiler(), ll.CPUCompiler())",
         ),
         (
             lambda x: nn.Linear(3, 2)(x, x),

@@ -3,7 +3,9 @@
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -302,6 +304,16 @@ def test_a_device_cannot_be_measured_without_data():
     assert "test_compare.py" in (error.where or "")
     assert error.hint == 'give it one, as in compare(cx, devices, dims={"n": 128})'
     assert len(ll.compare(cx, [H200], dims={"n": 128})) == 3
+
+
+def test_two_sessions_have_another_comparison():
+    cx = written()
+    for other in (cx, cx.compile("dce")):
+        error = error_of(partial(ll.compare, cx, cast("Any", [other])), ArgumentError)
+        assert error.hint == (
+            "two sessions are compared by first.time().beside(second.time()), and their passes "
+            "by ll.beside(first, second)"
+        )
 
 
 @pytest.mark.parametrize(

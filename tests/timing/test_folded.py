@@ -49,6 +49,7 @@ def test_the_parts_are_the_whole(by):
 def test_scopes_fold_to_a_depth():
     assert [row.name for row in TIMES.by("scope")] == ["h.0.mlp", "h.1", "(no scope)"]
     assert [row.name for row in TIMES.by("scope", depth=1)] == ["h", "(no scope)"]
+    assert TIMES.by("module") == TIMES.by("scope")
     assert [row.name for row in TIMES.by("kind")] == ["product", "other"]
 
 
@@ -66,9 +67,9 @@ def test_the_table():
 
 
 def test_what_cannot_be_asked():
-    error = error_of(lambda: TIMES.by("module"), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
-    assert error.message == "timings: by is 'module'"
-    assert error.hint == 'give "scope", "line" or "kind", as in times.by("line")'
+    error = error_of(lambda: TIMES.by("modul"), ArgumentError)  # pyright: ignore[reportArgumentType]  # the mistake
+    assert error.message == "timings: by is 'modul'"
+    assert error.hint == 'give "module", "line" or "kind", as in times.by("line")'
     error = error_of(lambda: TIMES.by("scope", depth=0), ArgumentError)
     assert error.message == "timings: depth is 0"
     error = error_of(lambda: TIMES.by("kind")["copy"], GraphError)

@@ -180,7 +180,7 @@ export function times(store: Store, host: HTMLElement): Pane {
             lane(store.run, times[at]!, at, (launch) => list.watch.select({ kind: "launch", launch })),
             !!doubts?.length && div("ll-doubts", doubts.map((one) => h("div", null, `⚠ ${one}`))),
           ]),
-          !times.length && "Nobody has timed this run: cx.time() and ll.compare(cx, …) do, and Time it under re-run.",
+          !times.length && "There are no times here: Time it, under re-run, measures this run. In Python: cx.workbench(cx.time()), or cx.workbench(ll.compare(cx, …)).",
         );
         totals.classList.toggle("ll-note", !times.length);
         fill(meaning, laneKey(times));

@@ -67,7 +67,7 @@ test("another run has other devices", async () => {
 });
 test("nobody has timed it", () => {
   const { host } = opened(times, {}, SIMPLE);
-  expect(host.textContent).toContain("Nobody has timed this run");
+  expect(host.textContent).toContain("cx.workbench(cx.time())");
   expect(host.querySelector(".ll-plot")).toBeNull();
 });
 test("times fold by module, line or kind; a line selects itself", () => {

@@ -245,6 +245,7 @@ class DeviceRun(ABC, Generic[BoundT]):
             self.again(node)  # which says where, and what the index is
         except RangeError as told:
             error = told
+        error.node = node.id
         if has_written:
             slots = self.plan.list.slots
             names = ", ".join(f"%{slots[slot].name}" for slot in self.plan.owned)

@@ -18,6 +18,7 @@ from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.search.candidates import seconds_text
 from luminal_lab.tables import aligned
 from luminal_lab.tensor.arguments import told_object
+from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed, backed_compile
 from luminal_lab.viz.live.workbench import Workbench
@@ -196,7 +197,9 @@ def backed_of(caller: str, thing: object) -> Sequence[Backed]:
         return thing._held.all  # of this room
     backed = getattr(thing, "_backed", None)
     if backed is None or isinstance(thing, type):
-        raise ArgumentError(f"{caller}: {thing!r} is not a compile", hint=TAKEN)
+        times = "two times are compared by first.beside(second)"
+        hint = times if isinstance(thing, Timings) else TAKEN
+        raise ArgumentError(f"{caller}: {thing!r} is not a compile", hint=hint)
     found = backed(caller)
     return [found] if isinstance(found, Backed) else cast("Sequence[Backed]", found)
 

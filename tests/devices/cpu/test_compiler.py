@@ -232,12 +232,16 @@ def test_an_index_out_of_range_is_reported_as_by_the_interpreter():
         cx = ll.Graph()
         table = cx.tensor((4, 2), name="table").set(np.ones((4, 2)))
         ids = cx.tensor((3,), "int64", name="ids").set([0, 9, 1])
-        table.take(ids, 0).retrieve()
+        (table.take(ids, 0).sin() * 2).retrieve()  # the line that met it
         if passes:
             cx.compile(*passes)
         return error_of(cx.execute, RangeError)
 
-    assert run(CPUCompiler()).message == run().message
+    compiled, interpreted = run(ll.GenericCompiler(), CPUCompiler()), run()
+    assert compiled.message == interpreted.message
+    # The kernel's own nodes say nothing to the user: the line alone is left.
+    assert compiled.where == str(interpreted.where).splitlines()[-1]
+    assert "# the line that met it" in str(compiled.where)
 
 
 def test_a_call_to_the_host_and_a_probe():

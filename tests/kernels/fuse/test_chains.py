@@ -44,6 +44,14 @@ def attention() -> list[Lazy]:
     return [weights @ v, weights]
 
 
+def projected(order: str) -> Lazy:
+    """Return attention of queries, keys and values that are products, written in some order."""
+    cx = Graph()
+    x = cx.tensor((9, 8), name="x")
+    made = {name: x @ cx.tensor((8, 8), name=name) for name in order}
+    return (made["q"] @ made["k"].transpose(0, 1)).softmax(-1) @ made["v"]
+
+
 def network() -> Lazy:
     cx = Graph()
     x, up, down = (cx.tensor((8, 8), name=name) for name in ("x", "up", "down"))
@@ -136,6 +144,13 @@ def test_and_what_is_kept_apart():
         compile_ir(ir, FuseChains(programs), "dce").ir for programs in ((), ((text, False),))
     )
     assert [sum(isinstance(node.op, Call) for node in each) for each in (one, three)] == [1, 3]
+
+
+@pytest.mark.parametrize("order", ["qkv", "vkq", "kvq"])
+def test_no_product_is_done_again_for_each_row_of_an_attention(order: str):
+    ir = compile_ir(apart(projected(order)), FuseChains(), "dce").ir
+    (whole,) = (node for node in ir if named((node,)).startswith("attention"))
+    assert [named((ir[id],)) for id in whole.sources] == ["matmul"] * 3
 
 
 @pytest.mark.parametrize("size", ["numbers", "symbols"])

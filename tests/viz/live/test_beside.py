@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.timing.timings import Timings
 from luminal_lab.viz.live import columns
 from luminal_lab.viz.live.beside import aligned_passes
 from tests.expect import error_of
@@ -93,6 +94,9 @@ def test_what_cannot_be_beside_is_answered():
     error = error_of(lambda: ll.beside(compilation))
     assert (error.message, error.hint) == ("beside: there is 1 compile", hint)
     assert error_of(lambda: ll.beside(compilation, 3)).message == "beside: 3 is not a compile"
+    times = Timings("main", ())
+    hint = "two times are compared by first.beside(second)"
+    assert error_of(lambda: ll.beside(times, times)).hint == hint
     error = error_of(lambda: ll.beside(compilation, cx, names=["a"]))
     assert error.message == "beside: there are 1 names, and 2 compiles"
 
