@@ -14,7 +14,7 @@ from luminal_lab.core.op import TensorType
 from luminal_lab.core.ops import Add, Cast, Constant, Exp2, Input, Mul, Permute, Sin
 from luminal_lab.core.parse import parse
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import ArgumentError, GraphError, PassError, VerifyError
+from luminal_lab.errors import ArgumentError, DefinitionError, GraphError, PassError, VerifyError
 from luminal_lab.passes import compile as manager
 from luminal_lab.passes.base import Pass, graph_pass
 from luminal_lab.passes.pattern import fields, op, sum_reduce, variables
@@ -341,8 +341,8 @@ def test_rules_that_chase_each_other_are_named():
     error = error_of(lambda: compile_ir(graph(), RuleSet("chase", there, back)), PassError)
     assert str(error) == (
         "pass chase after the rule 'there': it has fired 1,001 times on a graph of 5 nodes, and "
-        "does not end; the last 100 changes were by back (25), there (25)\n"
-        "hint: these rules make what the others, or they themselves, match again"
+        "does not end; its last changes were by back, there\n"
+        "hint: one of them makes what they match again"
     )
 
 
@@ -351,6 +351,17 @@ def test_what_is_no_pass():
     assert str(error_of(lambda: compile_ir(ir, 3), PassError)) == (
         "pipeline: 3 is not a pass\n"
         "hint: give passes, rules, lists of them, or text such as 'simplify, cse, dce'"
+    )
+
+    def my_pass(ir, edit): ...
+
+    assert str(error_of(lambda: compile_ir(ir, my_pass), PassError)) == (
+        "pipeline: my_pass is a function, and no pass yet\n"
+        "hint: write @ll.graph_pass above def my_pass(ir, edit)"
+    )
+    made: Any = graph_pass
+    assert error_of(lambda: made(lambda ir: None), DefinitionError).message == (
+        "graph_pass: <lambda>(ir) is not a function of a graph and an editor"
     )
 
     @dataclass(frozen=True)
