@@ -60,6 +60,7 @@ def _spelled(match: re.Match[str]) -> str:
     return "".join(f"\\u{words[at : at + 4]}" for at in range(0, len(words), 4))
 
 
+PACKAGE = __file__.removesuffix("errors.py")
 LONGEST_WORD = 200
 CLOSEST, LETTERS_AN_ERROR, LEAST_BEGINNING = 8, 3, 2
 """The most words that a hint is chosen from, and what is near: one error in so many letters, or a
@@ -110,11 +111,15 @@ class Explained(BaseException):
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows: the message, with the user's line, without our own frames.
 
-        A foreign cause, as in a user's own pass, is shown with its full traceback.
+        A foreign cause, as in a user's own pass, is shown with its traceback from there on.
         """
         cause = self.__cause__
-        foreign = cause is not None and not isinstance(cause, Explained)
-        lines = traceback.format_exception(cause) if foreign else []
+        lines: list[str] = []
+        if cause is not None and not isinstance(cause, Explained):
+            trace = whole = cause.__traceback__
+            while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
+                trace = trace.tb_next
+            lines = traceback.format_exception(type(cause), cause, trace or whole)
         text = f"{type(self).__name__}: {self}"
         notes: list[str] = getattr(self, "__notes__", [])
         return ["".join(lines) + "\n".join([text, *map(visible, notes)])]

@@ -110,8 +110,13 @@ class Graph(CompiledStore):
     def __getattr__(self, name: str) -> NoReturn:
         if name[:2] == "__":
             raise AttributeError(name)
+        from luminal_lab.passes.compilation import Compilation  # noqa: PLC0415  # loaded late
+
+        hint = nearest(name, PUBLIC)
+        if hasattr(Compilation, name):
+            hint = f"its last compile has it: cx.compilation.{name}"
         raise UnknownNameError(
-            f"a graph has no {name!r}", where=str(here() or "") or None, hint=nearest(name, PUBLIC)
+            f"a graph has no {name!r}", where=str(here() or "") or None, hint=hint
         )
 
     @override

@@ -5,7 +5,6 @@ about them.
 """
 
 import math
-from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -342,12 +341,14 @@ class Edit(NodeLookup):
             return
         self._firing += 1
         if self.limit is not None and self._firing > self.limit:
-            rules = Counter(change.rule for change in self.log[-100:] if change.kind != "insert")
-            listed = ", ".join(f"{rule or 'no rule'} ({count})" for rule, count in rules.items())
+            last = [change.rule for change in self.log[-100:] if change.kind != "insert"]
+            rules = dict.fromkeys(last)
+            listed = ", ".join(rule or "the pass itself" for rule in rules)
+            what = "it makes" if len(rules) == 1 else "one of them makes"
             raise PassError(
                 f"it has fired {self._firing:,} times on a graph of {len(self.base):,} nodes, and "
-                f"does not end; the last 100 changes were by {listed}",
-                hint="these rules make what the others, or the same rules, match again",
+                f"does not end; its last changes were by {listed}",
+                hint=f"{what} what {'it matches' if len(rules) == 1 else 'they match'} again",
             )
 
     def _refuse_cycle(self, old: Node, new: Node, users: set[int]) -> None:

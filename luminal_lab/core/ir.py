@@ -201,6 +201,15 @@ class Signature(NamedTuple):
     """Ids in the scheduled order, where it differs from the order of creation."""
 
 
+def _node_like(key: object) -> str:
+    """Return what to give for a node instead of something else."""
+    if isinstance(key, (list, tuple)):
+        return "give nodes one by one, and not in a list"
+    if isinstance(key, float):
+        return "a number has a node of its own: insert(Constant(0.0, node.dtype, node.shape))"
+    return "give a node, its id or its name"
+
+
 class NodeLookup:
     """The node lookup that a graph and its editor share."""
 
@@ -224,9 +233,7 @@ class NodeLookup:
                 raise GraphError(f"{self.name}: there is no node %{name}", hint=hint)
             key = self.names[name]
         if not isinstance(key, (int, Node)):  # pyright: ignore[reportUnnecessaryIsInstance]  # notebooks run unchecked
-            raise GraphError(
-                f"{self.name}: {key!r} names no node", hint="give a node, its id or its name"
-            )
+            raise GraphError(f"{self.name}: {key!r} names no node", hint=_node_like(key))
         id = key if isinstance(key, int) else key.id
         node = self.table.get(id)
         if node is not None and isinstance(key, Node) and not node.is_version_of(key):

@@ -358,6 +358,8 @@ def one_result_each(sources: "Sequence[Node]") -> list[TensorType]:
 def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
     """Return the types of all results, or raise a `LabError` with the reason."""
     if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
+        if isinstance(op, type) and issubclass(op, Op):
+            raise GraphError(f"{op.__name__} is the class of an op", hint=f"write {op.__name__}(…)")
         raise GraphError(f"{op!r} is not an op", hint="give an op as a value, as in Sin()")
     fields_of(type(op))
     try:
@@ -369,9 +371,10 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
         try:
             signature.bind(*sources)
         except TypeError:
-            wanted = ", ".join(signature.parameters) or "none"
-            message = f"{op.name}: its sources are {wanted}, but the number given is {len(sources)}"
-            raise GraphError(message) from None
+            wanted, many = ", ".join(signature.parameters), len(sources)
+            given = f"{many} {'is' if many == 1 else 'are'} given"
+            named = f"it has the sources {wanted}" if wanted else "it has no sources"
+            raise GraphError(f"{op.name}: {named}, and {given}") from None
         raise _fault(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
     if type(types[0]) is not TensorType:
         what = f"has an infer that returns {types[0]!r}"

@@ -87,14 +87,19 @@ def has_run(file: str) -> bool:
 def _look_up(frame: FrameType) -> Origin:
     if len(_KNOWN) > _LIMIT:  # a process that compiles cells for ever
         _KNOWN.clear()
-    code, line = frame.f_code, frame.f_lineno
-    text = linecache.getline(code.co_filename, line, frame.f_globals).strip()
-    shell = running_shell()
-    cell = shell.cell_number(code.co_filename) if shell is not None else None
-    origin = Origin(code.co_filename if cell is None else f"cell {cell}", line, text)
-    _KNOWN[id(code), frame.f_lasti] = origin, code
+    origin = line_of(frame, frame.f_lineno)
+    _KNOWN[id(frame.f_code), frame.f_lasti] = origin, frame.f_code
     _RAN.add(origin.file)
     return origin
+
+
+def line_of(frame: FrameType, line: int) -> Origin:
+    """Return a line of the file or cell that a frame runs."""
+    file = frame.f_code.co_filename
+    text = linecache.getline(file, line, frame.f_globals).strip()
+    shell = running_shell()
+    cell = shell.cell_number(file) if shell is not None else None
+    return Origin(file if cell is None else f"cell {cell}", line, text)
 
 
 class Shell:

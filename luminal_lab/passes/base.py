@@ -151,8 +151,9 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
     'erase-dead'
     """
     if not inspect.isfunction(run) or len(inspect.signature(run).parameters) != 2:
+        form = f"{run.__name__}{inspect.signature(run)}" if inspect.isfunction(run) else repr(run)
         raise DefinitionError(
-            f"graph_pass: {run!r} is not a function of a graph and an editor",
+            f"graph_pass: {form} is not a function of a graph and an editor",
             hint="write @ll.graph_pass above def my_pass(ir, edit): ...",
         )
 

@@ -207,9 +207,16 @@ class Compilation(Charted, Examined, Recorded):
         if not matching:
             raise GraphError(
                 f"compilation: no pass {name!r} ran",
-                hint=nearest(name, [s.name for s in self.snapshots]),
+                hint=nearest(name, [s.name for s in self.snapshots]) or self._fired_by(wanted),
             )
         return next((s for s in reversed(matching) if s.firings), matching[-1])
+
+    def _fired_by(self, rule: str | None) -> str:
+        """Return which pass fired a rule that somebody took for a pass, or which passes ran."""
+        by = [s.name for s in self.snapshots if rule in s.counts]
+        if by:
+            return f"{rule} is a rule; {by[0]} fired it"
+        return f"there are {', '.join(dict.fromkeys(s.name for s in self.snapshots))}"
 
     def values(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Literal, TypeAlias, cast
 
 from luminal_lab.core.dims import check_bounds
 from luminal_lab.core.edit import Edit, LogEntry
-from luminal_lab.core.ir import IR, check_ir
+from luminal_lab.core.ir import IR, Node, check_ir
 from luminal_lab.core.origin import warn
 from luminal_lab.core.printer import print_node
 from luminal_lab.core.verify import verify
@@ -37,6 +38,7 @@ from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.passes.stops import Stop
 from luminal_lab.passes.until import Breakpoint, Until
 from luminal_lab.progress import Progress, progress
+from luminal_lab.tensor.arguments import raised_at
 
 Check: TypeAlias = Literal["values"] | None
 __all__ = ["Compilation", "GenericCompiler", "Given", "compile_ir"]
@@ -45,6 +47,9 @@ LOG = logging.getLogger("luminal_lab")
 """A log record for each pass, at debug level; `record.snapshot` has the figures."""
 LEAST_LIMIT = 1_000
 """The most firings of one pass on a small graph; a large graph allows 20 per node."""
+MISSING = re.compile(r"there is no node with the id (?:of .*, which is )?([0-9]{1,9})$")
+CHANGES = ("insert", "replace", "erase", "reorder", "firing")
+"""What a pass calls an editor for."""
 
 
 def compile_ir(
@@ -343,17 +348,44 @@ class _Compiling:
     def _failed(self, pass_: Pass, error: Exception, edit: Edit) -> PassError:
         rule = edit.log[-1].rule if edit.log else ""
         after = f" after the rule {rule!r}" if rule else ""
+        line = raised_at(error)
         if isinstance(error, LabError):
+            message, hint = error.message, error.hint or _since(error, edit)
             where = error.where or (None if isinstance(error, PassError) else _culprit(edit))
-            told = PassError(f"pass {pass_}{after}: {error.message}", where=where, hint=error.hint)
         else:
-            told = PassError(
-                f"pass {pass_}{after}: it failed with {type(error).__name__}: {error}",
-                where=_culprit(edit),
-                hint="the traceback above this shows where in the pass",
-            )
+            message = f"it failed with {type(error).__name__}: {error}"
+            where, hint = _culprit(edit), _slip(error)
+            if hint is None and line is None:
+                hint = "the traceback above this shows where in the pass"
+        # The author's own line, and then the node.
+        places = dict.fromkeys(filter(None, (str(line or ""), where)))
+        told = PassError(
+            f"pass {pass_}{after}: {message}", where="\n".join(places) or None, hint=hint
+        )
         told.snapshots = tuple(self.snapshots)
         return told
+
+
+def _slip(error: Exception) -> str | None:
+    """Return what is meant by an attribute that is not there, of what a pass is given."""
+    of: object = getattr(error, "obj", None)
+    name = str(getattr(error, "name", ""))
+    if isinstance(of, int) and hasattr(Node, name):
+        return f"a node's sources are ids: ir[id].{name} is that of the node"
+    if isinstance(of, IR) and hasattr(Edit, name):
+        return f"ir is the graph as it was; edit.{name}(…) changes it"
+    if isinstance(of, Edit):
+        return nearest(name, CHANGES) or f"an editor has {', '.join(CHANGES)}"
+    if isinstance(error, AttributeError) and "can't set" in str(error):
+        return "nodes never change: edit.replace(node, edit.insert(…)) puts another one there"
+    return None
+
+
+def _since(error: LabError, edit: Edit) -> str | None:
+    """Return that a node which is not in the graph as it was is in the editor."""
+    missing = MISSING.search(error.message)
+    is_new = missing is not None and edit.table.get(int(missing[1])) is not None
+    return "a node that was inserted is in edit, and not in ir" if is_new else None
 
 
 def _culprit(edit: Edit) -> str | None:

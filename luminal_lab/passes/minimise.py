@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from typing_extensions import override
 
@@ -38,6 +38,20 @@ T = TypeVar("T")
 Shows = Callable[[IR], object]
 MOST = 1_000
 """How many graphs are tried at most."""
+
+
+class Session(Protocol):
+    """What is written, and its last compile."""
+
+    @property
+    def ir(self) -> IR:
+        """The graph."""
+        ...
+
+    @property
+    def compilation(self) -> Compilation:
+        """The last compile; before the first, that of no passes."""
+        ...
 
 
 @told_object("minimised")
@@ -87,7 +101,7 @@ class Minimised:
 
 
 def minimise(
-    of: IR | Compilation,
+    of: IR | Compilation | Session,
     shows: Shows | None = None,
     *,
     passes: object = None,
@@ -104,7 +118,8 @@ def minimise(
     `shows` is a function of a graph that returns whether it does. Or else `passes` are run on
     each graph, and it is shown that a rule `fires`, that a search such as "softmax" `misses` what
     is `at` a node, for the same reason, or that an error is raised. A compile brings its graph, its
-    passes and its licence. Ctrl-C ends it with the smallest graph so far.
+    passes and its licence, and a session its last compile. Ctrl-C ends it with the smallest graph
+    so far.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse("graph g(%x: f32[8]) -> (%z) { %y = sin %x : f32[8] %z = sqrt %y : f32[8] }")
@@ -113,13 +128,15 @@ def minimise(
       %z = sqrt %3 : f32[1]
     }
     """
+    if not isinstance(of, IR) and passes is None:  # a session has its last compile
+        of = cast("Compilation", getattr(of, "compilation", of))
     if isinstance(of, Compilation):
         ir = of.written
         passes = of.pipeline if passes is None else passes
         licence = of.licence if licence is None else licence
         at = _as_written(of, at)
     else:
-        ir = of
+        ir = of if isinstance(of, IR) else cast("IR", getattr(of, "ir", of))
     check_ir("minimise", ir)
     if whole_number(most) is None or most < 1:
         raise ArgumentError(f"minimise: most is {most!r}", hint="give how many graphs are tried")

@@ -48,6 +48,8 @@ from luminal_lab.passes.asking import Misfit
 Bindings: TypeAlias = dict[str, Any]
 HALF_DIGITS = 2**-7
 """The largest relative distance of two numbers that are the same value in some dtype."""
+SPELLED = ("exp2", "log2", "sin", "sqrt", "recip", "where", "cast", "sum_reduce", "max_reduce")
+"""The ops that have a function here."""
 LONGEST_PATTERN = 60
 """The most characters of a pattern in a sentence."""
 
@@ -65,11 +67,28 @@ class Pattern:
     def __getattr__(self, name: str) -> NoReturn:
         if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
             raise AttributeError(name)
+        spelled = next((one for one in SPELLED if one.startswith(name)), None)
         raise UnknownNameError(
             f"pattern: it has no {name!r}: a rule is about ops, not about methods of tensors",
-            hint="from luminal_lab.passes.pattern import exp2, log2, sin, sqrt, recip, where, …, "
+            hint=f"from luminal_lab.passes.pattern import {spelled}"
+            if spelled
+            else "from luminal_lab.passes.pattern import exp2, log2, sin, sqrt, recip, where, …, "
             "or op(SomeOp, x)",
         )
+
+    def __iter__(self) -> NoReturn:
+        raise DefinitionError(
+            f"pattern: {self} is one pattern, and no list of them",
+            hint='as in x = ll.variables("x"), or x, y = ll.variables("x y")',
+        )
+
+    def __matmul__(self, other: object) -> NoReturn:
+        raise DefinitionError(
+            "pattern: there is no op @: a matmul is a mul and a sum_reduce in a graph",
+            hint="match those; recognise makes a call of them",
+        )
+
+    __rmatmul__ = __matmul__
 
     @override
     def __repr__(self) -> str:
@@ -275,8 +294,10 @@ def as_pattern(like: PatternLike) -> Pattern:
         return NumberPattern(like)
     if isinstance(like, np.generic):
         return NumberPattern(like.item())
+    label = getattr(like, "label", None)  # of a tensor, whose repr says much else
+    what = f"{label}, a tensor," if isinstance(label, str) else repr(like)
     raise DefinitionError(
-        f"pattern: {like!r} is neither a pattern nor a number",
+        f"pattern: {what} is neither a pattern nor a number",
         hint='make variables first: x, y = ll.variables("x y")',
     )
 

@@ -239,7 +239,16 @@ def as_pass(like: object) -> Pass | Pipeline:
         # The steps of a recording are recordings.
         if is_plain or all(type(part) is not type(whole) for part in parts):
             return Pipeline(parts)
-    raise PassError(
+    raise _no_pass(cast("object", like))
+
+
+def _no_pass(like: object) -> PassError:
+    if inspect.isfunction(like):
+        return PassError(
+            f"pipeline: {like.__name__} is a function, and no pass yet",
+            hint=f"write @ll.graph_pass above def {like.__name__}(ir, edit)",
+        )
+    return PassError(
         f"pipeline: {like!r} is not a pass",
         hint="give passes, rules, lists of them, or text such as 'simplify, cse, dce'",
     )

@@ -24,6 +24,7 @@ from luminal_lab.core.op import Elementwise, Scalar, TensorType, ints
 from luminal_lab.core.ops import Cast, Constant, Gather, Input, Scatter
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import ArgumentError, LabError, LabWarning, PassError, is_circumstance
+from luminal_lab.passes.base import Pass
 from luminal_lab.passes.corners import (
     corners,
     drawn,
@@ -102,10 +103,10 @@ def counterexample(
     >>> counterexample(Rule("mul-one", x * 1, x))
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(
-            f"counterexample: {rule!r} is not a rule",
-            hint='give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()',
-        )
+        hint = 'give one, as in ll.Rule("mul-one", x * 1, x); passes have them as .rules()'
+        if isinstance(rule, Pass) and not rule.rules():
+            hint = 'this pass has no rules: cx.compile(…, check="values") tries it on a graph'
+        raise ArgumentError(f"counterexample: {rule!r} is not a rule", hint=hint)
     one = isinstance(dtypes, (str, type, np.dtype))
     kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
     tried, wrong = examine(rule, kinds)

@@ -81,7 +81,7 @@ class Rule:
     ) -> None:
         if not NAME.fullmatch(name):
             raise DefinitionError(f"rule: {name!r} is not a name", hint="as in 'add-zero'")
-        if not isinstance(pattern, OpPattern):
+        if not isinstance(pattern := as_pattern(pattern), OpPattern):
             raise DefinitionError(
                 f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",
                 hint="begin with an op, as in x + 0",
@@ -104,17 +104,17 @@ class Rule:
     def _check_variables(self) -> None:
         bound = names_in(self.pattern)
         if isinstance(self.replacement, Pattern):
-            free = names_in(self.replacement) - bound
+            right = names_in(self.replacement)
         else:
-            free = set(parameters_of(self.replacement)) - bound - {"match"}
-        if self.condition is not None:
-            free |= set(parameters_of(self.condition)) - bound - {"match"}
-        if free:
-            raise DefinitionError(
-                f"rule {self.name!r}: {', '.join(sorted(free))} on the right is not in the "
-                f"pattern {self.pattern}",
-                hint=f"the pattern has {', '.join(sorted(bound))}",
-            )
+            right = {*parameters_of(self.replacement)} - {"match"}
+        asked = set[str]() if self.condition is None else {*parameters_of(self.condition)}
+        for names, where in ((right, "on the right"), (asked - {"match"}, "in the condition")):
+            if free := sorted(names - bound):
+                raise DefinitionError(
+                    f"rule {self.name!r}: {', '.join(free)} {where} "
+                    f"{'is' if len(free) == 1 else 'are'} not in the pattern {self.pattern}",
+                    hint=f"the pattern has {', '.join(sorted(bound))}",
+                )
 
     @override
     def __str__(self) -> str:

@@ -31,7 +31,7 @@ from typing import (
 import numpy as np
 
 from luminal_lab.core.op import Op
-from luminal_lab.core.origin import here, is_ours
+from luminal_lab.core.origin import Origin, here, is_ours, line_of
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
 
 P = ParamSpec("P")
@@ -415,9 +415,15 @@ def _is_of_the_user(error: BaseException) -> bool:
     trace = error.__traceback__
     if trace is not None and not is_ours(trace.tb_frame.f_code.co_filename):
         return True  # none of our frames is in its traceback
+    return raised_at(error) is not None
+
+
+def raised_at(error: BaseException) -> Origin | None:
+    """Return the innermost line of the user's that an error came through on its way here."""
+    trace, found = error.__traceback__, None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not is_ours(file) and not file.startswith(LIBRARIES):
-            return True
+            found = trace
         trace = trace.tb_next
-    return False
+    return None if found is None else line_of(found.tb_frame, found.tb_lineno)

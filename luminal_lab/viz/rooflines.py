@@ -27,6 +27,8 @@ from luminal_lab.viz.svg import framed
 WIDE, DEEP, LEFT, TOP = 560.0, 280.0, 62.0, 56.0
 SIZE = 10.5
 """The size of a name."""
+LEADING = 14.0
+"""From one line below the title to the next."""
 DASHES = {"solid": "", "dot": "1.5 3", "dash": "6 4"}
 PLACES = ("middle right", "middle left", "top center", "bottom center")
 """Where a name may stand beside its point, in the words of plotly, the best first."""
@@ -110,20 +112,24 @@ def name_points(payload: Payload) -> Payload:
 def still_roofline(payload: Payload, theme: Theme = "auto") -> Picture:
     """Return a roofline with named points as SVG."""
     scale = _scale(payload)
-    title, _, below = payload["layout"]["title"]["text"].partition("<br>")
-    below = below.removeprefix("<sub>").removesuffix("</sub>")
-    parts = [written(0, 12, unescape(title), 12.5, "b"), written(0, 27, unescape(below), 10, "i q")]
-    parts += _axes(scale, payload["layout"])
+    title, *below = payload["layout"]["title"]["text"].split("<br>")
+    head = [written(0, 12, unescape(title), 12.5, "b")]
+    for row, line in enumerate(below):
+        text = line.removeprefix("<sub>").removesuffix("</sub>")
+        head.append(written(0, 27 + LEADING * row, unescape(text), 10, "i q"))
+    more = LEADING * max(0, len(below) - 1)
+    parts = [*_axes(scale, payload["layout"])]
     lines = [trace for trace in payload["data"] if trace["mode"] == "lines"]
     points = [trace for trace in payload["data"] if trace["mode"] != "lines"]
     parts += [_line(trace, scale) for trace in lines]
     for trace in points:
         parts += _points(trace, scale)
     legend, bottom = _legend([*lines, *points], TOP + DEEP + 50)
-    inner = f'<g transform="translate(14 14)">{"".join(parts)}{legend}</g>'
+    chart = f'<g transform="translate(0 {number(more)})">{"".join(parts)}{legend}</g>'
+    inner = f'<g transform="translate(14 14)">{"".join(head)}{chart}</g>'
     names = [unescape(trace["name"]) for trace in points]
     text = f"Roofline of {unescape(title)}: {'; '.join(names)}."
-    width, height = LEFT + WIDE + 40, bottom + 28
+    width, height = LEFT + WIDE + 40, bottom + more + 28
     return Picture(framed(inner, width, height, theme, text), text, width, height)
 
 

@@ -45,3 +45,15 @@ def opened(page: Any, live: Live, folder: Path) -> None:
     live.export(path)
     page.goto(path.as_uri())
     page.wait_for_selector(".ll-root svg", timeout=LIMIT)
+
+
+LETTERS = """() => [...document.querySelectorAll('.ll-graph')]
+  .filter((one) => one.checkVisibility()).map((one) => {
+    const seen = one.getBoundingClientRect();
+    return [...one.querySelectorAll('svg text.ll-name')].filter((text) => {
+      const box = text.getBoundingClientRect();
+      return box.right > seen.left && box.left < seen.right
+        && box.bottom > seen.top && box.top < seen.bottom;
+    }).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
+  })"""
+"""The heights of the names in sight, in pixels, of each picture."""

@@ -6,19 +6,8 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
-from tests.browser.pages import LIMIT, opened
+from tests.browser.pages import LETTERS, LIMIT, opened
 from tests.viz.models import MODELS
-
-LETTERS = """() => [...document.querySelectorAll('.ll-graph')]
-  .filter((one) => one.checkVisibility()).map((one) => {
-    const seen = one.getBoundingClientRect();
-    return [...one.querySelectorAll('svg text.ll-name')].filter((text) => {
-      const box = text.getBoundingClientRect();
-      return box.right > seen.left && box.left < seen.right
-        && box.bottom > seen.top && box.top < seen.bottom;
-    }).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
-  })"""
-"""The heights of the names in sight, in pixels, of each picture."""
 
 
 def settle(page: Any) -> None:

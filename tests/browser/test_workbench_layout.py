@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.axe import faults
 from tests.browser.conftest import Watched, watched_page
-from tests.browser.pages import compiled, opened
+from tests.browser.pages import LETTERS, compiled, opened
 
 SIZES = {420: 900, 1000: 800, 1344: 800, 1900: 1000}
 """Widths and heights of windows: a phone, half a screen, a laptop, a desktop."""
@@ -111,10 +111,10 @@ def test_panes_fold_by_their_button_and_by_their_border_and_are_resized(page: An
 
 
 def test_a_key_fills_the_window_and_another_enlarges_the_type(page: Any, tmp_path: Path):
-    page.set_viewport_size({"width": 1344, "height": 900})
+    page.set_viewport_size({"width": 1280, "height": 800})
     opened(page, compiled(), tmp_path)
     page.locator(".ll-graph").first.focus()
-    size = "parseFloat(getComputedStyle(document.querySelector('.ll-heading h2')).fontSize)"
+    size = "parseFloat(getComputedStyle(document.querySelector('.ll-caption')).fontSize)"
     was = page.evaluate(size)
     for is_full in (True, False):
         page.keyboard.press("w")
@@ -122,5 +122,12 @@ def test_a_key_fills_the_window_and_another_enlarges_the_type(page: Any, tmp_pat
     page.keyboard.press("P")
     assert page.evaluate(size) == pytest.approx(2 * was)
     assert page.evaluate(CUT) == []
+    assert page.evaluate(OVERLAPS) == []
+    # From the last row one reads the graph: it is what has most of the room.
+    page.wait_for_timeout(600)
+    box = page.locator(".ll-graph").bounding_box()
+    assert box["width"] > 1280 / 2
+    assert box["height"] > 800 * 0.45
+    assert min(min(sizes) for sizes in page.evaluate(LETTERS)) > 17.9
     page.keyboard.press("P")
     assert page.evaluate(size) == was

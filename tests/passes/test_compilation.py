@@ -110,6 +110,8 @@ def test_snapshots_by_name():
     assert result[1].name == "mul-one"
     told = str(error_of(lambda: result["dcee"], GraphError))
     assert told == "compilation: no pass 'dcee' ran\nhint: did you mean 'dce'?"
+    assert error_of(lambda: result["unused"], GraphError).hint == "unused is a rule; dce fired it"
+    assert error_of(lambda: result["?"], GraphError).hint == "there are written, mul-one, dce, swap"
     told = str(error_of(lambda: result[9], GraphError))
     assert told == "compilation: there is no snapshot 9\nhint: they go from 0 to 4"
     assert repr(result) == "<Compilation of g: 4 passes, 7 → 5 nodes>"

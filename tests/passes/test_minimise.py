@@ -59,6 +59,14 @@ def test_a_rule_that_fires(tmp_path: Path) -> None:
     passes(small.as_test(), tmp_path)
 
 
+def test_a_session_has_its_last_compile() -> None:
+    cx, _ = written()
+    cx.compile("simplify, dce")
+    assert len(minimise(cx, fires="mul-one").ir) == 3
+    error = ll.PassError
+    assert len(minimise(cx, raises=error, passes=[DROP], check="values").ir) < len(cx.ir)
+
+
 def test_a_search_that_misses(tmp_path: Path) -> None:
     cx, y = written()
     compilation = cx.compile()

@@ -190,6 +190,26 @@ REFUSED = {
         lambda: rule("r", x + c)(lambda x, c, d: x),
         "rule 'r': d on the right is not in the pattern x + c\nhint: the pattern has c, x",
     ),
+    "a free variable of a condition": (
+        lambda: Rule("r", x + 0, x, condition=lambda z: True),
+        "rule 'r': z in the condition is not in the pattern x + 0\nhint: the pattern has x",
+    ),
+    "a tensor": (
+        lambda: Rule("r", cast("Any", ll.Graph().tensor((2,), name="t") * 1), x),
+        "pattern: %2 (2,), a tensor, is neither a pattern nor a number\n"
+        'hint: make variables first: x, y = ll.variables("x y")',
+    ),
+    "text": (
+        lambda: Rule("r", cast("Any", "x * 1"), x),
+        "pattern: 'x * 1' is neither a pattern nor a number\n"
+        'hint: make variables first: x, y = ll.variables("x y")',
+    ),
+    "two of one": (
+        lambda: [*variables("a")],
+        "pattern: a is one pattern, and no list of them\n"
+        'hint: as in x = ll.variables("x"), or x, y = ll.variables("x y")',
+    ),
+    "a matmul": (lambda: x @ y, "pattern: there is no op @"),
     "another dtype": (
         lambda: Rule("r", x < y, x),
         "rule 'r': the sides differ: where x and y are f32[2, 3], x < y is bool[2, 3], but x is "
@@ -224,6 +244,14 @@ def test_what_is_refused_when_it_is_made(name):
     make, message = REFUSED[name]
     told = str(error_of(make, DefinitionError))
     assert message in told if "\n" not in message else told == message
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), {"sum": "sum_reduce", "exp": "exp2", "sqrt": "sqrt"}.items()
+)
+def test_a_method_of_tensors_is_told_its_op(name, meant):
+    error = error_of(lambda: getattr(x, name), UnknownNameError)
+    assert error.hint == f"from luminal_lab.passes.pattern import {meant}"
 
 
 def test_patterns_match_in_both_orders_and_repeat():

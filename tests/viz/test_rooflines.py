@@ -2,11 +2,14 @@
 
 import builtins
 import re
+from html import unescape
 
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.viz.rooflines import SIZE, _boxes, name_points
+from luminal_lab.viz.charts import roofs
+from luminal_lab.viz.figures import layout
+from luminal_lab.viz.rooflines import SIZE, _boxes, name_points, still_roofline
 from tests.devices.made_up import Unfused, recording, rescheduled, written
 
 
@@ -83,3 +86,16 @@ def test_the_still_picture_needs_no_plotly(compared, monkeypatch):
     assert texts.count("%y") == 3
     assert {"GFLOP/s", "operations for each byte", "H200: the roof"} <= set(texts)
     assert picture.svg.count("<circle") == 3 + 3 + 2  # and the legend's
+
+
+def test_what_is_said_below_the_title_has_a_line_each(compared):
+    drawn = roofs(compared)
+    heights = list[float]()
+    for lines in ("roofs are of float32", "roofs are of float32\n⚠ one: under load\n⚠ two & three"):
+        picture = still_roofline(
+            {**drawn, "layout": {**drawn["layout"], **layout("softmax", below=lines)}}
+        )
+        texts = [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)<", picture.svg)]
+        assert texts[: lines.count("\n") + 2] == ["softmax", *lines.split("\n")]
+        heights.append(picture.height)
+    assert heights[1] == heights[0] + 28

@@ -16,7 +16,7 @@ export interface Size {
 
 const MOST = 4, LEAST = 0.001;
 /** What fits is no larger than this: small graphs have no larger letters than what is around them. */
-const NEAREST = 1.2;
+export const NEAREST = 1.2;
 
 export function moved(camera: Camera, x: number, y: number): Camera {
   return { ...camera, x: camera.x + x, y: camera.y + y };

@@ -1,6 +1,6 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { around, beyond, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Camera, type Size } from "./camera";
+import { around, beyond, centred, fitted, fromTop, gestures, moved, NEAREST, seen, towards, zoomed, type Camera, type Size } from "./camera";
 import { h, s, set } from "../parts/dom";
 import { listen } from "../parts/keys";
 import { fontFit, levelAt, readable } from "./lod";
@@ -15,7 +15,7 @@ import { sceneOf, type Rect, type Scene } from "./scene";
 import { drawStubs, stubsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import type { Places } from "../data/view";
-import { css } from "../parts/styles";
+import { css, typeScale } from "../parts/styles";
 
 css`
 .ll-graph { position: relative; flex: 1 1 0; width: 100%; height: 100%; min-height: 0; min-width: 0; overflow: hidden; background: var(--ll-ground); cursor: grab; touch-action: none; user-select: none; }
@@ -55,8 +55,8 @@ export interface GraphView extends Pane {
   flush(): void;
 }
 
-/** The scale at which one reads with ease. */
-const COMFORTABLE = 0.9;
+/** The scale at which one reads with ease, where letters are as large as usual. */
+const EASY = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
 /** After so many milliseconds without a move stubs are drawn. */
@@ -66,7 +66,7 @@ const DOUBLE = 400;
 let made = 0;
 
 export function graphView(store: Store, host: HTMLElement, options: GraphOptions): GraphView {
-  const { side, pick } = options;
+  const { side, pick } = options, type = typeScale(host), comfortable = EASY * type, largest = NEAREST * type;
   const view = store.run.viewOf(store.place.stage);
   // What is selected when one begins is not behind a closed box.
   if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
@@ -81,7 +81,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     return !effect ? "after" : side === "before" ? side : firing < 0 ? "after" : "both";
   };
   const now: Sight = {
-    scene: sceneOf(view, store.open, places()), there: new Presence(store.run, store.place, side), level: levelAt(1), overlay: store.overlay,
+    scene: sceneOf(view, store.open, places()), there: new Presence(store.run, store.place, side), level: levelAt(1), type, overlay: store.overlay,
     camera: { x: 0, y: 0, scale: 1 }, size: { width: 0, height: 0 },
   };
   const paint = painter(now, () => mark());
@@ -134,14 +134,14 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   /** All, or all of the width, or what tells most. */
   const readableCamera = (): Camera => {
-    const { size, scene } = now, all = whole(), least = readable(), entire = fitted(all, size);
+    const { size, scene } = now, all = whole(), least = readable(type), entire = fitted(all, size, largest);
     if (entire.scale >= least) return entire;
     const chosen = rectsOf(litOf(store, now).strong);
-    if (chosen.length) return towards(around(chosen), all, size, COMFORTABLE);
-    const wide = fromTop(all, size, COMFORTABLE), scale = Math.max(least, wide.scale);
+    if (chosen.length) return towards(around(chosen), all, size, comfortable);
+    const wide = fromTop(all, size, comfortable), scale = Math.max(least, wide.scale);
     const changed = changedRects();
     if (changed.length) {
-      const together = around(changed), fits = fitted(together, size).scale >= least;
+      const together = around(changed), fits = fitted(together, size, largest).scale >= least;
       return wide.scale >= least && seenFrom(wide, changed[0]!, size) ? wide : towards(fits ? together : changed[0]!, all, size, scale);
     }
     if (wide.scale >= least) return wide;
@@ -166,7 +166,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const stub = (): void => {
     clearTimeout(pause);
     const around = [caption, map?.element].filter((one) => one?.isConnected && !one.hidden).map((one) => placeIn(element, one!));
-    drawStubs(stubs, stubsOf(now), now.size, around, (thing) => {
+    drawStubs(stubs, stubsOf(now), now, around, (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
     });
@@ -239,11 +239,11 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     if (open.size !== store.open.size) store.setOpen(open);
     const rect = now.scene.rect(thing);
     if (!rect || !now.size.width) return;
-    const isSmall = now.camera.scale < readable(), room = beyond(element.getBoundingClientRect(), cover);
+    const isSmall = now.camera.scale < readable(type), room = beyond(element.getBoundingClientRect(), cover);
     const [x, y] = onScreen(...middleOf(thing)), half = Math.max(50, (rect.width * now.camera.scale) / 2);
     if (!isSmall && isOnScreen(x, y, 50) && (!cover || (x - half >= room.from && x + half <= room.to))) return;
     isFitting = false;
-    fly(moved(centred(rect, { ...now.size, width: room.to - room.from }, isSmall ? COMFORTABLE : now.camera.scale), room.from, 0));
+    fly(moved(centred(rect, { ...now.size, width: room.to - room.from }, isSmall ? comfortable : now.camera.scale), room.from, 0));
   };
   const measure = (width: number, height: number): void => {
     const { size } = now;

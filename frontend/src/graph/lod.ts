@@ -21,8 +21,8 @@ const LETTERS = 11;
 /** How high the letters of names are where nodes say all, in the scene's units; as in viz/sizes.py. */
 const LABEL = 12.5;
 
-/** The least scale at which names can be read. */
-export const readable = (): number => LEGIBLE / (WORD * fontFit());
+/** The least scale at which names can be read; `type` is by how much letters are to be larger than usual. */
+export const readable = (type = 1): number => (LEGIBLE * type) / (WORD * fontFit());
 
 let fit = 0;
 
@@ -40,8 +40,8 @@ function measured(): number {
 }
 
 /** The level at a scale; equal scales, and those near each other, have the same object. */
-export function levelAt(scale: number): Level {
-  const detail: Detail = scale >= LEGIBLE / (LABEL * fontFit()) ? 2 : scale >= NAMES ? 1 : 0;
+export function levelAt(scale: number, type = 1): Level {
+  const detail: Detail = scale >= (LEGIBLE * type) / (LABEL * fontFit()) ? 2 : scale >= NAMES ? 1 : 0;
   // Half octaves, so that letters grow and shrink a little before they are drawn anew.
   const step = detail ? 0 : Math.round(2 * Math.log2(scale));
   const key = `${detail} ${step}`;

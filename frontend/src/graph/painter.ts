@@ -36,8 +36,8 @@ export const SHORT = 140, LONGER = 420;
 /** More than this does not glide, but is there at once. */
 const MANY = 300;
 
-/** What is drawn; whoever draws changes it and then says so. */
-export type Sight = { -readonly [K in keyof Look]: Look[K] } & { camera: Camera; size: Size };
+/** What is drawn, and by how much its letters are to be larger than usual; whoever draws changes it and then says so. */
+export type Sight = { -readonly [K in keyof Look]: Look[K] } & { camera: Camera; size: Size; readonly type?: number };
 
 export interface Painter {
   readonly sheet: HTMLElement;
@@ -94,7 +94,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
 
   /** Find what should be drawn, take off what is far away, and draw the rest, the nearest first. */
   const look = (most = LONG): void => {
-    const { camera, size, scene, there } = sight, level = levelAt(camera.scale), isOther = level !== sight.level;
+    const { camera, size, scene, there } = sight, level = levelAt(camera.scale, sight.type), isOther = level !== sight.level;
     if (!size.width) return;
     looked = camera;
     sight.level = level;

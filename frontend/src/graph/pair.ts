@@ -4,7 +4,7 @@ import { choose, chosen } from "../parts/choices";
 import { div, fill, h } from "../parts/dom";
 import { graphView, type GraphView } from "./graph";
 import type { Pane, Side, Store } from "../data/store";
-import { css } from "../parts/styles";
+import { css, typeScale } from "../parts/styles";
 import { count } from "../data/units";
 
 css`
@@ -75,7 +75,7 @@ export function pair(store: Store, host: HTMLElement): Pair {
       );
   };
   const show = (): void => {
-    const { clientWidth } = area, fits = !clientWidth || clientWidth >= 2 * NARROW;
+    const { clientWidth } = area, fits = !clientWidth || clientWidth >= 2 * NARROW * typeScale(area);
     const now = store.place.stage === 0 ? "after" : mode || (fits ? "beside" : "both");
     for (const one of buttons) {
       one.setAttribute("aria-pressed", String(one.dataset["mode"] === now));

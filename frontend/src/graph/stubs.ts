@@ -9,7 +9,7 @@ import { css } from "../parts/styles";
 
 css`
 .ll-stubs { position: absolute; inset: 0; pointer-events: none; overflow: hidden; }
-.ll-stubs > button { position: absolute; pointer-events: auto; font: 11px/16px var(--ll-mono); padding: 0 5px; max-width: 170px; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--ll-text); background: var(--ll-panel); border: 1px solid var(--ll-edge); border-radius: 8px; cursor: pointer; }
+.ll-stubs > button { position: absolute; pointer-events: auto; font: 11px/16px var(--ll-mono); padding: 0 5px; max-width: calc(170px * var(--ll-type, 1)); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; color: var(--ll-text); background: var(--ll-panel); border: 1px solid var(--ll-edge); border-radius: 8px; cursor: pointer; }
 .ll-stubs > button:hover { border-color: var(--ll-accent); color: var(--ll-accent); }
 `;
 
@@ -98,24 +98,24 @@ interface Place {
 }
 
 /** Draw stubs, each where its wire leaves or beside that, so that none lies over another or over what is taken. */
-export function drawStubs(host: HTMLElement, stubs: readonly Stub[], { width, height }: Sight["size"], around: readonly Place[], go: (thing: number) => void): void {
-  const taken = [...around];
+export function drawStubs(host: HTMLElement, stubs: readonly Stub[], { size: { width, height }, type = 1 }: Pick<Sight, "size" | "type">, around: readonly Place[], go: (thing: number) => void): void {
+  const taken = [...around], high = HEIGHT * type;
   host.replaceChildren(
     ...stubs.flatMap(({ border, x, y, words, thing }) => {
-      const own = Math.min(170, words.length * LETTER + PAD), isLevel = border === "top" || border === "bottom";
+      const own = type * Math.min(170, words.length * LETTER + PAD), isLevel = border === "top" || border === "bottom";
       let left = Math.max(EDGE, Math.min(width - own - EDGE, border === "left" ? EDGE : x - own / 2));
-      let top = Math.max(EDGE, Math.min(height - HEIGHT - EDGE, border === "top" ? EDGE : border === "bottom" ? height : y - HEIGHT / 2));
+      let top = Math.max(EDGE, Math.min(height - high - EDGE, border === "top" ? EDGE : border === "bottom" ? height : y - high / 2));
       if (border === "right") left = width - own - EDGE;
       for (let turn = 0; turn < 4; turn++) {
-        const over = taken.find((one) => left < one.right + 2 && left + own + 2 > one.left && top < one.bottom + 1 && top + HEIGHT + 1 > one.top);
+        const over = taken.find((one) => left < one.right + 2 && left + own + 2 > one.left && top < one.bottom + 1 && top + high + 1 > one.top);
         if (!over) {
-          taken.push({ left, top, right: left + own, bottom: top + HEIGHT });
+          taken.push({ left, top, right: left + own, bottom: top + high });
           const one = h("button", { type: "button", tabindex: -1, style: `left:${Math.round(left)}px;top:${Math.round(top)}px`, title: `Go to ${words.slice(2)}` }, words);
           one.addEventListener("pointerdown", (event) => event.stopPropagation());
           one.addEventListener("click", () => go(thing));
           return [one];
         }
-        if (isLevel) top = border === "top" ? over.bottom + 2 : over.top - HEIGHT - 2;
+        if (isLevel) top = border === "top" ? over.bottom + 2 : over.top - high - 2;
         else top = over.bottom + 2;
       }
       return [];

@@ -59,7 +59,8 @@ function forced(): string {
 }
 
 /** Sizes of letters and of lines: large type multiplies all of them. */
-const TYPE = /((?:font|font-size|line-height|min-height): ?)([\d.]+)px/g;
+const TYPE = /((?:font|font-size|line-height|min-height): ?(?:\d+ )?)([\d.]+)px(?:\/([\d.]+)px)?/g;
+const larger = (pixels: string): string => `calc(${pixels}px*var(--ll-type,1))`;
 
 /** By how much letters are larger than usual. */
 export function typeScale(element: Element): number {
@@ -75,7 +76,7 @@ export function sheet(): string {
     `.ll-root{${variables(false)}}${darkened} .ll-root:not(.ll-light),.ll-root.ll-dark{${dark}}` +
     `@media(prefers-color-scheme:dark){.ll-root.ll-auto{${dark}}}` +
     `@media(forced-colors:active){.ll-root.ll-root{${forced()}}}` +
-    parts.join("").replace(TYPE, "$1calc($2px*var(--ll-type,1))")
+    parts.join("").replace(TYPE, (_, what: string, letters: string, line?: string) => what + larger(letters) + (line ? `/${larger(line)}` : ""))
   );
 }
 

@@ -28,6 +28,7 @@ css`
   .ll-search.ll-aside { right: 0; }
   .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 }
+.ll-projector .ll-button[data-sign] { font-size: 0; } .ll-projector .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 @container (max-width: 640px) {
   .ll-side { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-side { right: 0; }

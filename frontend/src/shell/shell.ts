@@ -20,7 +20,10 @@ css`
 .ll-root { height: 600px; min-height: 220px; resize: vertical; }
 .ll-root.ll-filled { position: fixed; inset: 0; z-index: 10000; height: auto; max-height: none; border: 0; border-radius: 0; resize: none; }
 .ll-root:fullscreen { height: 100vh; border: 0; border-radius: 0; resize: none; }
-.ll-root.ll-projector { --ll-type: 2; }
+.ll-root.ll-projector { --ll-type: 2; height: min(860px, 94vh); }
+.ll-root.ll-projector:fullscreen { height: 100vh; } .ll-projector.ll-filled.ll-root, .ll-projector.ll-page.ll-root { height: auto; } .ll-projector.ll-page.ll-root { height: 100vh; }
+.ll-projector :is(.ll-hands, .ll-tabs .ll-bar, .ll-timeline > .ll-bar, .ll-tablist, .ll-graph > p) { --ll-type: 1.3; font-size: 13px; }
+.ll-projector .ll-pass > .ll-faint { display: none; }
 .ll-page.ll-root { height: 100vh; border: 0; border-radius: 0; resize: none; }
 .ll-host { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; flex-direction: column; position: relative; }
 .ll-root .ll-host:focus-visible { outline: none; }

@@ -95,18 +95,19 @@ export default function made() {
       const unhide = hidePicture(model);
       let pane: Shell | null = null, isGone = false;
       const draw = (given: Store | Uint8Array | Error): void => {
-        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live, chosen, story: options?.story });
+        if (!isGone) pane = shell(el, given, { what, theme: options?.theme ?? "auto", live: own.live, ...(chosen && { chosen }), story: options?.story });
       };
       const renew = (): void => pane?.renew(bytesOf(model));
-      const chosen = chosenOf(model, renew);
-      if (isAlone(what)) {
+      // A graph's selection is its store's, which tells what it means.
+      const chosen = isAlone(what) ? chosenOf(model, renew) : undefined;
+      if (chosen) {
         draw(bytesOf(model));
         model.on("change:data", renew);
       } else own.store.then(draw, draw);
       return () => {
         isGone = true;
         model.off("change:data", renew);
-        chosen.dispose();
+        chosen?.dispose();
         pane?.dispose();
         unhide();
       };

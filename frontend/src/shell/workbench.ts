@@ -25,7 +25,7 @@ import { source } from "../panes/source";
 import { split } from "../parts/split";
 import type { HitKind } from "../data/finding";
 import type { Pane, Store } from "../data/store";
-import { css } from "../parts/styles";
+import { css, typeScale } from "../parts/styles";
 import { tabs, type Tabs } from "../parts/tabs";
 import { textDiff } from "../panes/textdiff";
 import { timeline } from "../panes/timeline";
@@ -48,9 +48,9 @@ css`
 const WIDE = 1200, BESIDE = 760;
 type Layout = "wide" | "beside" | "below";
 
-/** How there is room for panes; beside each other where nobody knows yet. */
-export function layoutFor(width: number): Layout {
-  return width >= WIDE ? "wide" : width >= BESIDE || !width ? "beside" : "below";
+/** How there is room for panes; beside each other where nobody knows yet. Large type takes more, and height before all. */
+export function layoutFor(width: number, type = 1): Layout {
+  return width >= WIDE * type ? "wide" : width >= BESIDE || !width ? "beside" : "below";
 }
 
 /** `isBeside`: two runs beside each other stand where the graphs before and after a pass would. */
@@ -111,7 +111,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   /** What there is to see decides what has a place: no pane is empty. */
   const plan = (): string => {
     const { facts, origins } = store.run;
-    const layout = layoutFor(host.clientWidth);
+    const layout = layoutFor(host.clientWidth, typeScale(host));
     const parts = layout === "wide" ? [origins.length + facts.cells.length && "Python", facts.kernels.length && "source", facts.times.length && "times"] : [];
     return [layout, ...parts.filter(Boolean)].join(" ");
   };

@@ -24,3 +24,8 @@ test("scales near each other have the same level, so that nothing is drawn again
   expect(levelAt(0.75)).toBe(levelAt(2));
   expect(levelAt(0.1)).not.toBe(levelAt(0.2));
 });
+
+test("what is to be read from far away is larger before it counts as legible", () => {
+  expect(readable(2)).toBeCloseTo(2 * readable());
+  expect([0.8, 1.6].map((scale) => levelAt(scale, 2).detail)).toEqual([1, 2]);
+});

@@ -62,6 +62,12 @@ test("the theme is JupyterLab's where that says one, and may be chosen", () => {
   expect(themed("auto")).toBe("ll-root");
 });
 
+test("large type has higher lines, too, wherever both are said", () => {
+  const both = [...sheet().matchAll(/font: ?(?:\d+ )?(\S+?px[^/\s]*)\/(\S+)/g)].map(([, letters, line]) => [letters!, line!]);
+  expect(both.length).toBeGreaterThan(2);
+  for (const [letters, line] of both) expect([letters, line].filter((one) => !/^calc\([\d.]+px\*var\(--ll-type,1\)\)$|^[\d.]+$/.test(one!))).toEqual([]);
+});
+
 test("every class name begins with ll-", () => {
   const names = [...sheet().replace(/"[^"]*"/g, "").matchAll(/\.([a-zA-Z][\w-]*)/g)].map(([, name]) => name!);
   expect(names.filter((name) => !name.startsWith("ll-"))).toEqual([]);

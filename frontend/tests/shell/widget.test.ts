@@ -51,6 +51,17 @@ test("a selection goes to Python once, and comes from Python without going back"
   expect(model.saved).toHaveLength(1);
 });
 
+test("large type is there and gone again, whatever was selected meanwhile", async () => {
+  const model = modelOf({ what: "workbench" });
+  const { hosts } = await shown(model);
+  const root = hosts[0]!.querySelector<HTMLElement>(".ll-root")!, press = (key: string) => root.querySelector(".ll-graph")!.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  press("P");
+  model.fromPython("selection", { stage: 3, ids: [1], kind: "node" });
+  press("P");
+  expect(root.classList.contains("ll-projector")).toBe(false);
+  expect([root.querySelectorAll("[role=alert]").length, root.querySelectorAll(".ll-bench").length]).toEqual([0, 1]);
+});
+
 test("a selection that the graph does not have selects nothing", async () => {
   const model = modelOf();
   const { hosts } = await shown(model);

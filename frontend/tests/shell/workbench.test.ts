@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { beforeEach, expect, test, vi } from "vitest";
-import { workbench } from "../../src/shell/workbench";
+import { layoutFor, workbench } from "../../src/shell/workbench";
 import { named, opened, press, RICH, silent, texts } from "../rich";
 
 beforeEach(() => localStorage.clear());
@@ -40,6 +40,8 @@ test("where there is room all is in sight, where there is little details are bel
   expect(laid(1300).tabs).toEqual(["firings", "about", "diff", "kernels", "advice", "memory", "and if?", "re-run"]);
   expect(laid(1000)).toEqual({ titles: [], tabs: ["firings", "about", "diff", "source", "kernels", "times", "advice", "memory", "Python", "and if?", "re-run"], bars: ["vertical"] });
   expect(laid(500).bars).toEqual(["horizontal"]);
+  // Large type needs more room for each, and height is what a projector has least of.
+  expect([layoutFor(1280), layoutFor(1280, 2), layoutFor(2560, 2), layoutFor(500, 2)]).toEqual(["wide", "beside", "wide", "below"]);
   width.mockRestore();
 });
 test("a pane that is hidden catches up when it is seen", () => {

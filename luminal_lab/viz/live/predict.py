@@ -17,7 +17,7 @@ from typing_extensions import override
 from luminal_lab.core.ir import Node
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Theme
-from luminal_lab.errors import ArgumentError, GraphError, expect, nearest, whole_number
+from luminal_lab.errors import ArgumentError, GraphError, LabError, expect, nearest, whole_number
 from luminal_lab.io.facts import Facts
 from luminal_lab.passes.diff import diff
 from luminal_lab.passes.snapshot import Record, Snapshot
@@ -226,7 +226,11 @@ def predict(thing: object, at: str) -> Prediction:
     Which rules fire?              add-zero  add-zero ×1  right
     """
     live = Live(backed_of("predict", thing))
-    place, _ = read_at(at, live._held)
+    try:
+        place, _ = read_at(at, live._held)
+    except LabError as error:
+        error.message = error.message.replace("at: ", "predict: ", 1)
+        raise
     backed = live._held.all[place["run"]]  # of this room
     if not place["stage"]:
         raise GraphError(
