@@ -12,13 +12,13 @@ from tests.viz.models import MODELS
 LETTERS = """() => [...document.querySelectorAll('.ll-graph')]
   .filter((one) => one.checkVisibility()).map((one) => {
     const seen = one.getBoundingClientRect();
-    return [...one.querySelectorAll('svg text.ll-name')].filter((text) => {
+    return [...one.querySelectorAll('.ll-sheet text')].filter((text) => {
       const box = text.getBoundingClientRect();
       return box.right > seen.left && box.left < seen.right
         && box.bottom > seen.top && box.top < seen.bottom;
     }).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
   })"""
-"""The heights of the names in sight, in pixels, of each picture."""
+"""The heights of the letters in sight, in pixels, of each picture."""
 
 
 def settle(page: Any) -> None:
@@ -26,7 +26,7 @@ def settle(page: Any) -> None:
 
 
 def legible(page: Any) -> bool:
-    """Return whether every picture has names, and all of them can be read."""
+    """Return whether every picture has words, and all of them can be read."""
     settle(page)
     return all(sizes and min(sizes) > 8.9 for sizes in page.evaluate(LETTERS))
 
@@ -61,7 +61,7 @@ def test_ten_thousand_nodes_with_all_boxes_open_are_no_sliver(page: Any, tmp_pat
     page.locator(".ll-graph").focus()
     page.keyboard.press("Shift+E")
     page.wait_for_function(
-        "() => !document.querySelector('.ll-graph > p').textContent.includes('closed')",
+        "() => !document.querySelector('.ll-extent').textContent.includes('closed')",
         timeout=4 * LIMIT,
     )
     page.keyboard.press("f")

@@ -63,6 +63,24 @@ export function around(rects: readonly Rect[]): Rect {
   };
 }
 
+/** Of rectangles, from above, the most that one sees at once at a scale; of equally many the uppermost. */
+export function densest(rects: readonly Rect[], screen: Size, scale: number, border = 18): readonly Rect[] {
+  const width = (screen.width - 2 * border) / scale, height = (screen.height - 2 * border) / scale;
+  let best = rects.slice(0, 1);
+  for (let first = 0; first + best.length < rects.length; first++) {
+    const found: Rect[] = [];
+    let left = Infinity, right = -Infinity;
+    for (let at = first; at < rects.length && rects[at]!.y <= rects[first]!.y + height; at++) {
+      const one = rects[at]!, from = Math.min(left, one.x), to = Math.max(right, one.x + one.width);
+      if (found.length && (one.y + one.height > rects[first]!.y + height || to - from > width)) continue;
+      found.push(one);
+      [left, right] = [from, to];
+    }
+    if (found.length > best.length) best = found;
+  }
+  return best;
+}
+
 export function centred(rect: Rect, screen: Size, scale: number): Camera {
   return {
     scale,

@@ -31,8 +31,8 @@ export function predict(store: Store, host: HTMLElement): Pane {
     view?.dispose();
     store.isPlaced = true;
     store.go({ stage: side === "after" ? stage - 1 : stage });
-    fill(caption, side === "after" ? `before ${about.title}: ${count(before.size, "node")}` : `before and after ${about.title}`);
     view = graphView(store, half, { side, minimap: false });
+    fill(caption, `${side === "after" ? "before" : "before and after"} ${about.title}: `, view.amount);
   };
   const number = h("input", { type: "number", class: "ll-field", min: 0, "aria-label": QUESTIONS[0] });
   const list = div("");

@@ -35,6 +35,7 @@ import { placeWords, wordsOf } from "../data/words";
 css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
 .ll-bench > .ll-bar { flex-wrap: nowrap; }
+.ll-bench > .ll-bar > span { flex: 0 1 168px; min-width: 76px; } .ll-bench > .ll-bar .ll-find { width: 100%; }
 .ll-panel > .ll-side { flex: 1 1 0; border: 0; }
 .ll-place { margin-left: 10px; }
 .ll-strip { flex: none; min-width: 0; }
