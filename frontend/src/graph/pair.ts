@@ -109,5 +109,11 @@ export function pair(store: Store, host: HTMLElement): Pair {
   host.append(area, slide);
   show();
   const stop = store.on("place", show);
-  return { modes, views: () => views.map(({ view }) => view), leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view), dispose: () => (stop(), clear()) };
+  // What nobody has chosen goes by the room there is now.
+  const watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => mode || show());
+  watcher?.observe(area);
+  return {
+    modes, views: () => views.map(({ view }) => view), leads: () => views.slice(isBound ? -1 : 0).map(({ view }) => view),
+    dispose: () => (stop(), watcher?.disconnect(), clear()),
+  };
 }

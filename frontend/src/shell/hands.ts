@@ -37,7 +37,7 @@ css`
 .ll-more-tools { display: none; }
 @container (max-width: 560px) {
   .ll-more-tools { display: inline-block; }
-  .ll-hands .ll-grow, .ll-hands:not(.ll-whole) > .ll-rest { display: none; }
+  .ll-hands .ll-grow, .ll-hands:not(.ll-unfolded) > .ll-rest { display: none; }
   .ll-hands > .ll-rest > * { order: 1; }
   .ll-hands .ll-find { flex: 1 1 90px; width: auto; min-width: 0; }
 }
@@ -174,9 +174,9 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
   });
   const bar = h("div", { class: "ll-bar ll-hands", role: "toolbar", "aria-label": "Tools" });
   // Where there is little room the rest of the tools stands behind a button.
-  const more = button("More", "More tools, or fewer", () => unfold(!bar.classList.contains("ll-whole")), { class: "ll-button ll-more-tools", "aria-expanded": "false" });
+  const more = button("More", "More tools, or fewer", () => unfold(!bar.classList.contains("ll-unfolded")), { class: "ll-button ll-more-tools", "aria-expanded": "false" });
   const unfold = (isWhole: boolean): void => {
-    bar.classList.toggle("ll-whole", isWhole);
+    bar.classList.toggle("ll-unfolded", isWhole);
     set(more, { "aria-expanded": String(isWhole) });
   };
   host.append(bar, explained, h("div", { class: "ll-middle" }, found, picture, cells, options.beside));

@@ -40,7 +40,7 @@ css`
 .ll-place { margin-left: 10px; }
 .ll-strip { flex: none; min-width: 0; }
 .ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: min(980px, 160vw); }
+.ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: clamp(860px, 160vw, 980px); }
 .ll-heading { flex: none; display: flex; align-items: center; padding: 1px 2px 1px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
 .ll-heading > h2 { flex: 1 1 0; margin: 0; font-size: 11.5px; font-weight: 600; } .ll-heading > .ll-button { border: 0; background: none; min-height: 20px; padding: 0 8px; }
 `;

@@ -98,3 +98,19 @@ test("within a pass it says how far", () => {
   store.go({ firing: 1 });
   expect(texts(host, ".ll-caption")[1]).toBe("after 1 firing of 2: all of it");
 });
+test("what nobody has chosen goes by the room there is, also when that changes", () => {
+  let resized = (): void => undefined;
+  vi.stubGlobal("ResizeObserver", class { constructor(act: () => void) { resized = act; } observe() { return undefined; } disconnect() { return undefined; } });
+  const width = vi.spyOn(HTMLElement.prototype, "clientWidth", "get").mockReturnValue(500);
+  const { host } = opened(pair, { stage: 1 });
+  expect([sides(), ways(host).value]).toEqual([["both"], "union"]);
+  width.mockReturnValue(700);
+  resized();
+  expect([sides(), ways(host).value]).toEqual([["before", "after"], "side by side"]);
+  choose(host, "after only");
+  width.mockReturnValue(500);
+  resized();
+  expect(sides()).toEqual(["after"]);
+  width.mockRestore();
+  vi.unstubAllGlobals();
+});

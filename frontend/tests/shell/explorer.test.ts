@@ -184,11 +184,11 @@ test("JupyterLab hears no key that is used here", () => {
 
 test("where there is little room the rest of the tools stands behind a button, which the colours' key opens, too", () => {
   const bar = root.querySelector(".ll-hands")!, more = named("More");
-  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-whole")]).toEqual(["false", false]);
+  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-unfolded")]).toEqual(["false", false]);
   more.click();
-  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-whole")]).toEqual(["true", true]);
+  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-unfolded")]).toEqual(["true", true]);
   more.click();
   press("o");
-  expect(bar.classList.contains("ll-whole")).toBe(true);
+  expect(bar.classList.contains("ll-unfolded")).toBe(true);
   expect(document.activeElement).toBe(colours());
 });
