@@ -63,22 +63,22 @@ export function around(rects: readonly Rect[]): Rect {
   };
 }
 
-/** Of rectangles, from above, the most that one sees at once at a scale; of equally many the uppermost. */
+/** Of rectangles, from above, those that one sees at once where there are first half as many as anywhere. */
 export function densest(rects: readonly Rect[], screen: Size, scale: number, border = 18): readonly Rect[] {
   const width = (screen.width - 2 * border) / scale, height = (screen.height - 2 * border) / scale;
-  let best = rects.slice(0, 1);
-  for (let first = 0; first + best.length < rects.length; first++) {
-    const found: Rect[] = [];
-    let left = Infinity, right = -Infinity;
-    for (let at = first; at < rects.length && rects[at]!.y <= rects[first]!.y + height; at++) {
+  const together = rects.map((first, start) => {
+    const found = [first];
+    let left = first.x, right = first.x + first.width;
+    for (let at = start + 1; at < rects.length && rects[at]!.y <= first.y + height; at++) {
       const one = rects[at]!, from = Math.min(left, one.x), to = Math.max(right, one.x + one.width);
-      if (found.length && (one.y + one.height > rects[first]!.y + height || to - from > width)) continue;
+      if (one.y + one.height > first.y + height || to - from > width) continue;
       found.push(one);
       [left, right] = [from, to];
     }
-    if (found.length > best.length) best = found;
-  }
-  return best;
+    return found;
+  });
+  const most = together.reduce((most, found) => Math.max(most, found.length), 0);
+  return together.find((found) => 2 * found.length >= most) ?? [];
 }
 
 export function centred(rect: Rect, screen: Size, scale: number): Camera {

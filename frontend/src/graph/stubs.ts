@@ -135,9 +135,10 @@ export function drawStubs(host: HTMLElement, stubs: readonly Stub[], sight: Sigh
   host.replaceChildren(
     ...stubs.flatMap((stub) => {
       const arrow = ARROWS[stub.border];
-      // An arrow that has no room of its own covers a little of a thing.
-      for (const [words, free] of [[stub.words, things], [arrow, things], [arrow, []]] as const) {
-        const place = placesOf(stub, Math.min(WIDEST, words.length * LETTER + PAD), sight.size).find((one) => isFree(one, taken) && isFree(one, free));
+      // An arrow that has no room of its own covers a little of a thing, right at the border.
+      for (const [words, free, most] of [[stub.words, things, Infinity], [arrow, things, Infinity], [arrow, [], 3]] as const) {
+        const places = placesOf(stub, Math.min(WIDEST, words.length * LETTER + PAD), sight.size).slice(0, most);
+        const place = places.find((one) => isFree(one, taken) && isFree(one, free));
         if (!place) continue;
         taken.push(place);
         const one = h("button", { type: "button", tabindex: -1, style: `left:${Math.round(place.left)}px;top:${Math.round(place.top)}px`, title: `Go to ${stub.words.slice(2)}` }, words);

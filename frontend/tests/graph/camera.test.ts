@@ -109,12 +109,13 @@ test("pointing without pressing", () => {
   expect(heard.leave).toHaveBeenCalled();
 });
 
-test("of what changed one sees where most of it is; of equally much the uppermost", () => {
+test("of what changed one sees where there is first half as much as anywhere", () => {
   const screen = { width: 336, height: 236 };
   const at = (y: number, x = 0) => ({ x, y, width: 50, height: 20 });
   const [far, one, two, three] = [at(0), at(500), at(560), at(600)];
   expect(densest([far, one, two, three], screen, 1)).toEqual([one, two, three]);
-  expect(densest([far, at(300)], screen, 1)).toEqual([far]);
+  expect(densest([far, at(300), at(310)], screen, 1)).toEqual([far]);
+  expect(densest([], screen, 1)).toEqual([]);
   // What stands too far aside is not seen together with the rest, and what is higher than the screen alone.
   expect(densest([at(0), at(40, 400), at(80)], screen, 1)).toEqual([at(0), at(80)]);
   expect(densest([{ ...at(0), height: 900 }], screen, 1)).toEqual([{ ...at(0), height: 900 }]);
