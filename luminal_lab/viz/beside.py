@@ -14,10 +14,14 @@ from luminal_lab.viz.picture import Page
 
 MARK = "background:rgba(230,159,0,.28)"
 FRAME = (
-    "display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:0 14px;max-width:1100px;"
+    "display:grid;grid-template-columns:repeat(2,minmax(20em,1fr));gap:0 14px;"
+    "max-width:1100px;overflow:auto;"
     f"font:12px/1.45 monospace;border:{LINE};border-radius:4px;padding:8px 10px"
 )
-TEXT = "white-space:pre-wrap;overflow-wrap:anywhere;padding-left:2ch;text-indent:-2ch"
+# A notebook that nobody trusts keeps no length in `ch`.
+CHARACTER = 0.6
+"""The width of a letter in its own size, which is about the same in all such fonts."""
+TEXT = "white-space:pre-wrap;overflow-wrap:anywhere;padding-left:1.2em;text-indent:-1.2em"
 WIDTH = 60
 """The columns of a source, where both are plain text."""
 
@@ -61,7 +65,7 @@ def _cell(text: str | None, *, is_same: bool) -> str:
     mark = "" if is_same or text is None else f";{MARK}"
     words = text or ""
     indent = len(words) - len(words.lstrip())
-    style = f"{TEXT};margin-left:{indent}ch{mark}" if indent else TEXT + mark
+    style = f"{TEXT};margin-left:{indent * CHARACTER:.1f}em{mark}" if indent else TEXT + mark
     return f'<span style="{style}">{plain(words.lstrip())}</span>'
 
 

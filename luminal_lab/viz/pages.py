@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from luminal_lab.display import Theme
+from luminal_lab.io.facts import Facts, TimeFacts
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.steps.schedule import Schedule
 from luminal_lab.machines.rates import size_text
-from luminal_lab.timing.timings import Timing, Timings
+from luminal_lab.tables import aligned
+from luminal_lab.timing.timings import MARK, Timing, Timings, is_named, unit_of
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.picture import Page
 
@@ -128,6 +130,47 @@ def _bar(row: Timing, share: float) -> str:
         f'<div style="width:{BAR}px"><div style="width:{BAR * share:.1f}px;height:9px;'
         f'box-sizing:border-box;{BARS[row.how]}"></div></div>'
     )
+
+
+def times_of_facts(facts: Facts) -> str:
+    """Return what each launch takes on each device, the slowest first, if somebody timed them."""
+    timed = [times for times in facts.times if times.rows]
+    if not timed:
+        return ""
+    medians = [{row.launch: row.median for row in times.rows} for times in timed]
+    order = sorted(medians[0], key=lambda launch: -medians[0][launch])
+    header = [("<", "launch"), *((">", MARK[times.how] + times.device) for times in timed)]
+    columns = list(zip(medians, timed, strict=True))
+    rows = [
+        [_launch(facts, at), *(_time(column.get(at), times) for column, times in columns)]
+        for at in order[:MOST]
+    ]
+    rest = [f"{len(order) - MOST:,} faster ones"] if len(order) > MOST else []
+    how = ", ".join(dict.fromkeys(f"{MARK[times.how]}{times.how}" for times in timed))
+    return head("times", how) + code("\n".join([*aligned(header, rows), *rest]))
+
+
+def _launch(facts: Facts, at: int) -> str:
+    launch = facts.launches[at]
+    kernel = facts.kernels[launch.kernel].name if launch.kernel >= 0 else ""
+    is_own = launch.name != kernel and (is_named(launch.name) or not kernel)
+    return f"{at}: " + " → ".join(filter(None, [kernel, launch.name if is_own else ""]))
+
+
+def _time(seconds: float | None, times: TimeFacts) -> str:
+    if seconds is None:
+        return ""
+    factor, unit = unit_of(seconds)
+    return f"{MARK[times.how]}{seconds * factor:.3g} {unit}"
+
+
+def source_of_facts(facts: Facts) -> str:
+    """Return the source that a workbench shows first, in a part of its own that scrolls."""
+    for kernel in facts.kernels:
+        for source in kernel.sources[:1]:
+            text = f'<pre style="{CODE};max-height:24em">{plain(source.text)}</pre>'
+            return head(f"kernel {kernel.name}", source.title) + text
+    return ""
 
 
 def _source(kernel: Kernel) -> str:

@@ -50,10 +50,10 @@ def opened(page: Any, live: Live, folder: Path) -> None:
 LETTERS = """() => [...document.querySelectorAll('.ll-graph')]
   .filter((one) => one.checkVisibility()).map((one) => {
     const seen = one.getBoundingClientRect();
-    return [...one.querySelectorAll('svg text.ll-name')].filter((text) => {
+    return [...one.querySelectorAll('.ll-sheet text')].filter((text) => {
       const box = text.getBoundingClientRect();
       return box.right > seen.left && box.left < seen.right
         && box.bottom > seen.top && box.top < seen.bottom;
     }).map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a);
   })"""
-"""The heights of the names in sight, in pixels, of each picture."""
+"""The heights of the letters in sight, in pixels, of each picture."""

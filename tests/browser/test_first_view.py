@@ -15,7 +15,7 @@ def settle(page: Any) -> None:
 
 
 def legible(page: Any) -> bool:
-    """Return whether every picture has names, and all of them can be read."""
+    """Return whether every picture has words, and all of them can be read."""
     settle(page)
     return all(sizes and min(sizes) > 8.9 for sizes in page.evaluate(LETTERS))
 
@@ -50,7 +50,7 @@ def test_ten_thousand_nodes_with_all_boxes_open_are_no_sliver(page: Any, tmp_pat
     page.locator(".ll-graph").focus()
     page.keyboard.press("Shift+E")
     page.wait_for_function(
-        "() => !document.querySelector('.ll-graph > p').textContent.includes('closed')",
+        "() => !document.querySelector('.ll-extent').textContent.includes('closed')",
         timeout=4 * LIMIT,
     )
     page.keyboard.press("f")

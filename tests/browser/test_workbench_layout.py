@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+import luminal_lab as ll
 from tests.browser.axe import faults
 from tests.browser.conftest import Watched, watched_page
-from tests.browser.pages import LETTERS, compiled, opened
+from tests.browser.pages import LETTERS, compiled, opened, softmax
+from tests.viz.models import MODELS
 
 SIZES = {420: 900, 1000: 800, 1344: 800, 1900: 1000}
 """Widths and heights of windows: a phone, half a screen, a laptop, a desktop."""
@@ -33,6 +35,26 @@ OVERLAPS = """() => {
         found.push(`${one.textContent.slice(0, 30)} | ${other.textContent.slice(0, 30)}`);
   }
   return found;
+}"""
+
+# What lies over a picture of a graph covers no node with words; an arrow without any may.
+COVERED = """() => [...document.querySelectorAll('.ll-graph')].flatMap((graph) => {
+  const names = [...graph.querySelectorAll('.ll-sheet .ll-name')]
+    .map((one) => [one, one.getBoundingClientRect()]);
+  return [...graph.querySelectorAll('.ll-stubs > button')]
+    .filter((one) => one.textContent.length > 1).flatMap((one) => {
+      const a = one.getBoundingClientRect();
+      return names.filter(([, b]) => a.left < b.right && b.left < a.right
+        && a.top < b.bottom && b.top < a.bottom)
+        .map(([name]) => `${one.textContent} over ${name.textContent}`);
+    });
+})"""
+
+ROWS = """() => {
+  const tops = [...document.querySelectorAll('.ll-hands > *, .ll-hands > .ll-rest > *')]
+    .filter((one) => one.checkVisibility({visibilityProperty: true}) && one.offsetHeight > 0)
+    .map((one) => Math.round(one.getBoundingClientRect().top / 20));
+  return new Set(tops).size;
 }"""
 
 # What a pane shows: words, or a picture.
@@ -67,6 +89,35 @@ def test_no_width_cuts_or_overlaps_or_leaves_a_pane_empty(page: Any, tmp_path: P
             panes,
         )
         assert faults(page) == [], width
+
+
+@pytest.mark.parametrize("what", ["workbench", "explorer"])
+def test_the_tools_of_a_picture_take_one_row_or_two(page: Any, tmp_path: Path, what: str):
+    cx = softmax()
+    cx.compile(ll.GenericCompiler())
+    opened(page, cx.workbench() if what == "workbench" else cx.explore(), tmp_path)
+    for width, height in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(100)
+        assert page.evaluate(ROWS) <= (1 if what == "workbench" or width > 1000 else 2), width
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("button", name="Table").wait_for()
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(OVERLAPS) == []
+    page.get_by_role("button", name="More").click()
+    assert page.get_by_role("button", name="Table").is_hidden()
+
+
+def test_no_stub_of_a_wire_and_no_words_lie_over_a_node(page: Any, tmp_path: Path):
+    cx = MODELS["block"]()
+    cx.compile(ll.GenericCompiler())
+    for width, height in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        opened(page, cx.workbench(), tmp_path)
+        page.wait_for_timeout(600)
+        assert page.locator(".ll-stubs > button").count() > 0
+        assert page.evaluate(COVERED) == [], width
 
 
 def test_where_there_is_room_all_is_in_sight_and_lit_by_one_selection(page: Any, tmp_path: Path):

@@ -50,6 +50,14 @@ def test_a_kernel_beside_itself_is_all_the_same(pair):
     assert len(set(many.groups())) == 1
 
 
+def test_lines_keep_their_indents_where_nobody_trusts_the_notebook(pair):
+    # JupyterLab's sanitizer keeps these units alone.
+    html = pair[0].beside(pair[1]).html
+    lengths = re.findall(r"(?:margin|padding)-left:[\d.]+([a-z]+)", html)
+    assert set(lengths) == {"em"}
+    assert "margin-left:2.4em" in html
+
+
 def test_something_else_is_refused(pair):
     error = error_of(lambda: pair[0].beside("metal"), ArgumentError)
     assert str(error) == (

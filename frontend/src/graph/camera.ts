@@ -75,6 +75,24 @@ export function beyond({ left, right }: { left: number; right: number }, cover?:
   return room.to - room.from < ROOM ? all : room;
 }
 
+/** Of rectangles, from above, those that one sees at once where there are first half as many as anywhere. */
+export function densest(rects: readonly Rect[], screen: Size, scale: number, border = 18): readonly Rect[] {
+  const width = (screen.width - 2 * border) / scale, height = (screen.height - 2 * border) / scale;
+  const together = rects.map((first, start) => {
+    const found = [first];
+    let left = first.x, right = first.x + first.width;
+    for (let at = start + 1; at < rects.length && rects[at]!.y <= first.y + height; at++) {
+      const one = rects[at]!, from = Math.min(left, one.x), to = Math.max(right, one.x + one.width);
+      if (one.y + one.height > first.y + height || to - from > width) continue;
+      found.push(one);
+      [left, right] = [from, to];
+    }
+    return found;
+  });
+  const most = together.reduce((most, found) => Math.max(most, found.length), 0);
+  return together.find((found) => 2 * found.length >= most) ?? [];
+}
+
 export function centred(rect: Rect, screen: Size, scale: number): Camera {
   return {
     scale,

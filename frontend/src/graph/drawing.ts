@@ -19,7 +19,7 @@ css`
 .ll-graph .ll-under { stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-title { font-size: calc(12px * var(--ll-fit, 1)); font-weight: bold; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-far { stroke: var(--ll-ground); stroke-width: .25em; paint-order: stroke; font-weight: bold; }
-.ll-graph .ll-way { font-size: calc(9.5px * var(--ll-fit, 1)); font-style: italic; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
+.ll-graph .ll-way { font-size: calc(10px * var(--ll-fit, 1)); font-style: italic; fill: var(--ll-faint); text-anchor: start; stroke: var(--ll-ground); stroke-width: 3px; paint-order: stroke; }
 .ll-graph .ll-word { font-size: calc(16px * var(--ll-fit, 1)); }
 .ll-graph .ll-gone { fill: var(--ll-removed-line); } .ll-struck { text-decoration: line-through; }
 .ll-graph .ll-wire { fill: none; }
@@ -200,7 +200,7 @@ function kindOf(look: Look, one: number): string {
 /** Far out: all outlines of a kind as one path, and the names of what is large. */
 function far(look: Look, placed: Placed, shown: readonly number[], first: number): SVGElement[] {
   const paths = new Map<string, string>(), tints = new Map<string, string>(), names: SVGElement[] = [];
-  const letters = 0.75 * look.level.letters, isTiny = LOW < 4 * thick(look.level);
+  const letters = 0.9 * look.level.letters, isTiny = LOW < 4 * thick(look.level);
   for (const place of shown) {
     if (placed.placement.inner.has(place)) continue;
     const { x, y, width, height } = placed.placement.rect(place), one = first + place;

@@ -1,9 +1,9 @@
 // The picture of a graph that one can move in, by hand and by keys.
 
-import { around, beyond, centred, fitted, fromTop, gestures, moved, NEAREST, seen, towards, zoomed, type Camera, type Size } from "./camera";
+import { around, beyond, centred, densest, fitted, fromTop, gestures, moved, NEAREST, seen, towards, zoomed, type Camera } from "./camera";
 import { h, s, set } from "../parts/dom";
 import { listen } from "../parts/keys";
-import { fontFit, levelAt, readable } from "./lod";
+import { comfortable, fontFit, levelAt, readable } from "./lod";
 import { dashes, lengthOf, litOf, marksOf, ringsOf } from "./marks";
 import { minimap } from "./minimap";
 import { drift, isStill } from "./motion";
@@ -25,14 +25,11 @@ css`
 .ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
-.ll-graph > p { position: absolute; left: 8px; bottom: 6px; max-width: calc(100% - 130px); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; margin: 0; font-size: 11.5px; color: var(--ll-faint); background: var(--ll-ground); padding: 0 4px; border-radius: 3px; pointer-events: none; }
 `;
 
 export interface GraphOptions {
   /** Which graph of a pass is shown. */
   readonly side: Side;
-  /** Whether it says below how much is shown. */
-  readonly caption?: boolean;
   readonly minimap?: boolean;
   /** Whether nothing moves that both graphs of a pass have: each has places of its own otherwise. */
   readonly isFixed?: boolean;
@@ -42,6 +39,8 @@ export interface GraphOptions {
 
 export interface GraphView extends Pane {
   readonly element: HTMLElement;
+  /** How much of the graph is shown, in words, for whoever has a place for them. */
+  readonly amount: HTMLElement;
   /** Where one looks from; setting it tells nobody, so that pictures can move together. */
   camera: Camera;
   /** Listen to who moves this picture itself; returns how to stop. */
@@ -55,8 +54,6 @@ export interface GraphView extends Pane {
   flush(): void;
 }
 
-/** The scale at which one reads with ease, where letters are as large as usual. */
-const EASY = 0.9;
 /** Of more than so many that are selected not all are brought into sight at first. */
 const FEW = 12;
 /** After so many milliseconds without a move stubs are drawn. */
@@ -66,7 +63,7 @@ const DOUBLE = 400;
 let made = 0;
 
 export function graphView(store: Store, host: HTMLElement, options: GraphOptions): GraphView {
-  const { side, pick } = options, type = typeScale(host), comfortable = EASY * type, largest = NEAREST * type;
+  const { side, pick } = options, type = typeScale(host), largest = NEAREST * type;
   const view = store.run.viewOf(store.place.stage);
   // What is selected when one begins is not behind a closed box.
   if (store.selected?.kind === "node" && store.selected.ids.length <= FEW) {
@@ -89,11 +86,11 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const cursorElement = s("g", { id: `ll-cursor-${++made}`, class: "ll-cursor", role: "img" }, ring);
   paint.over.append(s("g", { class: "ll-marks", "aria-hidden": "true" }, marks, hovering), cursorElement);
   const map = options.minimap === false ? null : minimap((x, y) => go(centred({ x, y, width: 0, height: 0 }, now.size, now.camera.scale)));
-  const caption = h("p"), stubs = h("div", { class: "ll-stubs" });
+  const amount = h("span", { class: "ll-extent" }), stubs = h("div", { class: "ll-stubs" });
   const element = h(
     "div",
     { class: "ll-graph", tabindex: 0, role: "application", "aria-roledescription": "graph", "aria-activedescendant": cursorElement.id },
-    paint.sheet, stubs, options.caption !== false && caption, map?.element,
+    paint.sheet, stubs, map?.element,
   );
   const listeners = new Set<(camera: Camera) => void>();
   /** The thing that the keyboard is at, and the one under the pointer; -1 for none. */
@@ -124,7 +121,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const meeting = (camera: Camera): Camera => {
     const rects = now.size.width ? changedRects() : [], area = seen(camera, now.size);
     const isIn = ({ x, y, width, height }: Rect): boolean => x + width > area.x && x < area.x + area.width && y + height > area.y && y < area.y + area.height;
-    return !rects.length || rects.some(isIn) ? camera : towards(around(rects), whole(), now.size, camera.scale);
+    return !rects.length || rects.some(isIn) ? camera : towards(around(densest(rects, now.size, camera.scale)), whole(), now.size, camera.scale);
   };
   /** Where one sees as much as one can read; found anew where the picture is another. */
   const fitCamera = (): Camera => {
@@ -137,13 +134,10 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const { size, scene } = now, all = whole(), least = readable(type), entire = fitted(all, size, largest);
     if (entire.scale >= least) return entire;
     const chosen = rectsOf(litOf(store, now).strong);
-    if (chosen.length) return towards(around(chosen), all, size, comfortable);
-    const wide = fromTop(all, size, comfortable), scale = Math.max(least, wide.scale);
+    if (chosen.length) return towards(around(chosen), all, size, comfortable(type));
+    const wide = fromTop(all, size, comfortable(type)), scale = Math.max(least, wide.scale);
     const changed = changedRects();
-    if (changed.length) {
-      const together = around(changed), fits = fitted(together, size, largest).scale >= least;
-      return wide.scale >= least && seenFrom(wide, changed[0]!, size) ? wide : towards(fits ? together : changed[0]!, all, size, scale);
-    }
+    if (changed.length) return towards(around(densest(changed, size, scale)), all, size, scale);
     if (wide.scale >= least) return wide;
     const [first] = rectsOf(scene.frames.flatMap(({ frame }) => scene.thingsIn(frame)));
     return first ? towards(first, all, size, scale) : wide;
@@ -165,8 +159,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stub = (): void => {
     clearTimeout(pause);
-    const around = [caption, map?.element].filter((one) => one?.isConnected && !one.hidden).map((one) => placeIn(element, one!));
-    drawStubs(stubs, stubsOf(now), now, around, (thing) => {
+    drawStubs(stubs, stubsOf(now), now, map ? [placeIn(element, map.element)] : [], (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
     });
@@ -243,7 +236,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const [x, y] = onScreen(...middleOf(thing)), half = Math.max(50, (rect.width * now.camera.scale) / 2);
     if (!isSmall && isOnScreen(x, y, 50) && (!cover || (x - half >= room.from && x + half <= room.to))) return;
     isFitting = false;
-    fly(moved(centred(rect, { ...now.size, width: room.to - room.from }, isSmall ? comfortable : now.camera.scale), room.from, 0));
+    fly(moved(centred(rect, { ...now.size, width: room.to - room.from }, isSmall ? comfortable(type) : now.camera.scale), room.from, 0));
   };
   const measure = (width: number, height: number): void => {
     const { size } = now;
@@ -303,12 +296,10 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     describe();
   };
   const describe = (): void => {
-    const { run, place } = store, stage = run.stages[place.stage]!, amount = amountOf(now);
-    caption.textContent = amount;
-    // Where nothing is hidden there is nothing to say.
-    caption.hidden = !amount.includes(";");
+    const { run, place } = store, stage = run.stages[place.stage]!, words = amountOf(now);
+    amount.textContent = words;
     const which = { before: "before", after: "after", both: "before and after" }[side];
-    element.setAttribute("aria-label", `Graph ${run.title}, ${place.stage ? `${which} ${stage.name || stage.title}` : "as written"}: ${amount}`);
+    element.setAttribute("aria-label", `Graph ${run.title}, ${place.stage ? `${which} ${stage.name || stage.title}` : "as written"}: ${words}`);
     map?.show(now.scene, now.there);
     map?.look(now.camera, now.size);
   };
@@ -468,7 +459,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   describe();
 
   return {
-    element, fit, zoom, focus,
+    element, amount, fit, zoom, focus,
     flush: () => {
       paint.flush();
       stub();
@@ -492,6 +483,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
       cancelAnimationFrame(flight);
       clearTimeout(pause);
       paint.dispose();
+      amount.remove();
       element.remove();
     },
   };
@@ -511,10 +503,4 @@ function nearest(things: readonly number[], far: (thing: number) => number): num
 function placeIn(outer: Element, inner: Element): { left: number; top: number; right: number; bottom: number } {
   const from = outer.getBoundingClientRect(), { left, top, right, bottom } = inner.getBoundingClientRect();
   return { left: left - from.left, top: top - from.top, right: right - from.left, bottom: bottom - from.top };
-}
-
-/** Whether a camera shows a rectangle, all of it. */
-function seenFrom({ x, y, scale }: Camera, rect: Rect, { width, height }: Size): boolean {
-  const left = rect.x * scale + x, top = rect.y * scale + y;
-  return left >= 0 && top >= 0 && left + rect.width * scale <= width && top + rect.height * scale <= height;
 }

@@ -1,15 +1,16 @@
 // What outlines and signs mean that a picture has at present: drawn as the picture draws them.
 
 import { STATUS } from "./drawing";
-import { fill, h, s } from "../parts/dom";
+import { div, fill, h, s } from "../parts/dom";
 import { outline } from "./shapes";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
 import { ADDED, REMOVED, REWIRED, UNUSED } from "../data/view";
 
 css`
-.ll-key-of { display: flex; flex-wrap: wrap; gap: 0 12px; margin: 0; padding: 2px 8px; list-style: none; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
-.ll-key-of:empty { display: none; }
+.ll-foot { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 2px 8px; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
+.ll-foot:not(:has(li, .ll-extent)) { display: none; }
+.ll-key-of { display: flex; flex-wrap: wrap; gap: 0 12px; margin: 0; padding: 0; list-style: none; flex: 1 1 auto; }
 .ll-key-of li { display: inline-flex; align-items: center; gap: 5px; white-space: nowrap; }
 .ll-key-of svg { width: 30px; height: 18px; flex: none; overflow: visible; }
 .ll-key-of text { font: bold 11px var(--ll-font); text-anchor: middle; fill: var(--ll-text); }
@@ -17,8 +18,8 @@ css`
 
 const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes" };
 
-/** A list below the pictures, which shrinks to what there is to tell apart. */
-export function pictureKey(store: Store, host: HTMLElement): Pane {
+/** A list below the pictures, which shrinks to what there is to tell apart; beside it stands how much is shown, if nothing else says that. */
+export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement): Pane {
   const list = h("ul", { class: "ll-key-of", "aria-label": "What outlines mean" });
   const swatch = (kind: string, more: string, sign = ""): SVGElement =>
     s(
@@ -50,7 +51,7 @@ export function pictureKey(store: Store, host: HTMLElement): Pane {
       selected && [entry(ring("ll-halo", "ll-ring"), "selected"), related.nodes[stage]?.size ? entry(ring("ll-near"), "comes of it, or holds it") : null],
     );
   };
-  host.append(list);
+  host.append(div("ll-foot", list, amount));
   const stops = (["place", "selection", "bundle"] as const).map((event) => store.on(event, draw));
   draw();
   return { dispose: () => stops.forEach((stop) => stop()) };

@@ -18,11 +18,14 @@ export const WORD = 16;
 /** How many pixels high letters are about, far out. */
 const LETTERS = 11;
 
-/** How high the letters of names are where nodes say all, in the scene's units; as in viz/sizes.py. */
-const LABEL = 12.5;
+/** How high the smallest letters are where nodes say all, in the scene's units; as in drawing.ts. */
+const SMALLEST = 10;
 
 /** The least scale at which names can be read; `type` is by how much letters are to be larger than usual. */
 export const readable = (type = 1): number => (LEGIBLE * type) / (WORD * fontFit());
+
+/** The least scale at which all that nodes say can be read. */
+export const comfortable = (type = 1): number => (LEGIBLE * type) / (SMALLEST * fontFit());
 
 let fit = 0;
 
@@ -41,12 +44,12 @@ function measured(): number {
 
 /** The level at a scale; equal scales, and those near each other, have the same object. */
 export function levelAt(scale: number, type = 1): Level {
-  const detail: Detail = scale >= (LEGIBLE * type) / (LABEL * fontFit()) ? 2 : scale >= NAMES ? 1 : 0;
-  // Half octaves, so that letters grow and shrink a little before they are drawn anew.
-  const step = detail ? 0 : Math.round(2 * Math.log2(scale));
+  const detail: Detail = scale >= comfortable(type) ? 2 : scale >= NAMES ? 1 : 0;
+  // Quarter octaves, so that letters grow and shrink a little before they are drawn anew.
+  const step = detail ? 0 : Math.round(4 * Math.log2(scale));
   const key = `${detail} ${step}`;
   let found = levels.get(key);
-  if (!found) levels.set(key, (found = { detail, letters: detail ? WORD : LETTERS / 2 ** (step / 2) }));
+  if (!found) levels.set(key, (found = { detail, letters: detail ? WORD : LETTERS / 2 ** (step / 4) }));
   return found;
 }
 

@@ -75,7 +75,7 @@ export function minimap(go: (x: number, y: number) => void): Minimap {
     look: (camera, screen) => {
       const rect = seen(camera, screen);
       const share = Math.min(1, rect.width / size.width) * Math.min(1, rect.height / size.height);
-      element.style.display = share < ENOUGH && screen.width > 320 && screen.height > 260 ? "" : "none";
+      element.style.display = share < ENOUGH && screen.width > 4 * WIDTH && screen.height > 260 ? "" : "none";
       // At least a few pixels, however small what one sees is.
       const w = Math.max(6, rect.width * scale[0]), h = Math.max(6, rect.height * scale[1]);
       const x = (rect.x + rect.width / 2) * scale[0] - w / 2, y = (rect.y + rect.height / 2) * scale[1] - h / 2;

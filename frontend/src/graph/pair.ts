@@ -11,6 +11,8 @@ css`
 .ll-pair, .ll-half { flex: 1 1 0; min-height: 0; min-width: 0; display: flex; position: relative; }
 .ll-half { flex-direction: column; } .ll-half + .ll-half { border-left: 1px solid var(--ll-line); }
 .ll-caption { flex: none; padding: 2px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); font-size: 11.5px; font-weight: 600; }
+.ll-hands .ll-select.ll-modes { max-width: 122px; }
+.ll-extent { font-weight: 400; color: var(--ll-faint); }
 .ll-over > .ll-half { position: absolute; inset: 0; }
 .ll-over > .ll-half + .ll-half { border: 0; clip-path: inset(0 0 0 var(--ll-cut)); background: var(--ll-ground); }
 .ll-over > .ll-half + .ll-half > .ll-caption { text-align: right; }
@@ -44,10 +46,12 @@ export function pair(store: Store, host: HTMLElement): Pair {
   const slider = h("input", { type: "range", min: 0, max: 100, value: 50, "aria-label": "how much of the graph before is seen", oninput: () => cut() });
   const slide = div("ll-slide", "after", slider, "before");
   const cut = (): void => area.style.setProperty("--ll-cut", `${slider.value}%`);
-  const buttons = (Object.keys(MODES) as Mode[]).map((one) =>
-    h("button", { type: "button", class: "ll-button", "data-mode": one, onclick: () => (choose("pair", (mode = one)), show()) }, MODES[one]),
+  const names = Object.keys(MODES) as Mode[];
+  const modes = h(
+    "select",
+    { class: "ll-select ll-modes", "aria-label": "how before and after are shown", title: "how before and after are shown", onchange: () => (choose("pair", (mode = names[modes.selectedIndex]!)), show()) },
+    names.map((one) => h("option", null, MODES[one])),
   );
-  const modes = h("span", { class: "ll-group", role: "group", "aria-label": "how before and after are shown" }, buttons);
 
   const clear = (): void => {
     for (const stop of stops) stop();
@@ -77,10 +81,8 @@ export function pair(store: Store, host: HTMLElement): Pair {
   const show = (): void => {
     const { clientWidth } = area, fits = !clientWidth || clientWidth >= 2 * NARROW * typeScale(area);
     const now = store.place.stage === 0 ? "after" : mode || (fits ? "beside" : "both");
-    for (const one of buttons) {
-      one.setAttribute("aria-pressed", String(one.dataset["mode"] === now));
-      one.disabled = store.place.stage === 0;
-    }
+    modes.selectedIndex = names.indexOf(now);
+    modes.disabled = store.place.stage === 0;
     if (now !== shown) {
       const hadFocus = area.contains(document.activeElement);
       clear();
@@ -101,12 +103,17 @@ export function pair(store: Store, host: HTMLElement): Pair {
     const { stage, firing } = store.place;
     const about = store.run.stages[stage]!;
     const done = firing >= 0 ? `after ${count(firing, "firing")} of ${about.firings}` : stage ? `after ${about.title}` : "as written";
-    for (const { caption, side } of views)
-      fill(caption, side === "before" ? `before ${about.title}: ${count(about.before, "node")}` : side === "both" ? `before and after ${about.title}` : firing >= 0 ? done : `${done}: ${count(about.after, "node")}`);
+    for (const { view, caption, side } of views) {
+      fill(caption, side === "before" ? `before ${about.title}` : side === "both" ? `before and after ${about.title}` : done, ": ", view.amount);
+      caption.title = caption.textContent;
+    }
   };
   host.append(area, slide);
   show();
   const stop = store.on("place", show);
+  // What nobody has chosen goes by the room there is now.
+  const watcher = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => mode || show());
+  watcher?.observe(area);
   return {
     modes,
     views: () => views.map(({ view }) => view),
@@ -116,6 +123,6 @@ export function pair(store: Store, host: HTMLElement): Pair {
       mode = "";
       show();
     },
-    dispose: () => (stop(), clear()),
+    dispose: () => (stop(), watcher?.disconnect(), clear()),
   };
 }

@@ -1,9 +1,14 @@
 // Where wires leave the screen: stubs at its border, which say what is at the other end and lead there.
 
+import { seen } from "./camera";
 import { h } from "../parts/dom";
+import { textWidth } from "../data/metrics";
+import { titleOf } from "./drawing";
 import { routeCourse, type Point } from "./ends";
+import { WORD } from "./lod";
 import type { Sight } from "./painter";
 import { route } from "./routes";
+import { TOP } from "./scene";
 import { shortened } from "./shapes";
 import { css } from "../parts/styles";
 
@@ -19,7 +24,9 @@ const NEAR = 60;
 const FEW = 90;
 /** So many stubs at most; those of what stands nearest the border come first. */
 const MOST = 16;
-const HEIGHT = 18, LETTER = 6.7, PAD = 14, LONGEST = 24, EDGE = 3;
+const HEIGHT = 18, LETTER = 6.7, PAD = 14, LONGEST = 24, EDGE = 3, WIDEST = 170;
+/** So many rows of stubs stand at a border at most. */
+const ROWS = 3;
 
 type Border = "top" | "bottom" | "left" | "right";
 const ARROWS: Readonly<Record<Border, string>> = { top: "↑", bottom: "↓", left: "←", right: "→" };
@@ -45,11 +52,10 @@ export function stubsOf(sight: Sight): Stub[] {
     const [left, top] = onScreen([rect.x, rect.y]), [right, bottom] = onScreen([rect.x + rect.width, rect.y + rect.height]);
     return right > -more && bottom > -more && left < size.width + more && top < size.height + more;
   };
-  const area = { x: -camera.x / camera.scale, y: -camera.y / camera.scale, width: size.width / camera.scale, height: size.height / camera.scale };
-  const seen = scene.within(area).filter((thing) => !scene.isOpen(thing) && there.has(thing));
-  if (seen.length > FEW) return [];
-  const found = new Map<string, Stub>();
-  for (const thing of seen)
+  const here = scene.within(seen(camera, size)).filter((thing) => !scene.isOpen(thing) && there.has(thing));
+  if (here.length > FEW) return [];
+  const found: Stub[] = [];
+  for (const thing of here)
     for (const way of ["up", "down"] as const) {
       const { wires, things } = route(scene, there, thing, way);
       const away = things.filter((one) => !isSeen(one, NEAR));
@@ -62,11 +68,12 @@ export function stubsOf(sight: Sight): Stub[] {
         const ends = way === "up" ? away.filter((one) => one === source) : away;
         if (!ends.length || (way === "down" && !isSeen(source))) continue;
         const end = ends[0]!, words = ends.length > 1 ? `${ends.length} readers` : nameOf(sight, end);
-        const key = `${leaves.border} ${end} ${Math.round((leaves.border === "top" || leaves.border === "bottom" ? leaves.x : leaves.y) / 12)}`;
-        if (!found.has(key)) found.set(key, { ...leaves, words: `${ARROWS[leaves.border]} ${shortened(words, LONGEST)}`, thing: end });
+        // Wires that go to one and the same place beside each other say so once.
+        if (!found.some((one) => one.border === leaves.border && one.thing === end && Math.hypot(one.x - leaves.x, one.y - leaves.y) < WIDEST))
+          found.push({ ...leaves, words: `${ARROWS[leaves.border]} ${shortened(words, LONGEST)}`, thing: end });
       }
     }
-  return [...found.values()].slice(0, MOST);
+  return found.slice(0, MOST);
 }
 
 function nameOf({ scene, there }: Sight, thing: number): string {
@@ -97,26 +104,47 @@ interface Place {
   readonly bottom: number;
 }
 
-/** Draw stubs, each where its wire leaves or beside that, so that none lies over another or over what is taken. */
-export function drawStubs(host: HTMLElement, stubs: readonly Stub[], { size: { width, height }, type = 1 }: Pick<Sight, "size" | "type">, around: readonly Place[], go: (thing: number) => void): void {
-  const taken = [...around], high = HEIGHT * type;
+/** Where things are that one sees, on the screen; of boxes that are open their titles. */
+function thingsOf({ scene, there, camera, size }: Sight): Place[] {
+  const { x, y, scale } = camera, { view } = scene;
+  return scene.within(seen(camera, size)).filter((thing) => there.has(thing)).map((thing) => {
+    const rect = scene.rect(thing)!, left = rect.x * scale + x, top = rect.y * scale + y, isOpen = scene.isOpen(thing);
+    const width = isOpen ? Math.min(rect.width, textWidth(titleOf(view.box(thing)!), WORD) + TOP) : rect.width;
+    return { left, top, right: left + width * scale, bottom: top + (isOpen ? TOP : rect.height) * scale };
+  });
+}
+
+/** Where a stub so wide may stand: over its wire, the nearest to where that leaves first. */
+function placesOf({ border, x, y }: Stub, own: number, { size: { width, height }, type = 1 }: Sight): Place[] {
+  const isLevel = border === "top" || border === "bottom", high = HEIGHT * type, step = high + 2;
+  const at = (left: number, top: number): Place => {
+    const [fromLeft, fromTop] = [Math.max(EDGE, Math.min(width - own - EDGE, left)), Math.max(EDGE, Math.min(height - high - EDGE, top))];
+    return { left: fromLeft, top: fromTop, right: fromLeft + own, bottom: fromTop + high };
+  };
+  return Array.from({ length: ROWS }, (_, row) =>
+    isLevel
+      ? [0.5, 0.06, 0.94].map((share) => at(x - share * own, border === "top" ? EDGE + row * step : height - high - EDGE - row * step))
+      : [-row, row].map((rows) => at(border === "left" ? 0 : width, y - high / 2 + rows * step)),
+  ).flat();
+}
+
+/** Draw stubs, so that none lies over another, over a thing or over what is taken: where there is little room, as arrows alone. */
+export function drawStubs(host: HTMLElement, stubs: readonly Stub[], sight: Sight, around: readonly Place[], go: (thing: number) => void): void {
+  const taken = [...around], things = stubs.length ? thingsOf(sight) : [];
+  const isFree = (place: Place, of: readonly Place[]): boolean => !of.some((one) => place.left < one.right + 2 && place.right + 2 > one.left && place.top < one.bottom + 1 && place.bottom + 1 > one.top);
   host.replaceChildren(
-    ...stubs.flatMap(({ border, x, y, words, thing }) => {
-      const own = type * Math.min(170, words.length * LETTER + PAD), isLevel = border === "top" || border === "bottom";
-      let left = Math.max(EDGE, Math.min(width - own - EDGE, border === "left" ? EDGE : x - own / 2));
-      let top = Math.max(EDGE, Math.min(height - high - EDGE, border === "top" ? EDGE : border === "bottom" ? height : y - high / 2));
-      if (border === "right") left = width - own - EDGE;
-      for (let turn = 0; turn < 4; turn++) {
-        const over = taken.find((one) => left < one.right + 2 && left + own + 2 > one.left && top < one.bottom + 1 && top + high + 1 > one.top);
-        if (!over) {
-          taken.push({ left, top, right: left + own, bottom: top + high });
-          const one = h("button", { type: "button", tabindex: -1, style: `left:${Math.round(left)}px;top:${Math.round(top)}px`, title: `Go to ${words.slice(2)}` }, words);
-          one.addEventListener("pointerdown", (event) => event.stopPropagation());
-          one.addEventListener("click", () => go(thing));
-          return [one];
-        }
-        if (isLevel) top = border === "top" ? over.bottom + 2 : over.top - high - 2;
-        else top = over.bottom + 2;
+    ...stubs.flatMap((stub) => {
+      const arrow = ARROWS[stub.border];
+      // An arrow that has no room of its own covers a little of a thing, right at the border.
+      for (const [words, free, most] of [[stub.words, things, Infinity], [arrow, things, Infinity], [arrow, [], 3]] as const) {
+        const places = placesOf(stub, (sight.type ?? 1) * Math.min(WIDEST, words.length * LETTER + PAD), sight).slice(0, most);
+        const place = places.find((one) => isFree(one, taken) && isFree(one, free));
+        if (!place) continue;
+        taken.push(place);
+        const one = h("button", { type: "button", tabindex: -1, style: `left:${Math.round(place.left)}px;top:${Math.round(place.top)}px`, title: `Go to ${stub.words.slice(2)}` }, words);
+        one.addEventListener("pointerdown", (event) => event.stopPropagation());
+        one.addEventListener("click", () => go(stub.thing));
+        return [one];
       }
       return [];
     }),

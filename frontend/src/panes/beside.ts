@@ -120,7 +120,7 @@ export function beside(store: Store, host: HTMLElement): Beside {
       const rows = twinStage < 0 ? new Set<number>() : unmatched(run, stage, twin, twinStage);
       half.append(div("ll-caption ll-one", rows.size ? `${name}, ${rows.size} of them not in the other` : name));
       if (rows.size) own.setOverlay(overlay(rows));
-      views.push(graphView(own, half, { side: "after", minimap: false, caption: false }));
+      views.push(graphView(own, half, { side: "after", minimap: false }));
     }
   };
   const draw = (): void => {

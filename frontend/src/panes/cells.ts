@@ -12,7 +12,7 @@ import { HOW, tookBy } from "./took";
 
 css`
 .ll-cell { background: var(--ll-panel); font-weight: 600; }
-.ll-line-took { flex: none; width: 30px; height: 12px; margin-right: 8px; }
+.ll-line-took { flex: none; width: 26px; height: 12px; margin-right: 6px; } .ll-python .ll-lineno { min-width: 3ch; margin-right: 6px; }
 `;
 
 interface Line {
@@ -47,10 +47,11 @@ export function cellLines(cells: readonly { title: string; text: string }[], ori
 export function cells(store: Store, host: HTMLElement): Pane {
   let lines: Line[] = [];
   let took: LineTimes | null = null;
+  const secondsOf = ({ origins }: Line): number => origins.reduce((sum, origin) => sum + (took?.seconds.get(origin) ?? 0), 0);
   /** A bar of what a line takes of the whole run. */
-  const bar = ({ origins }: Line): Child => {
+  const bar = (line: Line): Child => {
     if (!took) return null;
-    const own = origins.reduce((sum, origin) => sum + (took!.seconds.get(origin) ?? 0), 0);
+    const own = secondsOf(line);
     const words = `${seconds(own)}, ${Math.round((100 * own) / took.total)} % of the time on ${took.device} (${HOW[took.how]})`;
     return s("svg", { class: "ll-line-took", ...(own ? { role: "img", "aria-label": words } : { "aria-hidden": "true" }) }, own > 0 && [s("title", null, words), s("rect", { class: tookBy(0, took.how), x: 1, y: 2, height: 8, width: `${(92 * own) / took.total + 3}%` })]);
   };
@@ -58,6 +59,7 @@ export function cells(store: Store, host: HTMLElement): Pane {
   const list = listing(store, host, {
     level: "run",
     label: "the cells that wrote the graph",
+    class: "ll-mono ll-python",
     draw: () => {
       lines = cellLines(store.run.facts.cells, store.run.origins);
       took = lineTimes(store.run);
@@ -74,5 +76,8 @@ export function cells(store: Store, host: HTMLElement): Pane {
   });
   host.append(note, list.rows.element);
   list.watch.begin();
+  // A file begins with what it imports: one sees the line that takes most, or the first that wrote something.
+  const most = Math.max(...lines.map(secondsOf));
+  if (!store.selected) list.rows.reveal(lines.findIndex((line) => (most > 0 ? secondsOf(line) === most : line.origins.length > 0)));
   return list;
 }

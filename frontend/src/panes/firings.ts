@@ -16,7 +16,7 @@ css`
 .ll-firings { flex: 0 1 36%; min-height: 66px; border-bottom: 1px solid var(--ll-line); }
 .ll-firings .ll-row { width: 100%; } .ll-row > .ll-why { flex: 1 1 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
 .ll-fired { display: inline-block; min-width: 14ch; padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
-.ll-out, .ll-in, .ll-change { display: inline-flex; align-items: center; gap: 7px; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
+.ll-change { flex: 0 1 auto; min-width: 0; overflow: hidden; text-overflow: ellipsis; } .ll-change :is(.ll-out, .ll-in) > * { margin-right: 7px; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
 .ll-kind { display: inline-block; width: 11px; height: 9px; margin-right: 4px; border: 1.5px solid; border-radius: 2px; }
 .ll-detail { flex: 1 1 0; overflow: auto; padding: 4px 8px; min-height: 0; }
 .ll-detail h2 { font-size: 13px; margin: 8px 0 4px; color: var(--ll-faint); }

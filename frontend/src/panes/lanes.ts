@@ -9,7 +9,7 @@ import { seconds } from "../data/units";
 
 css`
 .ll-lane { width: 100%; height: 26px; min-width: 0; } .ll-lane.ll-alone { height: 14px; } .ll-lane [data-launch] { cursor: pointer; } .ll-lane rect:not(.ll-modelled) { stroke: var(--ll-ground); } .ll-lane .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
-.ll-in-python { fill: var(--ll-view-line); } .ll-launching { fill: var(--ll-launch-line); } .ll-lane .ll-gap { fill: var(--ll-hover); stroke: none; }
+.ll-in-python { fill: var(--ll-view-line); } .ll-launching { fill: var(--ll-launch-line); } .ll-lane .ll-gap { fill: var(--ll-line); stroke: none; }
 .ll-lane-key { display: flex; flex-wrap: wrap; gap: 0 14px; padding: 0 8px 5px; font-size: 11px; line-height: 16px; color: var(--ll-faint); }
 .ll-lane-key > span { white-space: nowrap; } .ll-lane-key svg { width: 16px; height: 10px; margin-right: 5px; }
 `;

@@ -30,8 +30,8 @@ export function predict(store: Store, host: HTMLElement): Pane {
   const show = (side: Side): void => {
     view?.dispose();
     store.go({ stage: side === "after" ? stage - 1 : stage });
-    fill(caption, side === "after" ? `before ${about.title}: ${count(before.size, "node")}` : `before and after ${about.title}`);
     view = graphView(store, half, { side, minimap: false, pick });
+    fill(caption, `${side === "after" ? "before" : "before and after"} ${about.title}: `, view.amount);
   };
   const number = h("input", { type: "number", class: "ll-field", min: 0, "aria-label": QUESTIONS[0] });
   const list = div("");

@@ -10,7 +10,7 @@ import { Watch } from "../parts/watch";
 
 css`
 .ll-timeline { flex: none; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
-.ll-timeline > .ll-bar { border: 0; padding: 3px 8px 0; gap: 10px; font-size: 11.5px; }
+.ll-timeline > .ll-bar { border: 0; padding: 3px 8px 0; gap: 10px; font-size: 11.5px; flex-wrap: nowrap; } .ll-timeline > .ll-bar > :last-child { flex: none; }
 .ll-passes { display: flex; overflow: auto hidden; padding: 3px 8px 7px; gap: 4px; }
 .ll-round { min-width: calc(52px * var(--ll-type, 1)); display: flex; flex: none; gap: 4px; position: relative; padding-top: calc(15px * var(--ll-type, 1)); }
 .ll-round:not([aria-label]):only-child { padding-top: 0; }
@@ -146,7 +146,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       bar,
       bundle.runs.length > 1 && [runs, `of ${bundle.runs.length}`],
       h("div", { class: "ll-grow ll-one ll-faint", title: run.pipeline }, run.pipeline || run.title),
-      span("ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect${total ? `; ${seconds(total)}` : ""}`),
+      span("ll-one ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect${total ? `; ${seconds(total)}` : ""}`),
       h("span", { "aria-hidden": "true", class: "ll-faint" }, h("i", { class: "ll-key" }), "firings", h("i", { class: "ll-key ll-hatched" }), "time"),
     );
     mark();

@@ -100,7 +100,8 @@ css`
 .ll-root :focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
 .ll-root.ll-root :is(dt, dd) { float: none; width: auto; font-weight: inherit; padding: 0; }
 .ll-mono, .ll-root code, .ll-root pre { font-family: var(--ll-mono); font-size: 12px; }
-.ll-root pre { margin: 0; white-space: pre; overflow: auto; background: none; color: inherit; }
+/* JupyterLab breaks words in what is preformatted, anywhere. */
+.ll-root pre { margin: 0; white-space: pre; word-break: normal; overflow: auto; background: none; color: inherit; }
 .ll-faint { color: var(--ll-faint); }
 .ll-button, .ll-field, .ll-select {
   font: inherit; color: var(--ll-text); background: var(--ll-ground); border: 1px solid var(--ll-line); border-radius: 5px;

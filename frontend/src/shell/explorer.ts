@@ -3,7 +3,7 @@
 import { choose, chosen } from "../parts/choices";
 import { button, fill, h, set } from "../parts/dom";
 import { graphView } from "../graph/graph";
-import { hands } from "./hands";
+import { behindMore, hands } from "./hands";
 import { listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { helpButton } from "./help";
@@ -44,10 +44,10 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
   const tools = hands(store, host, live, {
     draw: (at) => {
       const graph = graphView(store, at, { side: "after" });
-      return { views: () => [graph], leads: () => [graph], dispose: () => graph.dispose() };
+      return { amount: graph.amount, views: () => [graph], leads: () => [graph], dispose: () => graph.dispose() };
     },
     before: () => [runs.element, stages.element, slider],
-    behind: [known, helpButton()],
+    behind: [behindMore(known), helpButton()],
     beside: details,
     side: toggleSide,
   });

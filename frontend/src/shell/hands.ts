@@ -20,18 +20,28 @@ import { shown } from "../parts/watch";
 css`
 .ll-middle { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; position: relative; }
 .ll-picture { flex: 1 1 0; min-width: 0; min-height: 0; position: relative; display: flex; flex-direction: column; overflow: hidden; }
-.ll-select { max-width: 190px; }
+.ll-select { max-width: 190px; } .ll-hands .ll-select { max-width: 150px; }
 .ll-narrow { container-type: inline-size; }
 @container (max-width: 760px) {
-  .ll-hands .ll-select { max-width: 112px; }
+  .ll-hands .ll-select { max-width: 110px; }
   .ll-search { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-search.ll-aside { right: 0; }
-  .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 }
+/* Signs in place of words where all tools do not fit into a row; with a search there are more. */
+@container (max-width: 860px) { .ll-button[data-sign] { font-size: 0; } .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; } }
+@container (max-width: 1340px) { .ll-hands:has(.ll-find) .ll-select { max-width: 110px; } .ll-hands:has(.ll-find) .ll-button[data-sign] { font-size: 0; } .ll-hands:has(.ll-find) .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; } }
 .ll-projector .ll-button[data-sign] { font-size: 0; } .ll-projector .ll-button[data-sign]::before { content: attr(data-sign) / ""; font-size: 13px; }
 @container (max-width: 640px) {
   .ll-side { position: absolute; top: 0; bottom: 0; z-index: 5; background: var(--ll-ground); width: min(320px, 85%); box-shadow: 0 0 12px rgb(0 0 0 / .25); }
   .ll-side { right: 0; }
+}
+.ll-rest { display: contents; }
+.ll-more-tools { display: none; }
+@container (max-width: 560px) {
+  .ll-more-tools { display: inline-block; }
+  .ll-hands .ll-grow, .ll-hands:not(.ll-unfolded) > .ll-rest { display: none; }
+  .ll-hands > .ll-rest > * { order: 1; }
+  .ll-hands .ll-find { flex: 1 1 90px; width: auto; min-width: 0; }
 }
 `;
 
@@ -53,6 +63,8 @@ export interface HandsOptions {
 
 /** The pictures of a graph that are there at present. */
 export interface Pictures extends Pane {
+  /** How much is shown, if it is to stand below. */
+  readonly amount?: HTMLElement;
   views(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
   /** Those that move by themselves. */
   leads(): readonly Pick<GraphView, "element" | "fit" | "zoom" | "focus">[];
@@ -63,6 +75,11 @@ export interface Pictures extends Pane {
 export interface Hands extends Pane {
   readonly handlers: Handlers;
   readonly search: Search;
+}
+
+/** Tools that stand behind "More" where there is little room. */
+export function behindMore(...tools: Child[]): HTMLElement {
+  return h("span", { class: "ll-rest" }, tools);
 }
 
 export function hands(store: Store, host: HTMLElement, live: Live, options: HandsOptions): Hands {
@@ -79,7 +96,7 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
     const { overlay } = store;
     offered = choices(store, live);
     const at = offered.findIndex(({ name }) => name === overlay?.name);
-    fill(colours, h("option", null, "colour by …"), offered.map(({ name }) => h("option", null, name)), overlay && at < 0 && h("option", null, overlay.name));
+    fill(colours, h("option", null, "colour by"), offered.map(({ name }) => h("option", null, name)), overlay && at < 0 && h("option", null, overlay.name));
     colours.selectedIndex = overlay ? (at < 0 ? offered.length : at) + 1 : 0;
   };
   const colour = (at: number): void => {
@@ -164,10 +181,16 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
     went: (kind) => options.went?.(kind),
   });
   const bar = h("div", { class: "ll-bar ll-hands", role: "toolbar", "aria-label": "Tools" });
+  // Where there is little room the rest of the tools stands behind a button.
+  const more = button("More", "More tools, or fewer", () => unfold(!bar.classList.contains("ll-unfolded")), { class: "ll-button ll-more-tools", "aria-expanded": "false" });
+  const unfold = (isWhole: boolean): void => {
+    bar.classList.toggle("ll-unfolded", isWhole);
+    set(more, { "aria-expanded": String(isWhole) });
+  };
   host.append(bar, explained, h("div", { class: "ll-middle" }, found, picture, cells, options.beside));
   // The host is in the page by now, and as large as it will be.
   pictures = options.draw(picture);
-  const key = pictureKey(store, picture);
+  const key = pictureKey(store, picture, pictures.amount);
   fill(
     bar,
     options.before?.(pictures),
@@ -180,11 +203,11 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
       button("Close", "Close the innermost open boxes (c)", acts.collapse, { "data-sign": "⊟" }),
       button("Close all", "Close all boxes (C)", acts.collapseAll, { "data-sign": "⊟⊟" }),
     ),
-    colours,
-    h("span", { class: "ll-group" }, traces),
+    behindMore(colours, h("span", { class: "ll-group" }, traces)),
     h("span", { class: "ll-grow" }),
     !options.field && search.field,
-    tabled,
+    behindMore(tabled),
+    more,
     options.behind,
   );
   if (options.field) fill(options.field, search.field);
@@ -217,7 +240,10 @@ export function hands(store: Store, host: HTMLElement, live: Live, options: Hand
       search: () => search.field.focus(),
       table: toggleTable,
       side: () => options.side(),
-      overlay: () => colours.focus(),
+      overlay: () => {
+        unfold(true);
+        colours.focus();
+      },
       ancestors: () => trace("ancestors"),
       descendants: () => trace("descendants"),
       fit,

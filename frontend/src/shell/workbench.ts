@@ -35,11 +35,12 @@ import { placeWords, wordsOf } from "../data/words";
 css`
 .ll-bench { display: flex; flex-direction: column; flex: 1 1 0; min-height: 0; }
 .ll-bench > .ll-bar { flex-wrap: nowrap; }
+.ll-bench > .ll-bar > span { flex: 0 1 168px; min-width: 76px; } .ll-bench > .ll-bar .ll-find { width: 100%; }
 .ll-panel > .ll-side { flex: 1 1 0; border: 0; }
 .ll-place { margin-left: 10px; }
 .ll-strip { flex: none; min-width: 0; }
 .ll-one { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: min(980px, 160vw); }
+.ll-root.ll-tall { height: min(860px, 94vh); } .ll-root.ll-tower { height: clamp(860px, 160vw, 980px); }
 .ll-heading { flex: none; display: flex; align-items: center; padding: 1px 2px 1px 10px; border-bottom: 1px solid var(--ll-line); background: var(--ll-panel); }
 .ll-heading > h2 { flex: 1 1 0; margin: 0; font-size: 11.5px; font-weight: 600; } .ll-heading > .ll-button { border: 0; background: none; min-height: 20px; padding: 0 8px; }
 `;

@@ -2,7 +2,7 @@
 // Where one looks from, and the gestures that change it.
 
 import { beforeEach, expect, test, vi } from "vitest";
-import { around, beyond, centred, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Gestures } from "../../src/graph/camera";
+import { around, beyond, centred, densest, fitted, fromTop, gestures, moved, seen, towards, zoomed, type Gestures } from "../../src/graph/camera";
 
 const screen = { width: 400, height: 300 };
 
@@ -116,4 +116,16 @@ test("pointing without pressing", () => {
   expect(heard.point).toHaveBeenCalledWith(7, 8);
   element.dispatchEvent(new PointerEvent("pointerleave"));
   expect(heard.leave).toHaveBeenCalled();
+});
+
+test("of what changed one sees where there is first half as much as anywhere", () => {
+  const screen = { width: 336, height: 236 };
+  const at = (y: number, x = 0) => ({ x, y, width: 50, height: 20 });
+  const [far, one, two, three] = [at(0), at(500), at(560), at(600)];
+  expect(densest([far, one, two, three], screen, 1)).toEqual([one, two, three]);
+  expect(densest([far, at(300), at(310)], screen, 1)).toEqual([far]);
+  expect(densest([], screen, 1)).toEqual([]);
+  // What stands too far aside is not seen together with the rest, and what is higher than the screen alone.
+  expect(densest([at(0), at(40, 400), at(80)], screen, 1)).toEqual([at(0), at(80)]);
+  expect(densest([{ ...at(0), height: 900 }], screen, 1)).toEqual([{ ...at(0), height: 900 }]);
 });

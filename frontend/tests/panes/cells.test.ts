@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { cellLines, cells } from "../../src/panes/cells";
 import { SIMPLE } from "../graphs";
-import { opened, texts } from "../rich";
+import { FACTS, opened, RICH, texts } from "../rich";
 
 test("a line selects what it wrote, and is lit by it", () => {
   const { store, host } = opened(cells);
@@ -17,6 +17,15 @@ test("without the cells, the lines that wrote nodes", () => {
   expect(lines.map((line) => [line.number, line.tokens.map(([, text]) => text).join("")])).toEqual([
     [0, "cell 1"], [1, "x, y = cx.tensor(4), cx.tensor(4)"], [2, "z = x + 0"], [0, "cell 2"], [1, "z * y"], [0, "model.py"], [9, "return x"],
   ]);
+});
+test("it begins at the line that takes most, or at the first that wrote something, not at the file's head", () => {
+  const first = (times: NonNullable<typeof FACTS.times>) => {
+    const head = "import os\n".repeat(60);
+    const origins = SIMPLE.origins!.map((one) => ({ ...one, line: one.line + 60 + (one.file === "cell 2" ? 40 : 0), file: "model.py" }));
+    const { host } = opened(cells, { stage: 3 }, { ...RICH, origins, facts: { ...FACTS, times, cells: [{ title: "model.py", text: head + "x = 1\n".repeat(60) }] } });
+    return host.querySelector(".ll-here .ll-lineno")!.textContent;
+  };
+  expect([first([]), first(FACTS.times!)]).toEqual(["61", "62"]);
 });
 test("nobody knows", () => {
   const { host } = opened(cells, {}, { stages: [{ title: "w", nodes: [{ id: 1, op: "input" }] }] });

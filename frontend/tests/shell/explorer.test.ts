@@ -181,3 +181,14 @@ test("JupyterLab hears no key that is used here", () => {
   expect(heard).not.toHaveBeenCalled();
   expect(root.getAttribute("data-lm-suppress-shortcuts")).toBe("true");
 });
+
+test("where there is little room the rest of the tools stands behind a button, which the colours' key opens, too", () => {
+  const bar = root.querySelector(".ll-hands")!, more = named("More");
+  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-unfolded")]).toEqual(["false", false]);
+  more.click();
+  expect([more.getAttribute("aria-expanded"), bar.classList.contains("ll-unfolded")]).toEqual(["true", true]);
+  more.click();
+  press("o");
+  expect(bar.classList.contains("ll-unfolded")).toBe(true);
+  expect(document.activeElement).toBe(colours());
+});

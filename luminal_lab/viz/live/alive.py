@@ -312,7 +312,11 @@ class Live:
         style = ' style="font-family:monospace"'
         text = f"<pre{more}{style}>{plain(words)}</pre>" if words else ""
         image = self.picture(theme).html.replace("<img", f"<img{more}", 1)
-        return f"<div{more}>{text}{image}</div>"
+        return f"<div{more}>{text}{image}{self.below()}</div>"
+
+    def below(self) -> str:
+        """Return what stands below the picture where no script runs, as HTML."""
+        return ""
 
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
         """Write one HTML page that needs no server, network or kernel."""

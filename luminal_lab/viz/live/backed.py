@@ -114,9 +114,15 @@ class Backed:
         """The compile to ask about its snapshots: of a recording the one that was recorded."""
         return self.compilation or compilation_of(self.snapshots)
 
-    def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
-        """Return a picture of a graph, the last if no other is named, which needs no script."""
+    def picture(self, theme: Theme = "auto", stage: int = -1, *, changes: bool = False) -> Picture:
+        """Return a picture of a graph, the last if no other is named, which needs no script.
+
+        With `changes` it is of the graphs before and after its pass.
+        """
         snapshot, facts = self.snapshots[stage], self.subject.facts
+        if changes and snapshot.ir is not snapshot.before:
+            note = f"before and after {snapshot.title}"
+            return graph_picture(snapshot.diff(), theme=theme, note=note)
         note = "as written" if snapshot.title == "written" else f"after {snapshot.title}"
         launches = facts.launches if snapshot is self.newest else ()
         known = PictureRequest(

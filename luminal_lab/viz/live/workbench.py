@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
+from luminal_lab.display import Theme
 from luminal_lab.errors import UnknownNameError
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.passes.compilation import Compilation
@@ -15,6 +16,8 @@ from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.explorer import SEEN
+from luminal_lab.viz.pages import source_of_facts, times_of_facts
+from luminal_lab.viz.picture import Picture
 
 
 @told_object("workbench")
@@ -48,6 +51,15 @@ class Workbench(Live):
             return "".join(tables)
         pairs = zip(compiled, tables, strict=True)
         return "\n\n".join(f"{subject.title}\n{table}" for subject, table in pairs)
+
+    @override
+    def picture(self, theme: Theme = "auto") -> Picture:
+        return self._held.all[self._run].picture(theme, self._stage, changes=True)
+
+    @override
+    def below(self) -> str:
+        facts = self._held.all[self._run].subject.facts
+        return times_of_facts(facts) + source_of_facts(facts)
 
     @override
     def __repr__(self) -> str:

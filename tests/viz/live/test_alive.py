@@ -1,6 +1,9 @@
 """Explorers and workbenches in Python: what is selected, where one is, numbers, errors."""
 
 import json
+import re
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,9 +14,11 @@ import luminal_lab as ll
 from luminal_lab.core.origin import Origin
 from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RecordingError
+from luminal_lab.io.facts import TimeFacts, TimeRow
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Record, Snapshot
 from luminal_lab.viz.live import export, held, static
+from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.columns import read
 from luminal_lab.viz.live.explorer import Explorer
 from luminal_lab.viz.live.meaning import SelectedLine
@@ -105,7 +110,7 @@ def test_outside_a_notebook_it_says_how_to_see_it(bench: Workbench, capsys: Any)
     printed = capsys.readouterr().out
     assert printed == f"{bench}\n"
     assert "    1  simplify " in printed
-    assert "Graph g after simplify:" in printed
+    assert "Graph g before and after simplify:" in printed
     bench.display_static()
     assert capsys.readouterr().out == printed
 
@@ -120,6 +125,26 @@ def test_the_static_picture_has_words_that_are_escaped():
     assert "&lt;b&gt;&amp;bold" in html
     assert "<b>" not in html
     assert "<script" not in html
+
+
+def test_without_a_script_it_shows_what_a_live_one_shows_first(kernels: Workbench):
+    subject = kernels.subjects[0]
+    html = kernels.static()
+    # Both graphs of the pass that says most, and the source of the first kernel.
+    assert "before and after fuse-rows" in html
+    assert "kernel_softmax(LAB_GIVEN)" in html
+    assert ">times<" not in html
+    rows = (TimeRow(0, 2.5e-6, 2e-6, 3e-6),)
+    times = (TimeFacts("T4", "recorded", rows=rows), TimeFacts("H200", "modelled"))
+    timed = replace(subject, facts=replace(subject.facts, times=times))
+    table = unescape(Workbench([Backed(timed)]).static())
+    assert re.search(r"launch +°T4\n0: softmax → %p +°2.5 µs", table)
+    # What was not compiled is one graph.
+    kernels.go("written")
+    try:
+        assert "Graph k as written" in kernels.static()
+    finally:
+        kernels.go("fuse-rows")
 
 
 # -- selecting -------------------------------------------------------------------------------------
