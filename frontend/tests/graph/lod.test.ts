@@ -29,5 +29,5 @@ test("scales near each other have the same level, so that nothing is drawn again
 
 test("what is to be read from far away is larger before it counts as legible", () => {
   expect(readable(2)).toBeCloseTo(2 * readable());
-  expect([0.8, 1.6].map((scale) => levelAt(scale, 2).detail)).toEqual([1, 2]);
+  expect([1.6, 1.9].map((scale) => levelAt(scale, 2).detail)).toEqual([1, 2]);
 });

@@ -127,7 +127,9 @@ test("what a pass has removed is found, and led to in the graph before", () => {
   const captions = () => texts(host, ".ll-caption").map((one) => one.split(":")[0]);
   expect((type(host, "op:add"), texts(host, ".ll-what"))).toEqual(["removed node"]);
   expect(host.querySelector(".ll-search [role=status]")!.textContent).toBe("1 of 5 nodes, 1 of them removed");
-  host.querySelector<HTMLElement>("[data-mode=after]")!.click();
+  const modes = host.querySelector<HTMLSelectElement>(".ll-modes")!;
+  modes.value = "after only";
+  modes.dispatchEvent(new Event("change"));
   expect(captions()).toEqual(["after simplify"]);
   press(type(host, "op:add"), "Enter");
   expect(store.selected).toEqual({ kind: "node", stage: 0, ids: [4] });
