@@ -570,6 +570,6 @@ def test_a_draft_that_is_removed_meanwhile_is_made_elsewhere(cache, folder):
             shutil.rmtree(folder)
         path.stat()
 
-    with pytest.warns(LabWarning, match="there is no using .*No such file or directory"):
+    with pytest.warns(LabWarning, match="it cannot use .*No such file or directory"):
         path = cache.store(KEY, TEXT, b"library", "gcc 1.0", check)
     assert path.parent.parent == spare_folder()

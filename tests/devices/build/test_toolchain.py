@@ -298,7 +298,7 @@ def test_a_damaged_library_is_not_loaded_but_made_again(compiler, folder, size):
 
 def test_a_folder_that_cannot_be_used(compiler, folder):
     folder.write_text("")
-    with pytest.warns(LabWarning, match="there is no using .* it is not a folder"):
+    with pytest.warns(LabWarning, match="it cannot use .* it is not a folder"):
         path = compile_library(TWICE, compiler, folder=folder)
     assert path.is_relative_to(cache.spare_folder())
     assert compile_library(TWICE, compiler, folder=folder) == path  # without a word

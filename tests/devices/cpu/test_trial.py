@@ -553,4 +553,4 @@ def test_the_check_of_values_waits_a_little_for_a_kernel_without_an_end(monkeypa
     error: Any = error_of(lambda: cx.compile("cpu", check="values"), PassError)
     assert error.message.endswith("inputs: kernel twice: it was ended after 0.3 s")
     assert f"\n> 6 |     {more}\n" in error.where
-    assert error.hint.startswith("a loop may have no end; ")
+    assert error.hint.startswith("a loop may never end; ")
