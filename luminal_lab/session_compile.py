@@ -221,6 +221,7 @@ class CompiledStore(Store):
         known = {n: s for n, s in self._sizes(self._asked("board")).items() if n in named.dims}
         board = board_of(named, device, known | named_sizes("board", dims))
         compilation.boards.append(board)
+        board.watchers.update(compilation.board_watchers)
         return board
 
     def _sizes(self, written: IR) -> dict[str, int]:

@@ -234,6 +234,8 @@ class Facts:
     """The Python that repeats the compile."""
     besides: tuple[str, ...] = ()
     """The Python of the compile's other arguments: the device alone, a licence."""
+    askable: tuple[str, ...] = ()
+    """The passes that say why they found nothing at a node."""
     advice: Advice | None = None
     """What is slow, if somebody has asked."""
     boards: tuple[BoardFacts, ...] = ()

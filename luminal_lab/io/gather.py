@@ -13,7 +13,7 @@ from luminal_lab.io.facts import Asked, Facts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.recording import save_recording
-from luminal_lab.io.rule_facts import rule_facts
+from luminal_lab.io.rule_facts import askable, rule_facts
 from luminal_lab.io.time_facts import roofs_of, times_beside, times_of
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.search.board import boards_of
@@ -65,6 +65,7 @@ def facts_of(
         environment(compilation.pipeline),
         python_of(compilation.pipeline, compilation.licence),
         besides(compilation.pipeline, compilation.licence),
+        askable=askable(compilation),
         boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
     )
 

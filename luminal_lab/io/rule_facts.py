@@ -48,7 +48,7 @@ def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
         for rule in member.rules():
             if isinstance(rule, Rule) and rule.name not in facts:
                 facts[rule.name] = _rule(rule, typed)
-        for name in member.searches():  # they may be asked for, whether or not anything was found
+        for name in _searches(member):  # they may be asked for, whether or not anything was found
             facts.setdefault(name, _step(member))
             homes.setdefault(name, member.name)
     for shot in compilation.snapshots:
@@ -63,6 +63,22 @@ def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
             else:
                 facts.setdefault(f"{shot.name}/{name}", _step(owners[shot.name]))
     return facts
+
+
+def _searches(member: Pass) -> list[str]:
+    """Return what a pass looks for; what is all of the pass fires under other names."""
+    return [name for name in member.searches() if name not in (member.name, str(member))]
+
+
+def askable(compilation: Compilation) -> tuple[str, ...]:
+    """Return the passes that say why they found nothing at a node, by name."""
+    passes = compilation.pipeline.flat()
+    return tuple(dict.fromkeys(_asked_as(one) for one in passes if one.searches()))
+
+
+def _asked_as(member: Pass) -> str:
+    """Return the name by which a pass is asked: of rules in a cell that of their set."""
+    return str(member) if str(member) in member.searches() else member.name
 
 
 def _names(owner: Pass) -> set[str]:

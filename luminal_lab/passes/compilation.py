@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Protocol, TypeAlias, TypeGuard, final
+from typing import Any, Protocol, TypeAlias, TypeGuard, final
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -172,6 +173,8 @@ class Compilation(Charted, Examined, Recorded):
         """The firing at which the compile ended, if it was made `until` one."""
         self.boards: list[Displayed] = []
         """The A/B boards of its kernels, and those that earlier compiles of the session had."""
+        self.board_watchers: WeakSet[Any] = WeakSet()
+        """Those who show its boards, and hear of one that is made later."""
 
     @property
     def written(self) -> IR:

@@ -28,7 +28,8 @@ class Breakpoint:
         self.name: str | int | None = None
         """The node that a pass has yet to make."""
         self.rule: str | None = None
-        if isinstance(until, bool) or until in ("", RULE.strip(), RULE):
+        is_empty = isinstance(until, str) and until.strip() in ("", RULE.strip())
+        if isinstance(until, bool) or is_empty:
             raise ArgumentError(f"compile: until is {until!r}", hint=FORM)
         if isinstance(until, Rule):
             self.rule, self.what = until.name, f"is by the rule {until.name}"

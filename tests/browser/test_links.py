@@ -33,10 +33,15 @@ def fragment(page: Any) -> str:
     return page.evaluate("decodeURIComponent(location.hash)")
 
 
+def looked_at(page: Any) -> str:
+    """Return the pass that the page shows."""
+    return page.locator(".ll-pass[aria-selected=true]").inner_text().split()[0]
+
+
 def test_the_fragment_follows_and_leads_back(page: Any, bench: Workbench):
-    first = fragment(page)
-    bench.at = first.removeprefix("#at=")
-    assert f"#at={bench.at}" == first
+    assert fragment(page) == ""  # until one walks
+    first = f"#at={bench.at}"
+    assert looked_at(page) == bench.stage.name
     page.locator(".ll-graph").first.focus()
     page.keyboard.press("[")
     page.keyboard.press(".")
@@ -55,6 +60,7 @@ def test_python_and_the_page_mean_the_same(page: Any, bench: Workbench):
     texts = ["dce@16" if len(bench.subjects[0].snapshots) > 16 else "dce", "recognise/1"]
     texts += [f"recognise/{name}" for name in names]
     texts += ["recognise/0/scope head", "dce/kernel softmax", "dce/rule unused", "written/launch 0"]
+    texts += ["/%p", "/1/rule unused", ""]  # one stays
     for text in texts:
         try:
             bench.at = text
@@ -74,6 +80,19 @@ def test_a_link_opens_where_it_says(page: Any, bench: Workbench, tmp_path: Path)
     assert "%p" in page.locator(".ll-bench > .ll-bar .ll-one").inner_text()
     page.get_by_role("button", name="link", exact=True).click()
     assert page.locator(".ll-bench code").inner_text() == f"{address}#at=recognise/1/%25p"
+
+
+@pytest.mark.parametrize("text", ["/%p", "/rule unused", "/kernel softmax"])
+def test_a_link_without_a_pass_begins_where_python_does(
+    page: Any, bench: Workbench, tmp_path: Path, text: str
+):
+    page.goto("about:blank")
+    page.goto(f"{(tmp_path / 'page.html').as_uri()}#at={text.replace('%', '%25')}")
+    page.wait_for_selector(".ll-root svg")
+    bench.at = text
+    assert looked_at(page) == bench.stage.name
+    selected = text.removeprefix("/").rpartition(" ")[2]
+    assert selected in page.locator(".ll-bench > .ll-bar .ll-one").inner_text()
 
 
 @pytest.mark.parametrize(("text", "sentence"), STRANGE)

@@ -170,6 +170,14 @@ def test_hostile_breakpoints(cx: ll.Graph, until: Any, message: str) -> None:
     assert error_of(lambda: cx.compile(PASSES, until=until)).message == message
 
 
+def test_a_graph_without_a_session_takes_a_tensor_too(cx: ll.Graph) -> None:
+    before = len(cx.ir)
+    tensor: Any = cx["8"]
+    stop = compile_ir(cx.ir, PASSES, until=tensor).stop
+    assert str(stop) == str(cx.compile(PASSES, until="%8").stop)
+    assert len(cx.ir) == before
+
+
 def test_a_tensor_of_another_graph_is_refused(cx: ll.Graph) -> None:
     other = ll.Graph().tensor((2,), name="x")
     assert error_of(lambda: cx.compile(PASSES, until=other)).message.startswith("compile: ")

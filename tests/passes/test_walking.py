@@ -282,7 +282,10 @@ def test_a_recording_answers_as_the_compile_did(tmp_path: Path):
     opened = ll.open(tmp_path / "run.lab").compilation
     for name in ("fold", "views", "push-views", "simplify"):
         assert opened.why_not(name, "%y") == compilation.why_not(name, "%y")
-    assert {"fold", "views", "expand-later"} <= {*ll.open(tmp_path / "run.lab").facts.rules}
+    facts = ll.open(tmp_path / "run.lab").facts
+    assert {"fold", "views", "push-views", "simplify", "recognise"} <= {*facts.askable}
+    assert "expand-later" in facts.rules
+    assert not {"fold", "views", "simplify"} & {*facts.rules}
 
 
 def test_a_pass_is_asked_directly_about_a_graph_that_it_has_not_changed():

@@ -237,6 +237,8 @@ export interface Facts {
   readonly rules: Readonly<Record<string, Rule>>;
   readonly times: readonly Times[];
   readonly roofline: readonly Roofline[];
+  /** The passes that say why they found nothing at a node. */
+  readonly askable: readonly string[];
   /** What is slow, if somebody has asked. */
   readonly advice: Advice | null;
   readonly boards: readonly Board[];
@@ -251,7 +253,7 @@ export interface Facts {
 /** Facts with an empty list for each that was not sent. */
 export function wholeFacts(sent: Partial<Facts>): Facts {
   return {
-    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], boards: [], advice: null, cells: [],
+    launches: [], buffers: [], memory: null, rules: {}, times: [], roofline: [], boards: [], askable: [], advice: null, cells: [],
     environment: {}, python: "", besides: [], ...sent,
     kernels: (sent.kernels ?? []).map((kernel) => ({ ...kernel, first: kernel.first ?? "" })),
   };

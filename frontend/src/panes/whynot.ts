@@ -51,13 +51,14 @@ export async function askSmallest(store: Store, live: Live, note: HTMLElement, r
   fill(note, h("p", null, String(reply["text"])), text(String(reply["graph"]), "the smallest graph"), h("details", null, h("summary", null, "as a test"), text(test, "the test"), copy));
 }
 
-/** A choice of rules and searches for a node, and both questions. */
+/** A choice of passes, rules and searches for a node, and both questions. */
 export function questions(store: Store, live: Live, id: number): Child {
   const { facts } = store.run;
   const names = Object.keys(facts.rules).filter((name) => !name.includes("/"));
-  const all = facts.kernels.length ? [SCHEDULE, ...names] : names;
+  const passes = facts.askable.filter((name) => !names.includes(name));
+  const all = [...(facts.kernels.length ? [SCHEDULE] : []), ...passes, ...names];
   if (!all.length) return false;
-  const choice = h("select", { class: "ll-select", "aria-label": "rule or search" }, all.map((name) => h("option", { value: name }, name)));
+  const choice = h("select", { class: "ll-select", "aria-label": "pass, rule or search" }, all.map((name) => h("option", { value: name }, name)));
   choice.value = all.includes(last) ? last : all[0]!;
   choice.addEventListener("change", () => (last = choice.value));
   const note = div("ll-answer");

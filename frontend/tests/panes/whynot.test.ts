@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { askSmallest, linked, questions } from "../../src/panes/whynot";
 import { h } from "../../src/parts/dom";
 import type { Reply } from "../../src/data/live";
-import { answering, named, opened, settled } from "../rich";
+import { answering, FACTS, named, opened, RICH, settled } from "../rich";
 
 const on = (...replies: (Reply | Error)[]) => {
   const live = answering(...replies);
@@ -22,6 +22,10 @@ test("a node is asked why a rule, a search or a schedule found nothing there", a
   expect(host.querySelector("[role=status]")!.textContent).toBe("softmax stops at once: %4 is mul, not recip.");
   host.querySelector<HTMLElement>(".ll-answer .ll-link")!.click();
   expect(store.selected).toMatchObject({ kind: "node", ids: [4] });
+});
+test("passes that answer are asked by name, before their rules", () => {
+  const { host } = opened((store, at) => (at.append(h("div", null, questions(store, answering(), 5))), { dispose: () => undefined }), { stage: 1 }, { ...RICH, facts: { ...FACTS, askable: ["fold", "add-zero"] } });
+  expect([...host.querySelector("select")!.options].map((one) => one.value)).toEqual(["schedule", "fold", "add-zero"]);
 });
 test("the smallest graph comes with a test, and markup in them is text", async () => {
   const { host } = on({ text: "3 → 2 nodes", graph: "<b>graph</b>", test: "def test_<i>(): pass" });

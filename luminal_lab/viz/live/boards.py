@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from luminal_lab.errors import ArgumentError, ParseError
 from luminal_lab.io.board_facts import BoardFacts, board_facts, recorded_board, used_boards
 from luminal_lab.io.facts import KernelFacts
+from luminal_lab.passes.compilation import Compilation
 from luminal_lab.search.board import Board, board_of, boards_of, device_of
 from luminal_lab.viz.live.backed import Backed
 
@@ -24,15 +24,17 @@ class Boards:
     def __init__(self, changed: Callable[[int], None]) -> None:
         self._made: dict[int, list[Board]] = {}
         """The boards of runs without a compile."""
-        self._runs: WeakKeyDictionary[Board, set[int]] = WeakKeyDictionary()
-        """The runs that show a board."""
+        self._compiled: dict[int, Compilation] = {}
+        """The compiles of the others."""
         self._changed = changed
         """Called with the number of a run whose boards have changed."""
 
     def board_changed(self, board: Board) -> None:
         """Say so of each run that shows a board."""
-        for run in sorted(self._runs.get(board, ())):
-            self._changed(run)
+        for run in sorted({*self._made, *self._compiled}):
+            made = self._compiled.get(run)
+            if board in (self._made[run] if made is None else made.boards):
+                self._changed(run)
 
     def of(self, run: int, kernel: int, backed: Backed, number: int | None = None) -> Board:
         """Return the board of a run with a number, or that on which a kernel is tried.
@@ -55,9 +57,9 @@ class Boards:
             ):
                 return board
         board = _new_board(backed, facts)
-        made = self._made.setdefault(run, [])
-        (made if backed.compilation is None else backed.compilation.boards).append(board)
-        self._watch(run, board)
+        made = backed.compilation
+        (self._made.setdefault(run, []) if made is None else made.boards).append(board)
+        board.watchers.add(self)
         return board
 
     def facts(self, run: int, backed: Backed) -> tuple[BoardFacts, ...]:
@@ -73,14 +75,14 @@ class Boards:
 
     def _all(self, run: int, backed: Backed) -> list[Board]:
         made = backed.compilation
-        boards = self._made.get(run, []) if made is None else boards_of(made)
+        if made is None:
+            return self._made.get(run, [])
+        self._compiled[run] = made
+        made.board_watchers.add(self)
+        boards = boards_of(made)
         for board in boards:
-            self._watch(run, board)
+            board.watchers.add(self)
         return boards
-
-    def _watch(self, run: int, board: Board) -> None:
-        self._runs.setdefault(board, set()).add(run)
-        board.watchers.add(self)
 
 
 def _new_board(backed: Backed, facts: KernelFacts) -> Board:
