@@ -154,11 +154,11 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
     in_registers(scheduling, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
     ends = [s for s in walk((scheduling.nest.loops[i_end],)) if isinstance(s, Set)]
-    results = [Read(s.name, s.index, s.term.dtype) for s in ends]
-    if all(stride(scheduling.nest, result, i_end) == 1 for result in results):
+    vectors = [j_end]
+    if all(stride(scheduling.nest, Read(s.name, s.index, s.term.dtype), i_end) == 1 for s in ends):
+        vectors = [i_end, *scheduling.computed("tile", (i_end, j_end), "done")]
         scheduling.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
-        j_end = i_end
-    scheduling.run("simd", [j_end, *copied([order[-1], *folds, j], "columns")[-1:]])
+    scheduling.run("simd", [*vectors, *copied([order[-1], *folds, j], "columns")[-1:]])
     scheduling.run("parallel", phases)
 
 

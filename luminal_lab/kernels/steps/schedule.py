@@ -25,8 +25,11 @@ from luminal_lab.core.dims import Dim
 from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
-from luminal_lab.kernels.nest.nest import Local, Loop, Nest, axes_in
+from luminal_lab.kernels.definition.cost import COSTLY
+from luminal_lab.kernels.definition.terms import Apply, walk as walk_terms
+from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, axes_in, walk
 from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
+from luminal_lab.kernels.steps.arrays import Pack
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choice, Choices, Taken, misfit
 from luminal_lab.kernels.steps.kinds import Bind, Clamp, Guard, Round
 from luminal_lab.kernels.steps.loops import Fuse, Merge, Reorder, Split, together
@@ -382,6 +385,18 @@ class Scheduling:
         short = tuple(name for name in names if not self.loop(name).is_whole)
         if short:
             self.do(step(short))
+
+    def computed(self, array: str, loops: tuple[str, ...], into: str) -> list[Handle]:
+        """Compute costly functions of an array before loops store them, for vectors of their own.
+
+        Return the innermost loop that does; none where nothing is costly, or it cannot be done.
+        """
+        sets = [each for each in walk((self.nest.loops[loops[0]],)) if isinstance(each, Set)]
+        terms = walk_terms(*(each.term for each in sets))
+        if any(isinstance(term, Apply) and term.op.cost >= COSTLY for term in terms):
+            with self.attempt():
+                return [self.do(Pack(array, loops[0], loops, into)).loops[-1]]
+        return []
 
     def turns(self, loop: str, threads: int) -> tuple[Handle, Handle]:
         """Cut a loop into turns of all threads; return the loops over turns and over threads."""

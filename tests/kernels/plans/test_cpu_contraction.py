@@ -1,0 +1,48 @@
+"""How products run on a CPU: what is computed with whole vectors before it is stored."""
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+from luminal_lab.core.dims import evaluate as number_of
+from luminal_lab.devices.build import cache
+from luminal_lab.kernels.definition.evaluate import evaluate
+from luminal_lab.kernels.definition.text import parse_definition
+from luminal_lab.kernels.make import make_kernel
+from luminal_lab.machines.machine import Machine
+from tests.kernels.running import Running
+
+HEADER = "kernel k(a: f32[n, 24], b: f32[m, 24], c: f32[m], r: f32[n, m]) -> (y: f32[n, m])\n"
+SUM = "(sum k < 24: fused(a[i, k] * b[j, k]))"
+ENDS = {
+    "a function": (f"math.gelu({SUM})", True),
+    "a function of what has a bias": (f"math.silu({SUM} + c[j])", True),
+    "a sum that is read twice": (f"let d = {SUM} + c[j]; d * exp2(d)", True),
+    "a function beside another array": (f"r[i, j] + math.tanh({SUM} + c[j])", True),
+    "arithmetic": (f"({SUM} + c[j]) * 2.0", False),
+}
+"""What is stored, and whether it is worth whole vectors."""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("kind", ENDS)
+def test_functions_take_whole_vectors_before_short_rows_are_stored(
+    kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    term, is_costly = ENDS[kind]
+    definition = parse_definition(f"{HEADER}  y[i < n, j < m] = {term}")
+    # The second operand, which is the longer one, stays as it is: its axis has the rows.
+    kernel = make_kernel(definition, "k", Machine(), choices={"swapped": 1})
+    assert ("\npack tile before " in str(kernel.schedule)) == is_costly
+    run = Running(kernel)
+    for n, m in [(1, 1), (7, 90), (37, 25), (64, 120)]:
+        sizes, draw = {"n": n, "m": m}, np.random.default_rng(0)
+        inputs = {
+            name: draw.standard_normal([number_of(size, sizes) for size in type.shape]).astype("f4")
+            for name, type in definition.inputs
+        }
+        expected: Any = evaluate(definition, inputs, sizes)["y"]
+        np.testing.assert_allclose(run(inputs, sizes)["y"], expected, rtol=1e-4, atol=1e-5)
