@@ -107,17 +107,29 @@ class Backed:
         """The compile to ask about its snapshots: of a recording the one that was recorded."""
         return self.compilation or compilation_of(self.snapshots)
 
-    def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
-        """Return a picture of a graph, the last if no other is named, which needs no script."""
+    def picture(self, theme: Theme = "auto", stage: int = -1, firing: int | None = None) -> Picture:
+        """Return a picture of a graph, the last if no other is named, which needs no script.
+
+        With `firing` it is the graph after so many firings of that pass.
+        """
         snapshot, facts = self.snapshots[stage], self.subject.facts
-        note = "as written" if snapshot.title == "written" else f"after {snapshot.title}"
+        ir, note = looked_at(snapshot, firing)
         launches = facts.launches if snapshot is self.newest else ()
         known = PictureRequest(
             parameters=self.subject.parameters,
             kept=self.subject.kept,
             kernels={launch.node: facts.kernels[launch.kernel].name for launch in launches},
         )
-        return graph_picture(snapshot.ir, theme=theme, note=note, known=known)
+        return graph_picture(ir, theme=theme, note=note, known=known)
+
+
+def looked_at(snapshot: Snapshot, firing: int | None) -> tuple[IR, str]:
+    """Return the graph after a pass, or after some of its firings, and what it is in words."""
+    many = len(snapshot.firings)
+    if firing is not None and 0 <= firing < many:
+        return snapshot.steps()[firing], f"after {firing} of {many} firings of {snapshot.title}"
+    is_first = snapshot.title == "written"
+    return snapshot.ir, "as written" if is_first else f"after {snapshot.title}"
 
 
 def backed_graph(
