@@ -22,6 +22,8 @@ from luminal_lab.devices.facts.probe import cpu_name
 from luminal_lab.errors import DeviceError
 from luminal_lab.io.facts import CellText
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
+from luminal_lab.passes.rewrite import Rewrite
+from luminal_lab.passes.rule import variable_of
 
 LONGEST = 2_000
 """The most lines of a file that is kept whole."""
@@ -200,6 +202,8 @@ def _licence(licence: Iterable[str]) -> list[str]:
 
 
 def _call(argument: object) -> str:
+    if isinstance(argument, Rewrite):  # a user's rule, which no text names
+        return variable_of(argument.of.name) or argument.of.name.replace("-", "_")
     name = type(argument).__name__
     if name not in SPOKEN or not type(argument).__module__.startswith("luminal_lab."):
         return repr(str(argument))

@@ -389,7 +389,9 @@ class Checker:
             f"pass {by}: the rule {firing.rule!r} changes what the graph computes (firing "
             f"{number + 1} of {count}): {told}; the inputs were {shown or 'none'}",
             where=_where(before, firing),
-            hint=f"the rule is {rule}" if rule else "error.inputs has the inputs that show it",
+            hint=f"the rule is {rule}"
+            if rule
+            else "after `except ll.PassError as error`, error.inputs has the inputs that show it",
         )
         error.inputs = inputs
         return error

@@ -39,7 +39,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.passes.base import Option, Pass, fault, option_types, options_of, spec_text
 from luminal_lab.passes.rewrite import Rewrite
-from luminal_lab.passes.rule import FACTS, Rule, RuleSet
+from luminal_lab.passes.rule import FACTS, Rule, RuleSet, variable_of
 from luminal_lab.reading import REAL, WHOLE
 from luminal_lab.tensor.arguments import told
 
@@ -242,6 +242,13 @@ def as_pass(like: object) -> Pass | Pipeline:
     raise _no_pass(cast("object", like))
 
 
+def _meant(name: str) -> str:
+    """Return what somebody means by a name that no pass has."""
+    if (rule := variable_of(name)) is not None:
+        return f"it is a rule, which is given as it is: cx.compile({rule})"
+    return nearest(name, known_passes()) or "import the module that defines it first"
+
+
 def _no_pass(like: object) -> PassError:
     if inspect.isfunction(like):
         return PassError(
@@ -370,7 +377,7 @@ class _Parser:
         if cls is None:
             self.fail(
                 f"there is no pass {name!r}" if name else "a pass is missing",
-                nearest(name, known_passes()) or "import the module that defines it first",
+                _meant(name),
                 start,
             )
         return self.built(cls, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -405,3 +406,14 @@ class RuleSet:
     @override
     def __repr__(self) -> str:
         return f"<RuleSet {self.name}: {len(self)} rules>"
+
+
+def variable_of(rule: str) -> str | None:
+    """Return the variable of a notebook or program that has the rule, or rules, of a name."""
+    named = vars(sys.modules["__main__"]).items()
+    rules = {
+        value.name: variable
+        for variable, value in named
+        if isinstance(value, (Rule, RuleSet)) and variable[0] != "_"
+    }
+    return rules.get(rule)

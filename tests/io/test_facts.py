@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 
 import pytest
@@ -18,6 +19,7 @@ from luminal_lab.io.rule_facts import sketch
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
+from tests.expect import error_of
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +271,16 @@ def test_the_python_does_the_compile_again(cx):
         ")"
     )
     assert python_of(Pipeline(["simplify, dce"])) == "cx.compile('simplify, dce')"
+
+
+def test_the_python_names_a_users_rules_by_their_variables(monkeypatch):
+    x = ll.variables("x")
+    times_one = ll.Rule("times-one", x * 1, x)
+    assert python_of(Pipeline([times_one, "dce"])) == "cx.compile(times_one, 'dce')"
+    monkeypatch.setattr(sys.modules["__main__"], "mine", times_one, raising=False)
+    assert python_of(Pipeline([times_one, "dce"])) == "cx.compile(mine, 'dce')"
+    error = error_of(lambda: Pipeline(["times-one"]), ll.ParseError)
+    assert error.hint == "it is a rule, which is given as it is: cx.compile(mine)"
 
 
 def test_a_compile_without_a_device_has_rules_and_nothing_to_launch():

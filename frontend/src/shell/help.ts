@@ -59,6 +59,11 @@ export function tellButton(sign: string, words: string, event: string): HTMLButt
   return button(sign, words, ({ currentTarget }) => (currentTarget as Element).dispatchEvent(new Event(event, { bubbles: true })));
 }
 
+/** The buttons that enlarge the type, and the picture. */
+export function sizeButtons(): HTMLButtonElement[] {
+  return [tellButton("A", "Large type for a projector, or not (P)", "ll-projector"), tellButton("⤢", "Fill the window, or not (w)", "ll-fill")];
+}
+
 /** The button that shows the shortcuts. */
 export function helpButton(): HTMLButtonElement {
   return tellButton("?", "Shortcuts (?)", "ll-help");

@@ -47,7 +47,7 @@ export function linkButton(store: Store, isPage: () => boolean, note: HTMLElemen
     const at = writtenAt(store);
     const text = isPage() ? location.href.replace(/#.*$/, "") + fragment(at) : `cx.workbench(at=${JSON.stringify(at)})`;
     const shown = h("code", { tabindex: 0 }, text), close = button("×", "close", () => fill(note));
-    const say = (words: string): void => void fill(note, h("p", { class: "ll-bar", role: "status" }, words, " ", shown, " ", close));
+    const say = (words: string): void => void fill(note, h("div", { class: "ll-bar", role: "status" }, words, " ", shown, " ", close));
     navigator.clipboard?.writeText(text).then(
       () => say("Copied:"),
       () => (say("Copy it with Ctrl+C or ⌘C:"), getSelection()?.selectAllChildren(shown)),

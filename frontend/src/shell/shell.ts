@@ -4,7 +4,7 @@ import { accesses } from "../panes/accesses";
 import { decode } from "../data/bundle";
 import { fill, h } from "../parts/dom";
 import { explorer } from "./explorer";
-import { help } from "./help";
+import { help, helpButton, sizeButtons } from "./help";
 import { alone, listen } from "../parts/keys";
 import type { Live } from "../data/live";
 import { ofPython, type Given } from "../graph/overlays";
@@ -89,7 +89,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   let now = given;
   const drawn = (): Pane & Partial<SearchPane> => {
     if (now instanceof Error) throw now;
-    if (now instanceof Store) return what === "predict" ? predict(now, host) : what === "explorer" ? explorer(now, host, live) : workbench(now, host, live, what === "beside");
+    if (now instanceof Store) return what === "predict" ? predict(now, host, [...sizeButtons(), helpButton()]) : what === "explorer" ? explorer(now, host, live) : workbench(now, host, live, what === "beside");
     return what === "search" ? search(now, host, live, chosen) : accesses(now, host);
   };
   try {

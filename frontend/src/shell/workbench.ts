@@ -19,7 +19,7 @@ import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
 import { hands } from "./hands";
-import { helpButton, tellButton } from "./help";
+import { helpButton, sizeButtons } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
 import { split } from "../parts/split";
@@ -62,8 +62,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const note = div("");
   const field = h("span"), passes = div("ll-strip");
   const area = div("ll-area");
-  const fillIt = tellButton("⤢", "Fill the window, or not (w)", "ll-fill"), enlarge = tellButton("A", "Large type for a projector, or not (P)", "ll-projector");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), enlarge, fillIt, helpButton()), note, passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),

@@ -47,3 +47,18 @@ test("a node that is picked twice is taken back, and keys may walk past nodes", 
   named(host, "%x stays").click();
   expect(host.textContent).toContain(none);
 });
+test("what was said is there again when it is drawn anew", () => {
+  const { store, host, pane } = on();
+  const id = store.run.id[store.run.lines(0)[0]!]!, fields = () => [...host.querySelectorAll<HTMLInputElement>("input")];
+  store.select({ kind: "node", stage: 0, ids: [id] });
+  fields()[0]!.value = "12";
+  fields()[1]!.checked = true;
+  named(host, "Reveal").click();
+  pane.dispose();
+  host.replaceChildren();
+  predict(store, host);
+  expect([fields()[0]!.value, fields().map((one) => one.checked).indexOf(true)]).toEqual(["12", 1]);
+  expect(texts(host, "tbody tr").length).toBe(3);
+  named(host, "Hide it again").click();
+  expect(texts(host, "fieldset button").length).toBe(1);
+});

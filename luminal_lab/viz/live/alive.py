@@ -300,7 +300,7 @@ class Live:
 
     def picture(self, theme: Theme = "auto") -> Picture:
         """Return the picture for places where no script runs."""
-        return self._held.all[self._run].picture(theme, self._stage)
+        return self._held.all[self._run].picture(theme, self._stage, self.firing)
 
     def words(self) -> str:
         """Return the text above the picture where no script runs."""

@@ -114,23 +114,40 @@ class Backed:
         """The compile to ask about its snapshots: of a recording the one that was recorded."""
         return self.compilation or compilation_of(self.snapshots)
 
-    def picture(self, theme: Theme = "auto", stage: int = -1, *, changes: bool = False) -> Picture:
+    def picture(
+        self,
+        theme: Theme = "auto",
+        stage: int = -1,
+        firing: int | None = None,
+        *,
+        changes: bool = False,
+    ) -> Picture:
         """Return a picture of a graph, the last if no other is named, which needs no script.
 
-        With `changes` it is of the graphs before and after its pass.
+        With `firing` it is the graph after so many firings of that pass; else with `changes` the
+        graphs before and after its pass.
         """
         snapshot, facts = self.snapshots[stage], self.subject.facts
-        if changes and snapshot.ir is not snapshot.before:
+        if changes and firing is None and snapshot.ir is not snapshot.before:
             note = f"before and after {snapshot.title}"
             return graph_picture(snapshot.diff(), theme=theme, note=note)
-        note = "as written" if snapshot.title == "written" else f"after {snapshot.title}"
+        ir, note = looked_at(snapshot, firing)
         launches = facts.launches if snapshot is self.newest else ()
         known = PictureRequest(
             parameters=self.subject.parameters,
             kept=self.subject.kept,
             kernels={launch.node: facts.kernels[launch.kernel].name for launch in launches},
         )
-        return graph_picture(snapshot.ir, theme=theme, note=note, known=known)
+        return graph_picture(ir, theme=theme, note=note, known=known)
+
+
+def looked_at(snapshot: Snapshot, firing: int | None) -> tuple[IR, str]:
+    """Return the graph after a pass, or after some of its firings, and what it is in words."""
+    many = len(snapshot.firings)
+    if firing is not None and 0 <= firing < many:
+        return snapshot.steps()[firing], f"after {firing} of {many} firings of {snapshot.title}"
+    is_first = snapshot.title == "written"
+    return snapshot.ir, "as written" if is_first else f"after {snapshot.title}"
 
 
 def backed_graph(

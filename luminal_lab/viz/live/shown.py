@@ -85,9 +85,16 @@ class BackedSpace(Backed):
     """Whether it is the space that is shown, and not a program of it."""
 
     @override
-    def picture(self, theme: Theme = "auto", stage: int = -1) -> Picture:
+    def picture(
+        self,
+        theme: Theme = "auto",
+        stage: int = -1,
+        firing: int | None = None,
+        *,
+        changes: bool = False,
+    ) -> Picture:
         if self.space is None or not self.is_whole:
-            return super().picture(theme, stage)
+            return super().picture(theme, stage, firing, changes=changes)
         return space_picture(self.space, theme=theme)
 
     @override

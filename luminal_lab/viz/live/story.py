@@ -12,11 +12,12 @@ from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError, LabError
 from luminal_lab.io.opened import Opened
 from luminal_lab.io.recording import MOST_STEPS, save_recording
+from luminal_lab.passes.diff import diff
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.graphs import graph_picture
 from luminal_lab.viz.live.at import read_at
-from luminal_lab.viz.live.backed import Backed
+from luminal_lab.viz.live.backed import Backed, looked_at
 from luminal_lab.viz.live.beside import backed_of
 from luminal_lab.viz.live.meaning import Selection
 from luminal_lab.viz.live.workbench import Workbench
@@ -107,11 +108,15 @@ class Story(Workbench):
     def _picture_of(self, step: Step, theme: Theme) -> str:
         snapshot = self._held.all[step.place["run"]].snapshots[step.place["stage"]]
         ids = _ids(step.selection, snapshot)
-        ir = snapshot.ir
+        firing: int = step.place["firing"]
+        if firing > 0 and not ids:  # what the firing changes is what there is to see
+            before, after = (snapshot.steps()[number] for number in (firing - 1, firing))
+            fired = snapshot.firings[firing - 1].rule
+            note = f"before and after firing {firing} of {snapshot.title}, {fired}"
+            return graph_picture(diff(before, after), theme=theme, note=note).html
+        ir, note = looked_at(snapshot, firing)
         if ids and not all(id in ir for id in ids):  # the pass has removed them
-            ir = snapshot.before
-        note = "as written" if snapshot.title == "written" else f"after {snapshot.title}"
-        note = note if ir is snapshot.ir else f"before {snapshot.title}"
+            ir, note = snapshot.before, f"before {snapshot.title}"
         return graph_picture(ir, highlight=[i for i in ids if i in ir], theme=theme, note=note).html
 
     @override
@@ -141,7 +146,7 @@ def _ids(selection: Selection, snapshot: Snapshot) -> list[int]:
         return [*selection["ids"]]
     if selection.get("kind") == "firing":
         firing = snapshot.firings[selection["firing"]]
-        return [change.node for change in firing.log if change.node in snapshot.ir]
+        return [change.node for change in firing.changes if change.node in snapshot.ir]
     return []
 
 

@@ -54,7 +54,7 @@ class Workbench(Live):
 
     @override
     def picture(self, theme: Theme = "auto") -> Picture:
-        return self._held.all[self._run].picture(theme, self._stage, changes=True)
+        return self._held.all[self._run].picture(theme, self._stage, self.firing, changes=True)
 
     @override
     def below(self) -> str:

@@ -1,6 +1,7 @@
 """Guided stories: each step a place and a text, kept in recordings, pages and saved notebooks."""
 
 import json
+import re
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,27 @@ def test_a_saved_notebook_has_all_texts_with_their_pictures(cx: ll.Graph):
     assert "It is gone. <b>" in read.text
     assert "<code>1</code>" in html
     assert read.text.index("1 of 3") < read.text.index("2 of 3") < read.text.index("3 of 3")
+
+
+def test_where_no_script_runs_a_step_shows_what_its_firing_changes(cx: ll.Graph):
+    steps = [
+        ("simplify/1", "One product goes."),
+        ("simplify/1/%y", "This reads it no more."),
+        ("simplify/firing 1", "The zero."),
+        ("simplify", "Both."),
+    ]
+    shown = re.findall(r'alt="Graph g ([^:"]*)', ll.story(cx, steps).static())
+    assert shown == [
+        "before and after firing 1 of simplify, mul-one",
+        "after 1 of 2 firings of simplify",
+        "after simplify",
+        "after simplify",
+    ]
+    assert (
+        cx.workbench(at="simplify/1")
+        .picture()
+        .text.startswith("Graph g after 1 of 2 firings of simplify")
+    )
 
 
 def test_a_recording_keeps_it(cx: ll.Graph, tmp_path: Path):
