@@ -19,6 +19,8 @@ KINDS = ("#0072B2", "#D55E00", "#E69F00")
 """The colours of a read, a write, and an atomic."""
 RAMP = ("#440154", "#3b528b", "#21918c", "#5ec962", "#fde725")
 """From the first bank to the last, from dark to light."""
+OUTLINE = "#848d97"
+"""What the darkest and the lightest of these have around them, seen on dark and on light."""
 HEAT = ("#a9c9e2", "#5b9bc8", "#1f6da3", "#083b66")
 """From few accesses to many."""
 MOST_MAPS = 8
@@ -212,7 +214,8 @@ def _cells(access_map: Map, xs: Sequence[float], across: float, down: float, top
             strokes.append(f"M{number(x)} {number(y + high)}l{number(wide)} -{number(high)}")
         if wait and wide >= 3:
             rings.append(box)
-    parts = [f'<path fill="{fill}" d="{"".join(of)}"/>' for fill, of in paths.items()]
+    outline = f' stroke="{OUTLINE}" stroke-width="0.7"' if inset else ""
+    parts = [f'<path fill="{fill}"{outline} d="{"".join(of)}"/>' for fill, of in paths.items()]
     if strokes:
         parts.append(f'<path stroke="#fff" fill="none" stroke-width="1.4" d="{"".join(strokes)}"/>')
     if rings:

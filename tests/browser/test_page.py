@@ -59,7 +59,7 @@ def test_a_workbench_steps_through_passes(page: Any, tmp_path: Path):
 
 def test_kernels_and_sources_are_there(page: Any, tmp_path: Path):
     opened(page, compiled(), tmp_path)
-    page.get_by_text("lab_buffers").first.wait_for(timeout=LIMIT)
+    page.locator(".ll-root").get_by_text("lab_buffers").first.wait_for(timeout=LIMIT)
 
 
 def test_nbconverts_page_has_the_picture(chromium: Any, tmp_path: Path):

@@ -1,6 +1,7 @@
 """Who touches what as a picture: a map for each array between two barriers."""
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -85,6 +86,8 @@ def test_what_was_written_and_who_waits():
     assert "31 turns of waiting" in svg
     assert "a ring: it waits for its bank" in svg
     assert "a stroke: written" in svg
+    # On a dark ground the first bank is as dark as that, but for its outline.
+    assert all("stroke=" in path for path in re.findall(r"<path fill=[^>]*>", svg))
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,8 @@ export function drawn(data: Columns<Header>, host: HTMLElement): Pane {
     cells.forEach(({ row, place, who }, number) => {
       const x = xs.get(place)! + 0.5, y = TOP + row * high + 0.5, w = wide - 1, d = high - 1;
       box(part(place)[1], x, y, w, d);
+      // The darkest and the lightest colours are seen on dark and on light.
+      if (Math.min(wide, high) > 4) (pen.strokeStyle = colour("edge")), (pen.lineWidth = 0.7), pen.strokeRect(x, y, w, d);
       pen.lineWidth = 1.3;
       if (who.some((k) => kind[k])) (pen.strokeStyle = "#fff"), pen.beginPath(), pen.moveTo(x, y + d), pen.lineTo(x + w, y), pen.stroke();
       pen.strokeStyle = number === cursor ? ink : colour("high");
