@@ -212,7 +212,14 @@ class Recorded:
     __slots__ = ()
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file, which `ll.open` reads on any machine."""
+        """Write it to a file, which `ll.open` reads on any machine.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.compile("simplify, dce").save(folder / "run.lab")
+        >>> print(ll.open(folder / "run.lab").snapshots[-1].ir)
+        graph main(%x: f32[2]) -> (%x) {
+        }
+        """
         DISPLAYS[f"{type(self).__name__}.save"](self, path)
 
 

@@ -372,9 +372,9 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
             signature.bind(*sources)
         except TypeError:
             wanted, many = ", ".join(signature.parameters), len(sources)
-            given = f"{many} {'is' if many == 1 else 'are'} given"
-            named = f"it has the sources {wanted}" if wanted else "it has no sources"
-            raise GraphError(f"{op.name}: {named}, and {given}") from None
+            given = f"{many} {'was' if many == 1 else 'were'} given"
+            named = f"it takes the sources {wanted}" if wanted else "it takes no sources"
+            raise GraphError(f"{op.name}: {named}; {given}") from None
         raise _fault(type(op), f"has an infer that fails: {error!r}", "mend infer") from error
     if type(types[0]) is not TensorType:
         what = f"has an infer that returns {types[0]!r}"

@@ -283,7 +283,12 @@ class Compilation(Charted, Examined, Recorded):
         return followed(self.snapshots, start, ids)
 
     def meant(self, asking: str, what: Following | Origin) -> tuple[set[int], int]:
-        """Return the ids of the requested nodes, and the first snapshot that has them."""
+        """Return the ids of the requested nodes, and the first snapshot that has them.
+
+        >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
+        >>> cx.compile("simplify").meant("why", "%x")
+        ({0}, 0)
+        """
         if isinstance(what, Origin):
             return self._of_line(asking, what.file, what.line), 0
         if is_line(what):
@@ -414,9 +419,9 @@ class Compilation(Charted, Examined, Recorded):
         >>> print(cx.compile("simplify, dce").why("y"))  # doctest: +ELLIPSIS
         %y = mul %1, %2 : f32[2]
         You wrote it in "...", line 1:  y = ...
-        Pass 1, simplify, firing 1, mul-one put %1 in the place of %y.
+        Pass 1, simplify, firing 1, mul-one put %1 in place of %y.
         Pass 2, dce, firing 1, unused erased %y.
-        It is gone since dce.
+        It has been gone since dce.
         """
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 

@@ -273,7 +273,7 @@ def test_a_cycle_is_refused_after_nodes_were_led_to_later_ones():
 
 def failing_edits(edit: Edit) -> dict[str, object]:
     return {
-        "add: it has the sources x, y, and 1 is given": lambda: edit.insert(Add(), "x"),
+        "add: it takes the sources x, y; 1 was given": lambda: edit.insert(Add(), "x"),
         "sin: needs a float, but the source is int32\n"
         'hint: convert it first, as in x.cast("float32")': lambda: edit.insert(
             Sin(), edit.insert(Cast(DType.int32), "x")

@@ -313,7 +313,7 @@ def test_a_wrong_infer_is_told_from_a_wrong_number_of_sources(infer: str, messag
     ir = parse("graph g(%x: f32[2]) -> (%x) {}")
     with pytest.raises(DefinitionError, match=re.escape(message)):
         result_types(op, [ir["x"]])
-    with pytest.raises(GraphError, match="it has the sources x, and 0 are given"):
+    with pytest.raises(GraphError, match="it takes the sources x; 0 were given"):
         result_types(op, [])
 
 

@@ -103,7 +103,7 @@ hint: axes count from 0 to 0""",
     ),
     "wrong number of sources": (
         graph(X, record(1, Sin(), 0, 0)),
-        """verify: g, %1: sin: it has the sources x, and 2 are given
+        """verify: g, %1: sin: it takes the sources x; 2 were given
   %1 = sin %x, %x : f32[2]
   cell 3, line 7:  y = x.sin()""",
     ),

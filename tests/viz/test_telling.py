@@ -50,5 +50,5 @@ def test_the_picture_for_places_without_scripts_is_of_the_same_pass():
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
     live = cx.workbench()
     assert live.stage.name == "recognise"
-    assert live.picture().text.startswith(f"Graph block after {live.stage.title}")
+    assert live.picture().text.startswith(f"Graph block before and after {live.stage.title}")
     assert cx.explore().picture().text.startswith(f"Graph block after {cx.snapshots[-1].title}")
