@@ -15,6 +15,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import Environment, NodeStep, interpret
 from luminal_lab.core.ir import IR, Node, NodeLike, nearest_node
+from luminal_lab.core.ops import Pick
 from luminal_lab.core.origin import Origin
 from luminal_lab.core.printer import as_text
 from luminal_lab.display import Charted, Displayed, Examined, Recorded
@@ -244,7 +245,10 @@ class Compilation(Charted, Examined, Recorded):
 
     def _written_at(self, error: RangeError) -> str:
         """Return the user's lines whose op, in a kernel, met an index out of range."""
-        parts = () if error.node is None else self.attribution.parts(error.node)
+        if error.node is None:
+            return ""
+        picks = (user.id for user in self.ir.users(error.node) if isinstance(user.op, Pick))
+        parts = [p for id in (error.node, *picks) for p in self.attribution.parts(id)]
         nodes = [self.written[part] for part in parts]
         met = [node for node in nodes if error.message.startswith(f"{node.op.name}:")]
         return "\n".join(dict.fromkeys(str(node.meta.origin) for node in met if node.meta.origin))

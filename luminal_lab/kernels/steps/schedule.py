@@ -26,7 +26,7 @@ from luminal_lab.core.printer import unique
 from luminal_lab.display import Displayed
 from luminal_lab.errors import ParseError, ScheduleError
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, walk as walk_terms
+from luminal_lab.kernels.definition.terms import Apply, Read, free, walk as walk_terms
 from luminal_lab.kernels.nest.nest import Local, Loop, Nest, Set, axes_in, walk
 from luminal_lab.kernels.nest.sizes import divides, is_plain, perfect
 from luminal_lab.kernels.steps.arrays import Pack
@@ -386,16 +386,23 @@ class Scheduling:
         if short:
             self.do(step(short))
 
-    def computed(self, array: str, loops: tuple[str, ...], into: str) -> list[Handle]:
+    def computed(self, array: str, loops: tuple[str, str], into: str) -> list[Handle]:
         """Compute costly functions of an array before loops store them, for vectors of their own.
 
         Return the innermost loop that does; none where nothing is costly, or it cannot be done.
         """
-        sets = [each for each in walk((self.nest.loops[loops[0]],)) if isinstance(each, Set)]
-        terms = walk_terms(*(each.term for each in sets))
+        outer, inner = loops
+        sets = [each for each in walk((self.nest.loops[outer],)) if isinstance(each, Set)]
+        terms = [*walk_terms(*(each.term for each in sets))]
+        reads = [term for term in terms if isinstance(term, Read)]
+        # What may end within the block is copied first: a guard in a vector loop costs the vectors.
+        ends = () if self.loop(outer).is_whole else [r for r in reads if inner not in free(r)]
         if any(isinstance(term, Apply) and term.op.cost >= COSTLY for term in terms):
             with self.attempt():
-                return [self.do(Pack(array, loops[0], loops, into)).loops[-1]]
+                for name in dict.fromkeys(read.buffer for read in ends if outer in free(read)):
+                    own = unique(f"{name}_{into}", self.nest.names)
+                    self.do(Pack(name, outer, (outer,), own))
+                return [self.do(Pack(array, outer, loops, into)).loops[-1]]
         return []
 
     def turns(self, loop: str, threads: int) -> tuple[Handle, Handle]:
