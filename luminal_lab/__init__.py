@@ -301,11 +301,13 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from luminal_lab.core.origin import here  # noqa: PLC0415  # it is no name of this package
 
-    method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
+    meant = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
+    if hasattr(import_module("luminal_lab.core.ops"), name):
+        meant = f"from luminal_lab.core.ops import {name}"
     raise UnknownNameError(
         f"luminal_lab has no {name!r}",
         where=str(here() or "") or None,
-        hint=method
+        hint=meant
         or errors.nearest(name, __all__)
         or errors.nearest(f"x.{name}", [f"x.{word}" for word in dir(Tensor)]),
     )
