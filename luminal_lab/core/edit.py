@@ -292,15 +292,13 @@ class Edit(NodeLookup):
         """
         node = self[node]
         inputs, outputs, carries, _ = self.signature
-        needed = "it is an output" * (node.id in outputs)
+        needed, hint = "it is an output" * (node.id in outputs), None
         if self.readers.get(node.id):
-            needed = f"{self.users(node)[0]} reads it"
+            needed, hint = f"{self.users(node)[0]} reads it", "replace it first, by edit.replace"
         given = isinstance(node.op, Input)
         if not needed and given and any(into == node.id for _, into in carries):
             needed = "an output is carried to it"
         if needed:
-            replaced = "replace it first; dce removes what nothing reads any more"
-            hint = replaced if self.readers.get(node.id) else None
             raise GraphError(f"erase: {node} is still needed: {needed}", hint=hint)
         signature = self.signature
         if isinstance(node.op, Input):

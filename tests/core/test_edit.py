@@ -284,8 +284,9 @@ def failing_edits(edit: Edit) -> dict[str, object]:
         "starts with a letter or '_'": lambda: edit.insert(Sin(), "x", name="a b"),
         "replace: %s is f32[2], but %6 is i32[2]\nhint: insert a cast or a view first, so that the "
         "types are equal": lambda: edit.replace("s", edit.insert(Cast(DType.int32), "x")),
-        "erase: %s is still needed: %y reads it\n"
-        "hint: replace it first; dce removes what nothing reads any more": lambda: edit.erase("s"),
+        "erase: %s is still needed: %y reads it\nhint: replace it first, by edit.replace": lambda: (
+            edit.erase("s")
+        ),
         "erase: %y is still needed: it is an output": lambda: (edit.erase("dead"), edit.erase("y")),
         "erase: %z is still needed: an output is carried to it": lambda: edit.erase("z"),
     }
