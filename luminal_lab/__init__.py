@@ -311,13 +311,15 @@ def __getattr__(name: str) -> object:
     from luminal_lab.core.origin import here  # noqa: PLC0415  # it is not a name of this package
 
     word = TORCH_DTYPES.get(name, name)
-    dtype = f'a dtype is a word, as in dtype="{word}"' if word in [*DType] else None
-    method = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
+    meant = f"tensors have it as a method: x.{name}(...)" if hasattr(Tensor, name) else None
+    if hasattr(import_module("luminal_lab.core.ops"), name):
+        meant = f"from luminal_lab.core.ops import {name}"
+    if word in [*DType]:
+        meant = f'a dtype is a word, as in dtype="{word}"'
     raise UnknownNameError(
         f"luminal_lab has no {name!r}",
         where=str(here() or "") or None,
-        hint=dtype
-        or method
+        hint=meant
         or errors.nearest(name, __all__)
         or errors.nearest(f"x.{name}", [f"x.{word}" for word in dir(Tensor)]),
     )

@@ -5,7 +5,7 @@ about them.
 """
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -155,6 +155,10 @@ class Edit(NodeLookup):
             return self.base
         return _changed(self.base, self.table.copy(), self.signature)
 
+    def __iter__(self) -> Iterator[Node]:
+        """Iterate over the nodes as they are at the beginning, in order."""
+        return iter(in_order(self.table, self.signature.schedule))
+
     @contextmanager
     def firing(self, rule: str, because: str = "") -> Generator[None, None, None]:
         """Make the changes inside one step, with one rule and one reason.
@@ -288,14 +292,14 @@ class Edit(NodeLookup):
         """
         node = self[node]
         inputs, outputs, carries, _ = self.signature
-        needed = "it is an output" * (node.id in outputs)
+        needed, hint = "it is an output" * (node.id in outputs), None
         if self.readers.get(node.id):
-            needed = f"{self.users(node)[0]} reads it"
+            needed, hint = f"{self.users(node)[0]} reads it", "replace it first, by edit.replace"
         given = isinstance(node.op, Input)
         if not needed and given and any(into == node.id for _, into in carries):
             needed = "an output is carried to it"
         if needed:
-            raise GraphError(f"erase: {node} is still needed: {needed}")
+            raise GraphError(f"erase: {node} is still needed: {needed}", hint=hint)
         signature = self.signature
         if isinstance(node.op, Input):
             signature = signature._replace(inputs=tuple(id for id in inputs if id != node.id))

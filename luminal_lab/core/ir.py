@@ -205,9 +205,8 @@ def _node_like(key: object) -> str:
     """Return what to give for a node instead of something else."""
     if isinstance(key, (list, tuple)):
         return "give nodes one by one, and not in a list"
-    if isinstance(key, float):
-        return "a number has a node of its own: insert(Constant(0.0, node.dtype, node.shape))"
-    return "give a node, its id or its name"
+    number = "a number has a node of its own: insert(Constant(0.0, node.dtype, node.shape))"
+    return number if isinstance(key, float) else "give a node, its id or its name"
 
 
 class NodeLookup:

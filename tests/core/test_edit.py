@@ -284,10 +284,21 @@ def failing_edits(edit: Edit) -> dict[str, object]:
         "starts with a letter or '_'": lambda: edit.insert(Sin(), "x", name="a b"),
         "replace: %s is f32[2], but %6 is i32[2]\nhint: insert a cast or a view first, so that the "
         "types are equal": lambda: edit.replace("s", edit.insert(Cast(DType.int32), "x")),
-        "erase: %s is still needed: %y reads it": lambda: edit.erase("s"),
+        "erase: %s is still needed: %y reads it\nhint: replace it first, by edit.replace": lambda: (
+            edit.erase("s")
+        ),
         "erase: %y is still needed: it is an output": lambda: (edit.erase("dead"), edit.erase("y")),
         "erase: %z is still needed: an output is carried to it": lambda: edit.erase("z"),
     }
+
+
+def test_one_walks_over_the_nodes_as_they_were_when_one_began():
+    edit = Edit(parse(TEXT))
+    for node in edit:
+        if isinstance(node.op, Sin):
+            edit.replace(node, edit.insert(Sin(), *node.sources))
+    assert [str(node) for node in edit] == [*map(str, edit.ir())]
+    assert sum(isinstance(node.op, Sin) for node in edit) == 2
 
 
 def test_what_cannot_be_done_is_said_and_changes_nothing():

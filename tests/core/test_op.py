@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import luminal_lab as ll
 from luminal_lab.core.dims import Shape, Symbol
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import (
@@ -24,8 +25,9 @@ from luminal_lab.core.ops import Add, Constant, Mul, Permute, Reshape, Sin, Slic
 from luminal_lab.core.parse import parse
 from luminal_lab.core.printer import op_text
 from luminal_lab.core.verify import verify
-from luminal_lab.errors import DefinitionError, GraphError, LabWarning
+from luminal_lab.errors import DefinitionError, GraphError, LabWarning, UnknownNameError
 from luminal_lab.session import Graph
+from tests.expect import error_of
 
 N = Symbol("n", 1, 64)
 TYPE = TensorType(DType.float32, (2, N))
@@ -322,3 +324,8 @@ def test_every_op_of_the_core_is_well_defined():
         assert op.name == name
         assert isinstance(fields_of(op), dict)
         assert op.__doc__
+
+
+def test_an_op_that_is_looked_for_in_the_package_is_in_the_room_of_ops():
+    error = error_of(lambda: ll.Add, UnknownNameError)
+    assert error.hint == "from luminal_lab.core.ops import Add"

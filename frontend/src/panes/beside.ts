@@ -65,7 +65,7 @@ export function unmatched(one: Run, stage: number, other: Run, otherStage: numbe
 }
 
 function overlay(rows: ReadonlySet<number>): Overlay {
-  const tint = "var(--ll-tint-1)", text = "not in the other run";
+  const tint = "var(--ll-tint-1)", text = "only here";
   return {
     name: text,
     legend: [{ heat: null, text, tint, count: rows.size }],
@@ -74,7 +74,7 @@ function overlay(rows: ReadonlySet<number>): Overlay {
     tint: (row) => (rows.has(row) ? tint : null),
     inBox: (inside) => {
       const many = Array.from(inside).filter((row) => rows.has(row)).length;
-      return many ? { heat: null, text: `${count(many, "node")} not in the other run`, tint } : null;
+      return many ? { heat: null, text: `${count(many, "node")} only here`, tint } : null;
     },
   };
 }

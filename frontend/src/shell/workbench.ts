@@ -160,7 +160,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     const { selected } = store;
     // A firing that is selected is the one that was done last.
     const more = selected && selected.kind !== "firing" ? wordsOf(store, selected) : "";
-    fill(words, h("b", null, placeWords(store)), " · ", selected ? h("span", { class: "ll-mono" }, more) : h("span", { class: "ll-faint" }, "select anything: its relatives light up everywhere"));
+    fill(words, h("b", null, placeWords(store)), !selected ? [" · ", h("span", { class: "ll-faint" }, "select anything: its relatives light up everywhere")] : more && [" · ", h("span", { class: "ll-mono" }, more)]);
     words.title = words.textContent;
     clear.hidden = !selected;
   };
