@@ -74,6 +74,6 @@ export function laneKey(times: readonly Times[]): Child {
   const at = times.findIndex(({ run }) => run), of = times[at];
   if (!of?.run) return null;
   const parts = stretches(of);
-  const entry = (part: keyof typeof WORDS, name: string): Child => h("span", null, s("svg", { "aria-hidden": "true" }, s("rect", { class: name, x: 1, y: 1, width: 14, height: 8, style: part === "gap" ? "fill:var(--ll-hover);stroke:var(--ll-line)" : null })), `${WORDS[part]} ${seconds(sum(parts, part))}`);
+  const entry = (part: keyof typeof WORDS, name: string): Child => h("span", null, s("svg", { "aria-hidden": "true" }, s("rect", { class: name, x: 1, y: 1, width: 14, height: 8, style: part === "gap" ? "fill:var(--ll-line)" : null })), `${WORDS[part]} ${seconds(sum(parts, part))}`);
   return div("ll-lane-key", span("", `a run of about the median, on ${of.device}:`), entry("python", "ll-in-python"), entry("launching", "ll-launching"), entry("kernel", tookBy(at, of.how)), entry("gap", ""), of.run.note && span("", of.run.note));
 }
