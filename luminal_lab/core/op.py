@@ -360,10 +360,7 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
     if not isinstance(op, Op):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
         if isinstance(op, type) and issubclass(op, Op):
             raise GraphError(f"{op.__name__} is the class of an op", hint=f"write {op.__name__}(…)")
-        raise GraphError(
-            f"{op!r} is not an op",
-            hint="give an op as a value, as in Sin(), from luminal_lab.core.ops",
-        )
+        raise GraphError(f"{op!r} is not an op", hint="give a value: luminal_lab.core.ops.Sin()")
     fields_of(type(op))
     try:
         types = op.types(sources)
