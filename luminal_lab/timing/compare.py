@@ -403,11 +403,12 @@ def figures(segment: Segment, device: int, how: How) -> list[str]:
 def ms(seconds: float, mark: str = "") -> str:
     """Return a time in ms, with the mark of how it was got.
 
-    >>> ms(0.00123456), ms(2e-6, "~"), ms(1.5, "°")
-    ('1.235', '~0.0020', '°1500')
+    >>> ms(0.00123456), ms(2e-6, "~"), ms(1.5, "°"), ms(3e-8)
+    ('1.235', '~0.0020', '°1500', '0.00003')
     """
     value = 1e3 * seconds
     digits = 0 if value >= 1000 else 1 if value >= 100 else 3 if value >= 0.1 else 4
+    digits += 0 < value < 0.001  # a spread is never nothing
     return f"{mark}{value:.{digits}f}"
 
 

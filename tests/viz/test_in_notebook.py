@@ -88,6 +88,7 @@ waits(2000)
 def test_accesses_are_a_picture_and_the_widget_below_it(kernel):
     pytest.importorskip("anywidget")
     ran = kernel.run("""\
+import luminal_lab as ll
 cx = ll.Graph()
 x = cx.tensor((4, 40), name="x")
 y = (x * x).sum(-1).retrieve()
