@@ -10,9 +10,9 @@ import { seconds } from "../data/units";
 import { Watch } from "../parts/watch";
 
 css`
-.ll-found { display: block; width: 100%; text-align: left; font: inherit; color: inherit; background: none; border: 0; border-bottom: 1px solid var(--ll-line); padding: 8px 10px; margin: 0; cursor: pointer; }
-.ll-found:hover { background: var(--ll-hover); } .ll-found.ll-lit { box-shadow: inset 3px 0 var(--ll-high); }
-.ll-found > span { display: block; overflow-wrap: anywhere; } .ll-found > .ll-found-head { display: flex; flex-wrap: wrap; gap: 2px 10px; align-items: baseline; }
+.ll-advised { display: block; width: 100%; text-align: left; font: inherit; color: inherit; background: none; border: 0; border-bottom: 1px solid var(--ll-line); padding: 8px 10px; margin: 0; cursor: pointer; }
+.ll-advised:hover { background: var(--ll-hover); } .ll-advised.ll-lit { box-shadow: inset 3px 0 var(--ll-high); }
+.ll-advised > span { display: block; overflow-wrap: anywhere; } .ll-advised > .ll-advised-head { display: flex; flex-wrap: wrap; gap: 2px 10px; align-items: baseline; }
 .ll-gain { font-size: 15px; font-weight: 700; } .ll-gain.ll-modelled { font-weight: 400; font-style: italic; }
 .ll-to-change { margin-top: 3px; padding: 2px 6px; border-left: 3px solid var(--ll-accent); background: var(--ll-panel); }
 .ll-doubt { margin: 0; padding: 4px 10px; border-left: 3px solid var(--ll-high); background: var(--ll-panel); }
@@ -50,8 +50,8 @@ export function advice(store: Store, host: HTMLElement, live: Live): Pane {
         const mark = gain.how === "modelled" ? "~" : "";
         return h(
           "button",
-          { type: "button", class: "ll-found", "data-finding": at, onclick: () => go(finding) },
-          h("span", { class: "ll-found-head" }, span(`ll-gain ll-${gain.how}`, `${mark}${gain.ratio >= 10 ? gain.ratio.toFixed(0) : gain.ratio.toFixed(2)}×`), h("strong", null, title), span("ll-faint", `${mark}${seconds(gain.seconds)} a run · ${known(finding)}`)),
+          { type: "button", class: "ll-advised", "data-finding": at, onclick: () => go(finding) },
+          h("span", { class: "ll-advised-head" }, span(`ll-gain ll-${gain.how}`, `${mark}${gain.ratio >= 10 ? gain.ratio.toFixed(0) : gain.ratio.toFixed(2)}×`), h("strong", null, title), span("ll-faint", `${mark}${seconds(gain.seconds)} a run · ${known(finding)}`)),
           h("span", { class: "ll-mono" }, [scope, lines.slice(0, 2).join(", ")].filter(Boolean).join("  "), code && `:  ${code}`),
           span("ll-faint", why),
           span("ll-to-change", change),
