@@ -51,3 +51,16 @@ test("imports run in no circle, types included", () => {
   const back = arrows.find(({ from }) => from === "data/bundle.ts")!;
   expect(circling(files, [...arrows, { from: back.to, to: back.from }])).toContain(back.to);
 });
+
+/** Classes that one file makes, and another one places. */
+const PLACED = ["ll-root", "ll-search", "ll-select", "ll-side"];
+
+test("a class has its look from one file, so that no pane changes another one's", () => {
+  const looks = new Map<string, string[]>();
+  for (const name of files) {
+    const rules = [...readFileSync(join(SRC, name), "utf8").matchAll(/css`([^`]*)`/g)].map(([, text]) => text!.replaceAll(/\/\*.*?\*\//gs, "")).join("\n");
+    // Alone in a selector: what stands below something else is that one's.
+    for (const one of new Set([...rules.matchAll(/(?:^|[{},])\s*\.(ll-[\w-]+)\s*(?=[,{])/gm)].map(([, found]) => found!))) looks.set(one, [...(looks.get(one) ?? []), name]);
+  }
+  expect([...looks].filter(([one, names]) => names.length > 1 && !PLACED.includes(one))).toEqual([]);
+});

@@ -13,7 +13,7 @@ import { css } from "../parts/styles";
 import { shown } from "../parts/watch";
 
 css`
-.ll-slide { width: 110px; margin: 0 4px; accent-color: var(--ll-accent); }
+.ll-walk { width: 110px; margin: 0 4px; accent-color: var(--ll-accent); }
 `;
 
 /** Below so many pixels panels lie over the picture; as in the style. */
@@ -25,7 +25,7 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
   details.hidden = chosen("details", "shown") === "hidden" || (host.clientWidth > 0 && host.clientWidth < NARROW);
   const runs = picker("Run", (at) => store.go({ run: at }));
   const stages = picker("Pass", (at) => store.go({ stage: at }));
-  const slider = h("input", { type: "range", class: "ll-slide", min: 0, step: 1, "aria-label": "From as written to the last pass", title: "From as written to the last pass", oninput: () => store.go({ stage: slider.valueAsNumber }) });
+  const slider = h("input", { type: "range", class: "ll-walk", min: 0, step: 1, "aria-label": "From as written to the last pass", title: "From as written to the last pass", oninput: () => store.go({ stage: slider.valueAsNumber }) });
   const where = (): void => {
     const { run, place, bundle } = store;
     slider.hidden = run.stages.length < 2;
