@@ -91,3 +91,17 @@ def test_an_edge_that_leaves_the_screen_leads_to_its_other_end(page: Any, tmp_pa
     page.keyboard.press("ArrowUp")
     settle(page)
     assert legible(page)
+
+
+def test_what_a_search_finds_stands_in_rows_of_its_own(page: Any, tmp_path: Path):
+    page.set_viewport_size({"width": 1344, "height": 800})
+    opened(page, MODELS["gpt2"]().explore(), tmp_path)
+    page.get_by_role("searchbox").fill("op:max_reduce")
+    page.locator(".ll-found").first.wait_for()
+    cut = page.evaluate(
+        "() => [...document.querySelectorAll('.ll-search .ll-row')].filter((row) => {"
+        " const {top, bottom} = row.getBoundingClientRect();"
+        " return [...row.querySelectorAll('*')].map((one) => one.getBoundingClientRect())"
+        " .some((one) => one.top < top - 1 || one.bottom > bottom + 1); }).length"
+    )
+    assert cut == 0

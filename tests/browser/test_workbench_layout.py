@@ -51,10 +51,11 @@ COVERED = """() => [...document.querySelectorAll('.ll-graph')].flatMap((graph) =
 })"""
 
 ROWS = """() => {
-  const tops = [...document.querySelectorAll('.ll-hands > *, .ll-hands > .ll-rest > *')]
+  const middles = [...document.querySelectorAll('.ll-hands > *, .ll-hands > .ll-rest > *')]
     .filter((one) => one.checkVisibility({visibilityProperty: true}) && one.offsetHeight > 0)
-    .map((one) => Math.round(one.getBoundingClientRect().top / 20));
-  return new Set(tops).size;
+    .map((one) => one.getBoundingClientRect()).map(({top, bottom}) => (top + bottom) / 2)
+    .sort((one, other) => one - other);
+  return middles.filter((one, at) => !at || one - middles[at - 1] > 8).length;
 }"""
 
 # What a pane shows: words, or a picture.

@@ -131,12 +131,13 @@ function placesOf({ border, x, y }: Stub, own: number, { size: { width, height }
 /** Draw stubs, so that none lies over another, over a thing or over what is taken: where there is little room, as arrows alone. */
 export function drawStubs(host: HTMLElement, stubs: readonly Stub[], sight: Sight, around: readonly Place[], go: (thing: number) => void): void {
   const taken = [...around], things = stubs.length ? thingsOf(sight) : [];
+  const names = things.map(({ left, right, ...rest }) => ({ ...rest, left: left + (right - left) / 6, right: right - (right - left) / 6 }));
   const isFree = (place: Place, of: readonly Place[]): boolean => !of.some((one) => place.left < one.right + 2 && place.right + 2 > one.left && place.top < one.bottom + 1 && place.bottom + 1 > one.top);
   host.replaceChildren(
     ...stubs.flatMap((stub) => {
       const arrow = ARROWS[stub.border];
-      // An arrow that has no room of its own covers a little of a thing, right at the border.
-      for (const [words, free, most] of [[stub.words, things, Infinity], [arrow, things, Infinity], [arrow, [], 3]] as const) {
+      // An arrow that has no room of its own covers a thing's side, right at the border, and not its name.
+      for (const [words, free, most] of [[stub.words, things, Infinity], [arrow, things, Infinity], [arrow, names, 3]] as const) {
         const places = placesOf(stub, (sight.type ?? 1) * Math.min(WIDEST, words.length * LETTER + PAD), sight).slice(0, most);
         const place = places.find((one) => isFree(one, taken) && isFree(one, free));
         if (!place) continue;

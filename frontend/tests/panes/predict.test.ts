@@ -50,7 +50,7 @@ test("a node that is picked twice is taken back, and keys may walk past nodes", 
 test("what was said is there again when it is drawn anew", () => {
   const { store, host, pane } = on();
   const id = store.run.id[store.run.lines(0)[0]!]!, fields = () => [...host.querySelectorAll<HTMLInputElement>("input")];
-  store.select({ kind: "node", stage: 0, ids: [id] });
+  pick(store, host, id);
   fields()[0]!.value = "12";
   fields()[1]!.checked = true;
   named(host, "Reveal").click();
