@@ -47,7 +47,7 @@ SUM = """
 
 def test_fold_says_which_source_is_no_constant():
     assert asked(SUM, "fold", "fold", "%y") == (
-        "fold gets 1 step far: %5 is the number 6.0.\nThere it stops: %x is input, not a constant."
+        "fold gets through 1 step: %5 is the number 6.0.\nIt stops there: %x is input, not a constant."
     )
     assert asked(SUM, "fold", "fold", "%p") == (
         "fold did fire: Pass 1, fold, firing 1: mul-of-constants."
@@ -118,8 +118,8 @@ VIEWED = """
 
 def test_the_rules_of_a_pass_that_come_nearest_are_told():
     assert asked(VIEWED, "views", "views", "%p") == (
-        "views gets 1 step far: %p is permute.\n"
-        "There it stops: permute-in-order, as its condition does not hold for a = (1, 0), "
+        "views gets through 1 step: %p is permute.\n"
+        "It stops there: permute-in-order, as its condition does not hold for a = (1, 0), "
         "x = f32[4, 8]; permute-ones, as it has nothing to put there for a = (1, 0), x = f32[4, 8];"
         " permute-permute, as %x is input, where the pattern has permute: permute(x, axes=a)."
     )
@@ -127,20 +127,20 @@ def test_the_rules_of_a_pass_that_come_nearest_are_told():
         "views stops at once: %s is sin, and its rules are about contiguous, expand, "
     )
     told = asked(SUM.replace("%p, %x", "%x, %c"), "simplify", "simplify", "%y")
-    assert told.startswith("simplify gets 1 step far: %y is add.\nThere it stops: add-zero, as ")
+    assert told.startswith("simplify gets through 1 step: %y is add.\nIt stops there: add-zero, as ")
     assert told.endswith("; 1 more rule likewise.")
 
 
 def test_rules_of_ones_own_are_asked_by_the_name_of_their_set():
     mine = ll.RuleSet("mine", ll.Rule("twice", x + x, x * 2))
-    assert asked(SUM, mine, "mine", "%y").startswith("mine gets 1 step far: %y is add.\n")
+    assert asked(SUM, mine, "mine", "%y").startswith("mine gets through 1 step: %y is add.\n")
     zero = ll.RuleSet("zero", ll.Rule("mul-self", x * (x * 0), x * 0, assumes={"no_nan"}))
     text = """%x: f32[4]
 %c = constant{value = 0.0} : f32[4]
 %p = mul %x, %c : f32[4]
 %y = mul %x, %p : f32[4]"""
     assert asked(text, zero, "zero", "%y") == (
-        "zero gets 2 steps far: %y is mul; %p is mul.\nThere it stops: mul-self, as it assumes "
+        "zero gets through 2 steps: %y is mul; %p is mul.\nIt stops there: mul-self, as it assumes "
         "no_nan (no value is NaN), which the licence does not grant."
     )
 
@@ -168,15 +168,15 @@ PRODUCT = """
 
 def test_push_views_tells_the_step_that_gets_furthest():
     assert asked(PRODUCT, "push-views", "push-views", "%y") == (
-        "expand-later gets 2 steps far: %e is expand; %f is expand.\nThere it stops: its sources "
+        "expand-later gets through 2 steps: %e is expand; %f is expand.\nIt stops there: its sources "
         "are repeated along no axis that they have in common."
     )
     assert asked(PRODUCT, "push-views", "view-later", "%y") == (
         "view-later stops at once: %e is expand, not permute, reshape or flip."
     )
     assert asked(VIEWED, "push-views", "push-views", "%y") == (
-        "view-earlier gets 1 step far: it may pass %s.\n"
-        "There it stops: %p is permute, not elementwise."
+        "view-earlier gets through 1 step: it may pass %s.\n"
+        "It stops there: %p is permute, not elementwise."
     )
     assert asked(PRODUCT, "push-views", "push-views", "%a") == (
         "push-views stops at once: %a is input, not elementwise; %a is input, and no view."
@@ -253,8 +253,8 @@ def attention(read: bool) -> ll.Graph:
 def test_chains_say_who_reads_what_is_inside():
     compilation = attention(read=True).compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     assert str(compilation.why_not("fuse-chains", "%y")) == (
-        "one-pass gets 1 step far: %weights → %y would be a chain.\n"
-        "There it stops: %z reads %scores, too."
+        "one-pass gets through 1 step: %weights → %y would be a chain.\n"
+        "It stops there: %z reads %scores, too."
     )
     assert str(compilation.why_not("one-pass", "%q")) == (
         "one-pass stops at once: %q is input, and no kernel."
@@ -269,7 +269,7 @@ def test_chains_say_that_they_are_no_pass():
     ((x @ up).relu() @ down).named("y").retrieve()
     compilation = cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     assert str(compilation.why_not("one-pass", "%y")).endswith(
-        "There it stops: %y ends no sum of products that follows a maximum of such sums."
+        "It stops there: %y ends no sum of products that follows a maximum of such sums."
     )
 
 
