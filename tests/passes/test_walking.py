@@ -47,7 +47,8 @@ SUM = """
 
 def test_fold_says_which_source_is_no_constant():
     assert asked(SUM, "fold", "fold", "%y") == (
-        "fold gets through 1 step: %5 is the number 6.0.\nIt stops there: %x is input, not a constant."
+        "fold gets through 1 step: %5 is the number 6.0.\n"
+        "It stops there: %x is input, not a constant."
     )
     assert asked(SUM, "fold", "fold", "%p") == (
         "fold did fire: Pass 1, fold, firing 1: mul-of-constants."
@@ -127,7 +128,9 @@ def test_the_rules_of_a_pass_that_come_nearest_are_told():
         "views stops at once: %s is sin, and its rules are about contiguous, expand, "
     )
     told = asked(SUM.replace("%p, %x", "%x, %c"), "simplify", "simplify", "%y")
-    assert told.startswith("simplify gets through 1 step: %y is add.\nIt stops there: add-zero, as ")
+    assert told.startswith(
+        "simplify gets through 1 step: %y is add.\nIt stops there: add-zero, as "
+    )
     assert told.endswith("; 1 more rule likewise.")
 
 
@@ -168,8 +171,8 @@ PRODUCT = """
 
 def test_push_views_tells_the_step_that_gets_furthest():
     assert asked(PRODUCT, "push-views", "push-views", "%y") == (
-        "expand-later gets through 2 steps: %e is expand; %f is expand.\nIt stops there: its sources "
-        "are repeated along no axis that they have in common."
+        "expand-later gets through 2 steps: %e is expand; %f is expand.\n"
+        "It stops there: its sources are repeated along no axis that they have in common."
     )
     assert asked(PRODUCT, "push-views", "view-later", "%y") == (
         "view-later stops at once: %e is expand, not permute, reshape or flip."
