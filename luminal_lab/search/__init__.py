@@ -1,4 +1,4 @@
-"""Search: programs that nobody wrote, by rules that know no layer and times that were measured.
+"""Search: programs that nobody wrote, found by rules that know no layer and by measured times.
 
 space = ll.search.space_of(cx.ir)
 *refused, best = ll.search.judged_programs(space)

@@ -17,7 +17,7 @@ from luminal_lab.search.judge import Judgement, judged
 from luminal_lab.search.space import Space, Way
 
 TRIED = 24
-"""So many programs are judged, at most, until one is right."""
+"""At most this many programs are judged until one is right."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +45,7 @@ class Program(Displayed):
 
     @cached_property
     def verdict(self) -> Judgement:
-        """How exactly it computes it, and why it is refused, if it is."""
+        """How exact it is, and why it is refused, if it is."""
         return judged(self.space, self.pick)
 
     @cached_property
@@ -73,7 +73,7 @@ class Program(Displayed):
 
 
 def judged_programs(space: Space) -> Iterator[Program]:
-    """Yield programs, the cheapest first, each without what made those before it wrong.
+    """Yield programs, the cheapest first, each without what made the earlier ones wrong.
 
     The last one is right, if any is.
 
