@@ -15,7 +15,7 @@ import { count } from "../data/units";
 css`
 .ll-firings { flex: 0 1 36%; min-height: 66px; border-bottom: 1px solid var(--ll-line); }
 .ll-firings .ll-row { width: 100%; } .ll-row > .ll-why { flex: 1 1 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
-.ll-fired { flex: none; min-width: 15ch; padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
+.ll-fired { flex: none; min-width: min(15ch, 22%); padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
 .ll-change { flex: 0 1 auto; min-width: 0; overflow: hidden; text-overflow: ellipsis; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
 .ll-kind { display: inline-block; width: 11px; height: 9px; margin-right: 4px; border: 1.5px solid; border-radius: 2px; }
 .ll-detail { flex: 1 1 0; overflow: auto; padding: 4px 8px; min-height: 0; }
