@@ -155,7 +155,7 @@ function wires(look: Look, placed: Placed, shown: readonly Piece[]): SVGElement[
     else map.set(status, new Set([data]));
   };
   for (const piece of shown) {
-    const wire = firstWire + piece.wire, status = there.wireStatus(wire), { course } = piece;
+    const wire = firstWire + piece.wire, status = there.wireStatus(wire, placed.frame), { course } = piece;
     if (!level.detail && isShort(course, 4 * thick(level))) continue;
     // Between two closed boxes several values may go one and the same way.
     add(lines, status, wireData(scene, placed, piece));

@@ -12,7 +12,7 @@ import { LONGER, painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
-import { drawStubs, stubsOf } from "./stubs";
+import { drawStubs, stubsOf, thingsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import type { Places } from "../data/view";
 import { css, typeScale } from "../parts/styles";
@@ -159,6 +159,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stub = (): void => {
     clearTimeout(pause);
+    // Far out things have no words that it could cover.
+    map?.stand(now.level.detail ? thingsOf(now) : [], now.size);
     drawStubs(stubs, stubsOf(now), now, map ? [placeIn(element, map.element)] : [], (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
@@ -244,10 +246,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.size = { width, height };
     if (!width || !height) return;
     if (paint.isEmpty) isFitting = true;
-    if (isFitting) {
-      look(fitCamera());
-      tell();
-    }
+    look(isFitting ? fitCamera() : now.camera);
+    if (isFitting) tell();
     paint.draw();
   };
 

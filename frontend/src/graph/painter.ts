@@ -216,10 +216,14 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   };
 }
 
-/** What is the same for parts that look the same. */
+/** What is the same for parts that look the same: what is there, what became of it, and how much is in its boxes. */
 function keyOf({ there }: Look, { frame }: Placed, { things, pieces }: Shown): string {
-  const first = there.view.frame.things[frame]!;
-  return `${there.isOwn} ${things.map((place) => `${place}:${there.row(first + place)}`).join()} ${pieces.map(({ wire }) => wire).join()}`;
+  const { view } = there, first = view.frame.things[frame]!, firstWire = view.frame.wires[frame]!;
+  const told = (place: number): string => {
+    const row = there.row(first + place);
+    return `${place}:${row < 0 ? Object.values(there.inBox(first + place)).join("/") : `${row}/${there.status(first + place)}`}`;
+  };
+  return `${there.isOwn} ${things.map(told).join()} ${pieces.map(({ wire }) => `${wire}/${there.wireStatus(firstWire + wire, frame)}`).join()}`;
 }
 
 /** Work for when nothing else is to be done; where that cannot be asked for, in the next frame. */

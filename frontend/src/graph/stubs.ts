@@ -6,6 +6,7 @@ import { textWidth } from "../data/metrics";
 import { titleOf } from "./drawing";
 import { routeCourse, type Point } from "./ends";
 import { WORD } from "./lod";
+import type { Place } from "./minimap";
 import type { Sight } from "./painter";
 import { route } from "./routes";
 import { TOP } from "./scene";
@@ -97,15 +98,8 @@ function border(points: readonly Point[], width: number, height: number): Pick<S
   return null;
 }
 
-interface Place {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
-
 /** Where things are that one sees, on the screen; of boxes that are open their titles. */
-function thingsOf({ scene, there, camera, size }: Sight): Place[] {
+export function thingsOf({ scene, there, camera, size }: Sight): Place[] {
   const { x, y, scale } = camera, { view } = scene;
   return scene.within(seen(camera, size)).filter((thing) => there.has(thing)).map((thing) => {
     const rect = scene.rect(thing)!, left = rect.x * scale + x, top = rect.y * scale + y, isOpen = scene.isOpen(thing);
