@@ -292,6 +292,7 @@ DISPLAYS["Compilation.save"] = _shown_by("Compilation.save", "io.gather")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")
+DISPLAYS["file.look_at"] = _shown_by("file.look_at", "opening")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

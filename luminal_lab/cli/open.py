@@ -7,17 +7,17 @@ import json
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import Protocol
 
 import luminal_lab
 from luminal_lab.cli.command import Command, OptionReader
-from luminal_lab.cli.loading import VALUES_ALONE, session_of
 from luminal_lab.cli.saying import say
-from luminal_lab.cli.serving import Serving
+from luminal_lab.cli.serving import Answering, Serving
 from luminal_lab.errors import ArgumentError
 from luminal_lab.importing.detect import FileKind, supported
-from luminal_lab.importing.weights import read_weights
 from luminal_lab.io.opened import Opened
+from luminal_lab.opening import look_at
+from luminal_lab.viz.live.alive import Live
+from luminal_lab.viz.live.shown import recording_workbench
 
 ABOUT = """\
 Look at a recording, as cx.save("run.lab"), search.save("s.lab") or luminal-lab trace has written
@@ -35,14 +35,6 @@ luminal-lab open run.lab --json           the same in short, for a program"""
 FORMAT = 1
 
 
-class Exporting(Protocol):
-    """Anything with a page of its own."""
-
-    def export(self, path: Path) -> object:
-        """Write the page."""
-        ...
-
-
 def options(reader: OptionReader) -> None:
     """Declare the options."""
     reader.add_argument("file", metavar="FILE", type=Path, help="a recording, or a model")
@@ -57,12 +49,26 @@ def options(reader: OptionReader) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Show it."""
-    # What is no model is for the reader of recordings, who says best what is wrong with one.
-    kind = kind_of_model(given.file)
-    page = _of_recording(given) if kind is None else _of_model(given, kind)
-    if page is None:
-        return 0
-    with Serving(page, given.port) as served:
+    if is_model(given.file):
+        live = _of_model(given)
+    else:
+        recording = luminal_lab.open(given.file)
+        if given.json:
+            say(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
+            return 0
+        say(recording)
+        if given.text:
+            for part in recording:
+                say(f"\n{part.title}\n{part.search if part.facts.search else part.compilation}")
+            return 0
+        if recording.facts.search is not None:
+            return _serve(page_of(recording), given)
+        live = recording_workbench(recording)
+    return 0 if live is None else _serve(live.served_page().encode(errors="replace"), given, live)
+
+
+def _serve(page: bytes, given: argparse.Namespace, live: Answering | None = None) -> int:
+    with Serving(page, given.port, live) as served:
         if served.note:
             say(served.note)
         say(f"{served.address}\nfor this machine alone; Ctrl-C ends it", flush=True)
@@ -72,51 +78,28 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def kind_of_model(path: Path) -> FileKind | None:
-    """Return what a file is if a model, or weights, can be read from it; else None."""
-    if not path.exists() or path.suffix == ".lab":
-        return None
-    kind = supported(path)
-    return None if kind is FileKind.RECORDING else kind
+def is_model(path: Path) -> bool:
+    """Return whether a file is a model or weights; who reads recordings says what else is wrong."""
+    return path.exists() and path.suffix != ".lab" and supported(path) is not FileKind.RECORDING
 
 
-def _of_recording(given: argparse.Namespace) -> bytes | None:
-    """Say what a recording holds, and return its page if one is wanted."""
-    recording = luminal_lab.open(given.file)
-    if given.json:
-        say(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
-        return None
-    say(recording)
-    if given.text:
-        for part in recording:
-            say(f"\n{part.title}\n{part.search if part.facts.search else part.compilation}")
-        return None
-    return page_of(recording)
-
-
-def _of_model(given: argparse.Namespace, kind: FileKind) -> bytes | None:
-    """Say what a model holds, and return its page if one is wanted."""
+def _of_model(given: argparse.Namespace) -> Live | None:
+    """Say what a model holds, and return its live picture if one is wanted."""
     if given.json:
         raise ArgumentError(
-            f"open: --json is for recordings, and {given.file} is {kind.value}",
+            f"open: --json is for recordings, and {given.file} is none",
             hint=f"luminal-lab models inspect {given.file} --json",
         )
-    cx = session_of(given.file, kind)
-    if kind in VALUES_ALONE:
-        if given.text:
-            say(read_weights(given.file))
-            return None
-        return page_of(cx.explore())
-    compilation = cx.compile(luminal_lab.GenericCompiler(), luminal_lab.CPUCompiler())
-    say(compilation)
-    return None if given.text else page_of(cx.workbench())
+    live = look_at(given.file)
+    say(live if given.text else repr(live))
+    return None if given.text else live
 
 
-def page_of(shown: Exporting) -> bytes:
-    """Return the page of a recording or of a live view."""
+def page_of(recording: Opened) -> bytes:
+    """Return the page of a recording."""
     with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
         path = Path(folder, "page.html")
-        shown.export(path)
+        recording.export(path)
         return path.read_bytes()
 
 

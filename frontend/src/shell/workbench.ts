@@ -18,7 +18,8 @@ import { memory } from "../panes/memory";
 import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
-import { hands } from "./hands";
+import { openButton } from "./dropping";
+import { behindMore, hands } from "./hands";
 import { helpButton, sizeButtons } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
@@ -101,6 +102,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
       draw: (host) => graphsIn(store, host),
       before: (made) => (isBeside ? [] : (made as Pair).modes),
       field,
+      behind: behindMore(!isBeside && openButton(live)),
       side: () => detail?.open("about"),
       went: (kind) => detail?.open(shownIn[kind] ?? ""),
     });
