@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user.call import kernel
     from luminal_lab.nn.quantise import quantise
@@ -173,6 +174,7 @@ __all__ = [
     "einsum",
     "errors",
     "fields",
+    "from_torch",
     "grad",
     "gradient",
     "graph_pass",
@@ -228,6 +230,7 @@ LATE = {
     "custom_gradient": "passes.gradients",
     "diff": "passes.diff",
     "fields": "passes.pattern",
+    "from_torch": "importing.torch_export",
     "grad": "passes.gradients",
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",

@@ -264,6 +264,25 @@ class Imported(Module):
         """
         return list(self._paths())
 
+    def tensors(self, graph: Sources) -> dict[str, Any]:
+        """Return an input of a graph for each tensor among the arguments, by their names.
+
+        Sizes that may vary are dims of the graph, under their names and within their bounds.
+
+        >>> from luminal_lab.importing.imported import Imported, Ref
+        >>> rows = ll.Symbol("rows", high=512)
+        >>> types = {"x": ll.TensorType(ll.DType.int64, (rows,))}
+        >>> model = Imported(inputs={"x": Ref("x")}, types=types, steps=[], outputs=Ref("x"))
+        >>> model(**model.tensors(cx)).type
+        i64[rows]
+        """
+        values = {
+            name: graph.tensor(type.shape, type.dtype, graph_name(name))
+            for name, type in self.types.items()
+        }
+        used = {name: s for name, s in self.inputs.items() if any(True for _ in refs_in(s))}
+        return resolved(used, values)
+
     @override
     def matrices(self) -> list[Parameter]:
         return [value for name, value in self.named_values() if name in self.stored]

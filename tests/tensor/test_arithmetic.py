@@ -322,7 +322,14 @@ def test_errors():
     assert text(DTypeError, lambda: -flags) == (
         "neg: %flags (2, 3) is bool and has no negative\nhint: use ~x for not"
     )
-    assert text(DTypeError, lambda: x & flags).startswith("and: needs bools, but ")
+    assert text(DTypeError, lambda: x & flags) == (
+        "and: needs integers or bools, but %x (2, 3) is float32\n"
+        "hint: compare it with something first, as in x != 0, or cast it"
+    )
+    assert text(DTypeError, lambda: flags << flags) == (
+        "shift_left: needs integers, but the source is bool\n"
+        'hint: convert it first, as in x.cast("int64")'
+    )
     assert text(DTypeError, lambda: x.where(1, 2)) == (
         "where: the condition %x (2, 3) is float32 and not bool\n"
         "hint: compare it with something, as in (c != 0).where(a, b)"
