@@ -43,6 +43,7 @@ from luminal_lab.passes.story import Story
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
 
+told_object("assembly")(Assembly)  # `machines/` is below what tells of wrong calls
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")

@@ -161,6 +161,7 @@ class Try(Displayed):
         return f"<Try {self.name}: {self.told}; print(…) shows its schedule>"
 
 
+@told_object("diff")
 class ScheduleDiff(str):
     """The difference of two schedules, as text."""
 
