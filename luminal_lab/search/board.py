@@ -417,18 +417,8 @@ def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) ->
 
 
 def boards_of(compilation: Compilation) -> list[Board]:
-    """Return the boards of a compile; of those that compare the same, the last that was used.
-
-    A kernel may have one for each device, sizes and first schedule.
-    """
-    newest: dict[tuple[str, ...], Board] = {}
-    for board in compilation.boards:
-        if isinstance(board, Board):
-            first = board[0]
-            key = str(board.definition), board.device_name, board.sizes, first.text
-            if key not in newest or board.is_used:
-                newest[key] = board
-    return [*newest.values()]
+    """Return the boards of a compile, in the order in which they were made."""
+    return [board for board in compilation.boards if isinstance(board, Board)]
 
 
 def place_of(text: str, step: int) -> tuple[int, int]:
