@@ -31,7 +31,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_methods
+from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import Reach
@@ -130,7 +130,7 @@ class Store(Sources):
     @override
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
         what = "set" if copy else "borrow"
-        if callable(data) and not hasattr(data, "__array__"):
+        if is_function(data) and not hasattr(data, "__array__"):
             self.give(self._input(what, tensor), data)
         else:
             self.give(*self.fitted(what, tensor, data, copy=copy))
@@ -158,7 +158,7 @@ class Store(Sources):
         self._given[id] = self._given.get(id, 0) + 1
         self._data.pop(id, None)
         self._providers.pop(id, None)
-        if callable(data):
+        if is_function(data):
             self._providers[id] = data
             return
         self._data[id] = data

@@ -292,6 +292,7 @@ def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(named)
 
 
+@told_object("segment")
 @dataclass(frozen=True, repr=False)
 class Segment:
     """What all devices have done when all of them hold the same values again."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from luminal_lab.errors import visible
+from luminal_lab.tensor.arguments import told_object
 
 if TYPE_CHECKING:
     from luminal_lab.core.interpret import NodeStep
@@ -42,6 +43,7 @@ class Span(NamedTuple):
         return self.start + self.seconds
 
 
+@told_object("timeline")
 @dataclass(frozen=True)
 class Timeline:
     """One run: how long it took, the calls that launch kernels, and the kernels."""

@@ -18,6 +18,7 @@ import { bytes, digits, many, ofRoof, seconds } from "../data/units";
 css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
 .ll-launch.ll-table { grid-template-columns: minmax(12ch, 24ch) repeat(var(--ll-devices), minmax(0, 1fr)); align-items: center; }
+.ll-launch.ll-table.ll-by-line { grid-template-columns: minmax(12ch, 2fr) repeat(var(--ll-devices), minmax(0, 1fr)); }
 .ll-launch.ll-table > b { grid-column: auto; overflow: hidden; text-overflow: ellipsis; font-weight: 400; }
 .ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(24px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
 .ll-launch.ll-table svg { width: 100%; height: 13px; }
@@ -150,7 +151,7 @@ export function times(store: Store, host: HTMLElement): Pane {
         const cells = part ? part.seconds.map((value, device) => share(value, device, isTable)) : line!.of.map((time, device) => cell(time, device, isTable));
         const name = part ? part.name : launchName(store.run, line!.launch);
         return isTable
-          ? h("div", { class: "ll-launch ll-table", style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
+          ? h("div", { class: `ll-launch ll-table${fold === "line" ? " ll-by-line" : ""}`, style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
           : div("ll-launch", h("b", null, name), cells);
       },
       isLit: (at) => (parts[at] ? parts[at]!.launches.some(isLit) : isLit(lines[at]!.launch)),

@@ -21,6 +21,7 @@ from luminal_lab.errors import ArgumentError, DeviceError, GraphError, nearest, 
 from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.viz import overlays
 from luminal_lab.viz.live.at import read_at, written_at
 from luminal_lab.viz.live.backed import Backed
@@ -261,7 +262,7 @@ class Live:
 
         Calling the result ends that.
         """
-        if not callable(call):
+        if not is_function(call):
             raise ArgumentError(
                 f"observe: {call!r} cannot be called", hint="give a function of what is selected"
             )
