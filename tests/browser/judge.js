@@ -10,7 +10,7 @@
   const said = (text) => `"${text.replace(/\s+/g, " ").trim().slice(0, 48)}"`;
   const named = (one) => (one.getAttribute("class") || one.tagName).toString().split(" ").slice(0, 2).join(".");
   const isShown = (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true, contentVisibilityAuto: true });
-  const isUnseen = (one) => !!one.closest(".ll-unseen, style, script, title, desc, template, option, details:not([open]) > :not(summary)");
+  const isUnseen = (one) => !!one.closest(".ll-unseen, style, script, title, desc, template, option, details:not([open]) > :not(summary)") || one.matches("details:not([open])");
   const meet = (a, b) => ({ left: Math.max(a.left, b.left), right: Math.min(a.right, b.right), top: Math.max(a.top, b.top), bottom: Math.min(a.bottom, b.bottom) });
   const width = (box) => box.right - box.left, height = (box) => box.bottom - box.top;
   const isArea = (box) => width(box) > 0 && height(box) > 0;
