@@ -27,7 +27,7 @@ css`
 .ll-doubts { grid-column: 1 / -1; border-left: 3px solid var(--ll-high); padding: 1px 8px; } .ll-doubts > div { overflow-wrap: anywhere; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
 .ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
-.ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
+.ll-plot { flex: none; width: 100%; max-height: max(42%, 190px); border-top: 1px solid var(--ll-line); font-size: 11px; }
 .ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
 .ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 `;
@@ -85,7 +85,8 @@ export function times(store: Store, host: HTMLElement): Pane {
     if (!points.length) return null;
     // Two names of one device have one roof.
     const peaks = [...new Map(roofs.map((one) => [`${one.flops} ${one.bytes}`, { ...one, y: Math.log10(one.flops), x: Math.log10(one.flops / one.bytes) }])).values()];
-    const [wide, high, left, bottom] = [520, 230, 46, 200];
+    // As wide as it is drawn, where that is narrow, so that letters keep their size.
+    const [wide, high, left, bottom] = [Math.max(300, Math.min(520, host.clientWidth || 520)), 230, 46, 200];
     const range = (of: "x" | "y"): number[] => {
       const values = [...points, ...peaks].map((one) => one[of]);
       const from = Math.floor(Math.min(...values) - 0.2);
