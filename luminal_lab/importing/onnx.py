@@ -51,9 +51,7 @@ DEEPEST: Final = 32
 EXTRA: Final = "pip install 'luminal-lab[onnx]'"
 
 
-def from_onnx(
-    path: str | Path, *, known: Mapping[str, object] | None = None
-) -> Imported:
+def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) -> Imported:
     """Return the module that an ONNX file describes; its parameters have the file's names.
 
     Call it with tensors of any graph, in the order of the model's inputs or by their names. Dims
@@ -95,7 +93,9 @@ def _library() -> Any:  # noqa: ANN401  # an untyped module
     try:
         import onnx  # noqa: PLC0415  # an extra
     except ImportError as error:
-        raise _wrong("from_onnx: the package onnx is not installed", f"install it: {EXTRA}") from error
+        raise _wrong(
+            "from_onnx: the package onnx is not installed", f"install it: {EXTRA}"
+        ) from error
     return onnx
 
 
@@ -175,7 +175,11 @@ class Reader:
     """One model as it becomes a module."""
 
     def __init__(
-        self, model: Any, name: str, folder: Path, given: Mapping[str, object]  # noqa: ANN401  # untyped
+        self,
+        model: Any,
+        name: str,
+        folder: Path,
+        given: Mapping[str, object],  # noqa: ANN401  # untyped
     ) -> None:
         self.library = _library()
         self.model: onnx.ModelProto = model
@@ -214,7 +218,9 @@ class Reader:
         outputs: list[object] = []
         for output in graph.output:
             if output.name not in top.refs:
-                raise self._error(f"no node makes its output {output.name!r}", "the file is damaged")
+                raise self._error(
+                    f"no node makes its output {output.name!r}", "the file is damaged"
+                )
             try:
                 outputs.append(self._output(top, output))
             except Refusal as refusal:
@@ -229,7 +235,9 @@ class Reader:
             outputs=outputs[0] if len(outputs) == 1 else tuple(outputs),
             parameters={n: p for n, p in self.parameters.items() if n in self.used},
             constants={n: p for n, p in self.constants.items() if n in self.used},
-            matrices=[n for n, p in self.parameters.items() if n in self.used and len(p.shape) == 2],
+            matrices=[
+                n for n, p in self.parameters.items() if n in self.used and len(p.shape) == 2
+            ],
         )
 
     def _versions(self) -> None:
@@ -264,12 +272,16 @@ class Reader:
         scope.refs[tensor.name] = Ref(name)
 
     def _inputs(
-        self, scope: Scope, graph: Any  # noqa: ANN401  # untyped
+        self,
+        scope: Scope,
+        graph: Any,  # noqa: ANN401  # untyped
     ) -> tuple[dict[str, Ref], dict[str, TensorType]]:
         inputs: dict[str, Ref] = {}
         types: dict[str, TensorType] = {}
         left = dict(self.given)
-        dims = {name: value for name, value in left.items() if name not in {i.name for i in graph.input}}
+        dims = {
+            name: value for name, value in left.items() if name not in {i.name for i in graph.input}
+        }
         for value in graph.input:
             if value.name in left:
                 scope.values[value.name] = array = self._known(value, left.pop(value.name))
@@ -306,7 +318,9 @@ class Reader:
         name = ELEMENTS.get(element, "")
         array = np.asarray(given)
         if name in ("string", "complex64", "complex128") or array.dtype.kind not in "biufV":
-            raise self._error(f"known has an array of {name or array.dtype}, which is not supported")
+            raise self._error(
+                f"known has an array of {name or array.dtype}, which is not supported"
+            )
         try:
             wanted = np.dtype(getattr(ml_dtypes, name, None) or name)
         except TypeError:
@@ -334,7 +348,9 @@ class Reader:
                 left.pop(word, None)
                 size = fixed[word]
                 if not isinstance(size, int) or size < 0:
-                    raise self._error(f"the dim {word!r} is known as {size!r}", "give a whole number")
+                    raise self._error(
+                        f"the dim {word!r} is known as {size!r}", "give a whole number"
+                    )
                 shape.append(size)
             else:
                 shape.append(self._symbol(word))
@@ -344,7 +360,9 @@ class Reader:
 
     def _symbol(self, word: str) -> Dim:
         if word not in self.symbols:
-            name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in word)[:60]
+            name = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in word)[
+                :60
+            ]
             name = free_name(name if name[:1].isalpha() else f"d_{name}")
             while name in self.symbols.values():
                 name += "_"
@@ -395,7 +413,16 @@ class Reader:
             copy.raw_data = bytes(raw)
             copy.data_location = 0
             return self.library.numpy_helper.to_array(copy)
-        return np.frombuffer(raw, kind.newbyteorder("<") if kind.kind in "iuf" and kind.itemsize > 1 and name in np.sctypeDict else kind).astype(kind, copy=False).reshape(shape)
+        return (
+            np.frombuffer(
+                raw,
+                kind.newbyteorder("<")
+                if kind.kind in "iuf" and kind.itemsize > 1 and name in np.sctypeDict
+                else kind,
+            )
+            .astype(kind, copy=False)
+            .reshape(shape)
+        )
 
     def _external(self, tensor: Any, what: str, needed: int) -> memoryview:  # noqa: ANN401  # untyped
         entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -406,13 +433,20 @@ class Reader:
             path = (folder / location).resolve()
         except (OSError, ValueError, RuntimeError):
             path = folder.parent
-        if not location or Path(location).is_absolute() or not path.is_relative_to(folder) or path == folder:
+        if (
+            not location
+            or Path(location).is_absolute()
+            or not path.is_relative_to(folder)
+            or path == folder
+        ):
             raise self._error(f"{what} is in {location!r}, outside the model's folder", hint)
         try:
             offset = int(entries.get("offset", "0"))
             length = int(entries.get("length", str(needed)))
         except ValueError:
-            raise self._error(f"{what} has no valid place in {location!r}", "the file is damaged") from None
+            raise self._error(
+                f"{what} has no valid place in {location!r}", "the file is damaged"
+            ) from None
         if not path.is_file():
             raise self._error(f"{what} is in {location!r}, which is missing", hint)
         size = path.stat().st_size
@@ -442,8 +476,17 @@ class Reader:
                 raise
             except LabError as error:
                 raise self._error(f"{_title(node)}: {error.message}", error.hint) from error
-            except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError) as error:
-                raise self._error(f"{_title(node)}: {_line(error)}", "the node may be damaged") from error
+            except (
+                TypeError,
+                ValueError,
+                IndexError,
+                KeyError,
+                ArithmeticError,
+                AttributeError,
+            ) as error:
+                raise self._error(
+                    f"{_title(node)}: {_line(error)}", "the node may be damaged"
+                ) from error
 
     def _node(self, scope: Scope, node: Any, depth: int) -> None:  # noqa: ANN401  # untyped
         self.count += 1
@@ -561,7 +604,12 @@ class Reader:
         self._keep(scope, node, result, args, attributes)
 
     def _keep(
-        self, scope: Scope, node: Any, result: Sequence[Value], args: list[object], attributes: Any  # noqa: ANN401  # untyped
+        self,
+        scope: Scope,
+        node: Any,
+        result: Sequence[Value],
+        args: list[object],
+        attributes: Any,  # noqa: ANN401  # untyped
     ) -> None:
         """Note a node's results, and the step that makes them, unless all of them are known."""
         results: list[str] = []
@@ -596,7 +644,9 @@ class Reader:
             return value
         return ref
 
-    def _as_tensor(self, name: str, value: Value, ref: object, scope: Scope) -> tuple[Value, object]:
+    def _as_tensor(
+        self, name: str, value: Value, ref: object, scope: Scope
+    ) -> tuple[Value, object]:
         """Return a value as a tensor of the import's graph, and what refers to it in a step."""
         if not isinstance(value, np.ndarray) or value.dtype == object:
             return value, ref
@@ -670,7 +720,12 @@ class Reader:
     # -- graphs within nodes -----------------------------------------------------------------------
 
     def _expand(
-        self, scope: Scope, node: Any, function: Any, depth: int, defaults: Sequence[Any] = ()  # noqa: ANN401  # untyped
+        self,
+        scope: Scope,
+        node: Any,
+        function: Any,
+        depth: int,
+        defaults: Sequence[Any] = (),  # noqa: ANN401  # untyped
     ) -> None:
         """Write the body of a function in place of its call."""
         given = [*defaults, *function.attribute_proto]
@@ -718,7 +773,10 @@ class Reader:
             return schema.function_body, defaults
         if not schema.has_context_dependent_function:
             return None, []
-        types = [self._type_proto(scope.values[name]) if name else self.library.TypeProto() for name in node.input]
+        types = [
+            self._type_proto(scope.values[name]) if name else self.library.TypeProto()
+            for name in node.input
+        ]
         text = schema.get_context_dependent_function(
             node.SerializeToString(), [kind.SerializeToString() for kind in types]
         )
@@ -736,7 +794,9 @@ class Reader:
             number = {name: number for number, name in ELEMENTS.items()}[dtype]
             shape = list(value.shape)
         elif isinstance(value, list):
-            return helper.make_sequence_type_proto(self._type_proto(value[0] if value else np.zeros(0, np.float32)))
+            return helper.make_sequence_type_proto(
+                self._type_proto(value[0] if value else np.zeros(0, np.float32))
+            )
         else:
             return self.library.TypeProto()
         return helper.make_tensor_type_proto(number, shape)
@@ -749,7 +809,10 @@ class Reader:
         self._graph(inner, body, depth)
         for name, output in zip(node.output, body.output, strict=True):
             if name:
-                scope.values[name], scope.refs[name] = inner.values[output.name], inner.refs[output.name]
+                scope.values[name], scope.refs[name] = (
+                    inner.values[output.name],
+                    inner.refs[output.name],
+                )
 
     def _loop(self, scope: Scope, node: Any, depth: int) -> None:  # noqa: ANN401  # untyped
         """Write a loop's body as often as it runs, which must be known."""
@@ -787,7 +850,9 @@ class Reader:
         for name, (value, ref) in zip(node.output, state, strict=False):
             if name:
                 scope.values[name], scope.refs[name] = value, ref
-        for name, part, output in zip(node.output[carried:], parts, body.output[1 + carried :], strict=False):
+        for name, part, output in zip(
+            node.output[carried:], parts, body.output[1 + carried :], strict=False
+        ):
             if name:
                 self._stacked(scope, node, name, part, output, 0)
 
@@ -822,7 +887,9 @@ class Reader:
                 inner.values[value.name], inner.refs[value.name] = held, ref
             for at, value in enumerate(body.input[carried:]):
                 place = length - 1 - round if back[at] else round
-                slice = self._make("lab.select", [sources[at]], value.name, axis=axes[at], index=place)
+                slice = self._make(
+                    "lab.select", [sources[at]], value.name, axis=axes[at], index=place
+                )
                 self._write(inner, slice)
             self._graph(inner, body, depth)
             made_now = [(inner.values[o.name], inner.refs[o.name]) for o in body.output]
@@ -873,7 +940,11 @@ class Reader:
         value = scope.values[name]
         array = self.evaluate(value) if isinstance(value, Tensor) else value
         if not isinstance(array, np.ndarray) or array.dtype == object or array.size != 1:
-            raise Refusal(f"{what} is not known at import", "known={…} gives an input's value", self._needs(value))
+            raise Refusal(
+                f"{what} is not known at import",
+                "known={…} gives an input's value",
+                self._needs(value),
+            )
         return array
 
     def _output(self, scope: Scope, output: Any) -> object:  # noqa: ANN401  # untyped
@@ -915,9 +986,7 @@ class Reader:
             holds = decided(dim) if isinstance(dim, Expr) else bool(dim)
             if holds is not None:
                 return holds
-            raise Refusal(
-                f"whether {dim} holds is not known at import", "fix the dim by known={…}"
-            )
+            raise Refusal(f"whether {dim} holds is not known at import", "fix the dim by known={…}")
         array = self.evaluate(value) if isinstance(value, Tensor) else value
         if not isinstance(array, np.ndarray) or array.size != 1:
             raise Refusal(

@@ -47,18 +47,18 @@ def family_of_definition(definition: Definition) -> str:
     if any(isinstance(term, Lookup) for term in terms):
         return "gather"
     applied = [term for term in terms if isinstance(term, Apply)]
-    return "elementwise" if any(not isinstance(one.op, ops.Cast) for one in applied) else "copy"
+    return "elementwise" if any(not isinstance(term.op, ops.Cast) for term in applied) else "copy"
 
 
 def _is_product(fold: Fold) -> bool:
     """Return whether a fold sums products of two arrays."""
     reads = [_arrays(factor) for term in _summed(fold) for factor in factors(term)]
-    known = [one for one in reads if one]
-    return any(one != other for one in known for other in known)
+    known = [read for read in reads if read]
+    return any(first != second for first in known for second in known)
 
 
 def _summed(fold: Fold) -> Iterator[Term]:
-    """Yield what a fold adds up; of a pass what each of its states becomes."""
+    """Yield what a fold adds up; for a pass, what each of its states becomes."""
     if fold.states is None:
         yield fold.body
         return

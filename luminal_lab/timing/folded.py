@@ -3,8 +3,8 @@
     matmul_relu   2 ms    x @ w  cell 1:4  63 parts of 64        cell 1:4   1.97 ms
                           relu   cell 1:5   1 part of 64    →    cell 1:5   0.03 ms
 
-A kernel has one time, and may do the work of several lines. It is divided among them by the
-operations that each has written, so that the parts add up to the whole.
+A kernel has one time, and may do the work of several lines. The time is divided among them by the
+operations of each, so that the parts add up to the whole.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Part(NamedTuple):
 
     scope: str
     line: str
-    """As `file:line`; empty where nobody knows."""
+    """As `file:line`; empty if unknown."""
     share: float
-    """Of the launch's operations, from 0 to 1."""
+    """Its share of the launch's operations, from 0 to 1."""
     code: str = ""
     """The text of the line, as it was when it ran; empty where nobody knows."""
 
@@ -48,12 +48,12 @@ class Part(NamedTuple):
 @told_object("row")
 @dataclass(frozen=True)
 class FoldedRow:
-    """A part of the model, a line or a kind, and what it takes of a run."""
+    """A part of the model, a line or a kind, and the time it takes in a run."""
 
     name: str
     seconds: float
     share: float
-    """Of all launches."""
+    """Its share of all launches."""
     launches: tuple[int, ...]
     """The rows of the timings that count towards it."""
     code: str = ""
@@ -76,7 +76,7 @@ class Folded:
         return len(self.rows)
 
     def __getitem__(self, name: int | str) -> FoldedRow:
-        """Return a row by its place or its name."""
+        """Return a row by its position or its name."""
         if not isinstance(name, str):
             if whole_number(name) is None:
                 raise ArgumentError(
@@ -90,7 +90,7 @@ class Folded:
 
     @property
     def seconds(self) -> float:
-        """The sum of all rows, which is that of the launches."""
+        """The sum of all rows, which equals that of the launches."""
         return sum(row.seconds for row in self.rows)
 
     @override
@@ -125,7 +125,7 @@ class Folded:
     _repr_mimebundle_ = as_text
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each module, line or kind."""
+        """Return a pandas table with a row for each module, line or kind."""
         code = ("code",) if self.by == "line" else ()
         rows = (
             (row.name, row.seconds, row.share, len(row.launches), row.code)[: 4 + len(code)]
@@ -174,7 +174,7 @@ def folded(timings: Timings, by: object, depth: object = None) -> Folded:
 
 
 def _shares(row: Timing, by: By, depth: int | None) -> Iterator[tuple[str, float]]:
-    """Yield whom a row's time belongs to, and how much of it."""
+    """Yield what a row's time belongs to, with the seconds of each."""
     if by == "kind":
         yield row.family or NOWHERE[by], 1.0
         return
@@ -185,7 +185,7 @@ def _shares(row: Timing, by: By, depth: int | None) -> Iterator[tuple[str, float
 
 
 def _alone(row: Timing) -> list[Part]:
-    """Return the parts of a row that only knows its lines, such as that of an older file."""
+    """Return the parts of a row that only knows its lines, such as one from an older file."""
     lines = row.origins or ("",)
     return [Part("", line, 1 / len(lines)) for line in lines]
 
@@ -199,7 +199,7 @@ def _short(code: str) -> str:
 
 
 def parts_of(weights: Mapping[tuple[str, str, str], float]) -> tuple[Part, ...]:
-    """Return the parts of a launch, by what its written nodes ask for in each scope and line.
+    """Return the parts of a launch, by the work of its written nodes in each scope and line.
 
     >>> for part in parts_of({("h0", "a.py:3", "x @ w"): 3.0, ("h0", "a.py:4", ""): 1.0}):
     ...     print(part)

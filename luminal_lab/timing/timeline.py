@@ -1,11 +1,11 @@
-"""When things happened in one run, and the file that Perfetto and Chrome open.
+"""When everything happened in one run, and the file that Perfetto and Chrome open.
 
     Python      |--------------------------------------------|
     launches        |-----------------------------|
     kernels         |matmul--|  |relu|  |softmax---|
     gaps        |---|        |--|    |--|           |--------|
 
-The file is an object of JSON in Chrome's trace-event format: complete events ("ph": "X") with
+The file is a JSON object in Chrome's trace-event format: complete events ("ph": "X") with
 microseconds, and a name for each track ("ph": "M").
 """
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 TRACKS: Final = ("Python", "launches", "kernels", "gaps")
 LEAST_GAP = 1e-7
-"""Seconds below which there is no gap, but the grain of a clock."""
+"""The seconds below which a gap is only the resolution of a clock."""
 
 
 class Span(NamedTuple):
-    """Something from its start on, in seconds after the run began."""
+    """Something with its start, in seconds after the run began, and its duration."""
 
     start: float
     seconds: float
     row: int = -1
-    """The row of the timings that it belongs to; -1 for what is not a launch."""
+    """The row of the timings that it belongs to; -1 if it is not a launch."""
 
     @property
     def end(self) -> float:
@@ -53,7 +53,7 @@ class Timeline:
     """From Python's call of the device to its return; host work is one call too."""
     kernels: tuple[Span, ...]
     note: str = ""
-    """How the places are known, where no clock says so."""
+    """How the positions are known, if no clock gives them."""
 
     @property
     def gaps(self) -> tuple[Span, ...]:
@@ -75,7 +75,7 @@ def _gaps(spans: Iterable[Span], until: float) -> Iterator[Span]:
 
 
 def laid(seconds: Sequence[float]) -> Timeline:
-    """Return rows one after the other, where nobody knows when each began."""
+    """Return rows one after the other, if nobody knows when each began."""
     spans: list[Span] = []
     now = 0.0
     for number, taken in enumerate(seconds):
@@ -145,7 +145,7 @@ def run_of(
             continue
         begin, until = (start, end) if call is None else call
         first = min((step.start for step in mine if step.start is not None), default=None)
-        # Another clock than Python's, or none: what is known is how long each took.
+        # If the clock is not Python's, or there is none, only the durations are known.
         moved = 0.0 if first is None or begin <= first <= until else begin - first
         now = begin
         for step in mine:

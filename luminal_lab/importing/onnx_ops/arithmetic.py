@@ -200,9 +200,7 @@ def shift(_: Call, x: Any, y: Any, *, direction: str) -> Tensor:  # noqa: ANN401
 
 
 @op("Cast")
-def cast(
-    _: Call, x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up"
-) -> Tensor:
+def cast(_: Call, x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """Return values in another dtype."""
     return converted(x, dtype_of(to))
 

@@ -18,11 +18,12 @@ ACTIVATIONS: dict[str, Callable[[float | None, float | None], Activation]] = {
     "affine": lambda a, b: lambda x: x * (1.0 if a is None else a) + (b or 0.0),
     "leakyrelu": lambda a, b: lambda x: x.leaky_relu(0.01 if a is None else a),
     "thresholdedrelu": lambda a, b: lambda x: (x > (1.0 if a is None else a)).where(x, 0.0),
-    "scaledtanh": lambda a, b: lambda x: (x * (1.0 if b is None else b)).tanh()
-    * (1.0 if a is None else a),
-    "hardsigmoid": lambda a, b: lambda x: (
-        x * (0.2 if a is None else a) + (0.5 if b is None else b)
-    ).clip(0.0, 1.0),
+    "scaledtanh": lambda a, b: (
+        lambda x: (x * (1.0 if b is None else b)).tanh() * (1.0 if a is None else a)
+    ),
+    "hardsigmoid": lambda a, b: (
+        lambda x: (x * (0.2 if a is None else a) + (0.5 if b is None else b)).clip(0.0, 1.0)
+    ),
     "elu": lambda a, b: lambda x: x.elu(1.0 if a is None else a),
     "softsign": lambda a, b: lambda x: x.softsign(),
     "softplus": lambda a, b: lambda x: x.softplus(),
@@ -61,9 +62,7 @@ class Recurrent:
             a = next(alpha, None) if kind in _WITH_ALPHA else None
             b = next(beta, None) if kind in _WITH_BETA else None
             made.append(ACTIVATIONS[kind](a, b))
-        self.activations = [
-            made[k : k + len(defaults)] for k in range(0, len(made), len(defaults))
-        ]
+        self.activations = [made[k : k + len(defaults)] for k in range(0, len(made), len(defaults))]
         self.limit = clip
 
     def clipped(self, x: Tensor) -> Tensor:
@@ -91,7 +90,8 @@ class Recurrent:
         ends: list[list[Tensor]] = [[] for _ in range(self.states)]
         for side, back in enumerate(self.backward):
             state: Pair = tuple(
-                x.constant(0.0, x.dtype, (x.shape[1], hidden)) if given is None  # pyright: ignore[reportArgumentType]  # a dim
+                x.constant(0.0, x.dtype, (x.shape[1], hidden))
+                if given is None  # pyright: ignore[reportArgumentType]  # a dim
                 else given.select(0, side)
                 for given in first
             )
@@ -258,4 +258,3 @@ def gru(
         return ((-update + 1.0) * new + update * out,)
 
     return kind.run(x, lengths, [h], r.shape[-1], step)
-

@@ -29,8 +29,8 @@ Visited: TypeAlias = tuple[Term, Dim]
 def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     """Return how many operations on numbers the terms ask for.
 
-    An elementwise op is one, but for casts, choices and the -1 of a - b; so is each step of a
-    fold. What is written twice around the same axes counts once; guards count as if they held.
+    An elementwise op counts as one, except casts, choices and the -1 of a - b; so does each step of
+    a fold. What is written twice around the same axes counts once; guards count as if they held.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> text = '''kernel mm(a: f32[n, 8], b: f32[8, 4]) -> (c: f32[n, 4])
@@ -55,7 +55,7 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
 def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     """Return the bytes of all inputs that are read, each once, and of all outputs.
 
-    Of an input that is only looked up no more elements count than there are lookups.
+    Of an input that is only looked up, at most as many elements count as there are lookups.
     """
     read: dict[str, int] = {}
     looked: dict[str, int] = {}
@@ -77,7 +77,7 @@ def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> in
 
 
 def typical(dim: Dim) -> int:
-    """Return a size as a number: a symbol is 512, or as near to it as its bounds allow."""
+    """Return a size as a number: for a symbol 512, or the nearest value that its bounds allow."""
     return dim if isinstance(dim, int) else evaluate(dim, {s.name: _near(s) for s in symbols(dim)})
 
 
@@ -88,7 +88,7 @@ def _near(symbol: Symbol) -> int:
 
 
 def amount(size: Dim) -> str:
-    """Write a number of bytes as people do; one that is not known as it is.
+    """Write a number of bytes as people do; an unknown one as it is.
 
     >>> amount(12), amount(3 * 2**20), amount(8 * Symbol("n"))
     ('12 bytes', '3.15 MB', '8*n bytes')
