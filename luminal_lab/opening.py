@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from luminal_lab.core.builder import Transaction
+from luminal_lab.core.ir import NO_META
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.importing.imported import graph_name, leaves_of
@@ -21,10 +23,11 @@ from luminal_lab.viz.live.shown import recording_workbench
 VALUES_ALONE = (FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER)
 
 
-def look_at(path: str | Path) -> Live:
+def look_at(path: str | Path, *, trust: bool = False) -> Live:
     """Return a workbench of a recording or a model, and of weights alone an explorer.
 
-    A model is compiled for this machine's CPU. Nothing in the file is run.
+    A model is compiled for this machine's CPU. Nothing in the file is run, except with
+    `trust=True` what PyTorch unpickles in a `.pt2`, and kernels that a recording brings along.
 
     >>> from tempfile import TemporaryDirectory
     >>> from luminal_lab.opening import look_at
@@ -36,12 +39,12 @@ def look_at(path: str | Path) -> Live:
     path = Path(path)
     kind = supported(path)
     if kind is FileKind.RECORDING:
-        return recording_workbench(open_recording(path))
-    cx = session_of(path, kind)
+        return recording_workbench(open_recording(path, trust=trust))
+    cx = session_of(path, kind, trust=trust)
     return cx.explore() if kind in VALUES_ALONE else cx.workbench()
 
 
-def session_of(path: Path, kind: FileKind) -> Graph:
+def session_of(path: Path, kind: FileKind, *, trust: bool = False) -> Graph:
     """Return a session with the model of a file, compiled, or with weights that come without one.
 
     >>> from pathlib import Path
@@ -57,10 +60,16 @@ def session_of(path: Path, kind: FileKind) -> Graph:
     """
     cx = Graph(graph_name(path.stem))
     if kind in VALUES_ALONE:
-        cx.retrieve(read_weights(path).write(cx))
+        model = read_weights(path)
+    elif kind is FileKind.ONNX:
+        model = from_onnx(path)
+    else:
+        model = from_torch(path, trust=trust)
+    with Transaction(cx, NO_META):  # whoever called this has written none of its nodes
+        written = model.write(cx)
+    cx.retrieve([leaf for leaf in leaves_of(written) if isinstance(leaf, Tensor)])
+    if kind in VALUES_ALONE:
         return cx
-    model = from_onnx(path) if kind is FileKind.ONNX else from_torch(path)
-    cx.retrieve([leaf for leaf in leaves_of(model.write(cx)) if isinstance(leaf, Tensor)])
     cx.compile(GenericCompiler(), CPUCompiler())
     return cx
 

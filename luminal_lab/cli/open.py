@@ -24,11 +24,12 @@ Look at a recording, as cx.save("run.lab"), search.save("s.lab") or luminal-lab 
 it, or at somebody's model: an ONNX file, a .pt2 of torch.export, or weights in safetensors (a file,
 an index, a folder). A model is compiled for this machine's CPU; weights alone are shown as the tree
 that their names tell. The page is served to this machine alone, under an address that nobody else
-knows, until Ctrl-C. Nothing in the file is run."""
+knows, until Ctrl-C. Nothing in the file is run, unless you trust it."""
 EXAMPLES = """\
 luminal-lab open run.lab                  the workbench in the browser
 luminal-lab open model.onnx               the same for a model, which is compiled first
 luminal-lab open model.safetensors        the names, shapes and dtypes of weights
+luminal-lab open model.pt2 --trust        a program of torch.export by somebody you know
 luminal-lab open run.lab --no-browser     only say its address
 luminal-lab open run.lab --text           say here what it holds: graphs, passes, what they did
 luminal-lab open run.lab --json           the same in short, for a program"""
@@ -41,6 +42,11 @@ def options(reader: OptionReader) -> None:
     reader.add_argument(
         "--port", metavar="N", type=int, default=0, help="default: any that is free"
     )
+    reader.add_argument(
+        "--trust",
+        action="store_true",
+        help="let run what it brings along; PyTorch unpickles a .pt2",
+    )
     reader.add_argument("--no-browser", action="store_true", help="open no browser")
     how = reader.add_mutually_exclusive_group()
     how.add_argument("--text", action="store_true", help="say what it holds, and end")
@@ -52,7 +58,7 @@ def run(given: argparse.Namespace) -> int:
     if is_model(given.file):
         live = _of_model(given)
     else:
-        recording = luminal_lab.open(given.file)
+        recording = luminal_lab.open(given.file, trust=given.trust)
         if given.json:
             say(json.dumps(as_json(recording), indent=1, ensure_ascii=False))
             return 0
@@ -90,7 +96,7 @@ def _of_model(given: argparse.Namespace) -> Live | None:
             f"open: --json is for recordings, and {given.file} is none",
             hint=f"luminal-lab models inspect {given.file} --json",
         )
-    live = look_at(given.file)
+    live = look_at(given.file, trust=given.trust)
     say(live if given.text else repr(live))
     return None if given.text else live
 

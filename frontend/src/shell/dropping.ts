@@ -7,6 +7,7 @@ import { css } from "../parts/styles";
 import { tellButton } from "./help";
 
 css`
+.ll-lines { white-space: pre-line; }
 .ll-over::after { content: "Drop a recording, a model or weights: it opens beside what is on show"; position: absolute; inset: 0; z-index: 20; display: flex; align-items: center; justify-content: center; padding: 24px; text-align: center; font-size: 16px; font-weight: 600; background: color-mix(in srgb, var(--ll-ground) 88%, transparent); outline: 2px dashed var(--ll-accent); outline-offset: -10px; pointer-events: none; }
 `;
 
@@ -25,7 +26,7 @@ export function dropping(store: Store, root: HTMLElement, host: HTMLElement, liv
       if (typeof reply["run"] === "number") store.goWhenThere(reply["run"]);
       store.say(String(reply["text"] ?? ""));
     } catch (error) {
-      fill(note, h("p", { class: "ll-sorry", role: "alert" }, `${error instanceof Error ? error.message : String(error)} `, button("×", "close", () => fill(note))));
+      fill(note, h("p", { class: "ll-sorry ll-lines", role: "alert" }, `${error instanceof Error ? error.message : String(error)} `, button("×", "close", () => fill(note))));
     }
   };
   let inside = 0;
@@ -63,7 +64,7 @@ export function dropping(store: Store, root: HTMLElement, host: HTMLElement, liv
 
 /** The button that asks for a file; there is none where nobody could open it. */
 export function openButton(live: Live): HTMLElement | null {
-  return live.hasKernel ? tellButton("Open file", "Open a recording, a model or weights beside what is on show; dropping the file here does the same", "ll-open") : null;
+  return live.hasKernel ? tellButton("open", "Open a recording, a model or weights beside what is on show; dropping the file here does the same", "ll-open") : null;
 }
 
 async function send(live: Live, file: File): Promise<Reply> {

@@ -19,7 +19,7 @@ import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
 import { openButton } from "./dropping";
-import { behindMore, hands } from "./hands";
+import { hands } from "./hands";
 import { helpButton, sizeButtons } from "./help";
 import { side } from "../panes/side";
 import { source } from "../panes/source";
@@ -63,7 +63,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const note = div("");
   const field = h("span"), passes = div("ll-strip");
   const area = div("ll-area");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -102,7 +102,6 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
       draw: (host) => graphsIn(store, host),
       before: (made) => (isBeside ? [] : (made as Pair).modes),
       field,
-      behind: behindMore(!isBeside && openButton(live)),
       side: () => detail?.open("about"),
       went: (kind) => detail?.open(shownIn[kind] ?? ""),
     });

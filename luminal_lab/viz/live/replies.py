@@ -280,7 +280,6 @@ class Replies:
         if not isinstance(data, bytes):
             raise ArgumentError("drop: there are no bytes")
         if at == 0:
-            self._forget()
             self._dropped = Dropped(_text(question, "name"), _number(question, "size"))
         dropped = self._dropped
         if dropped is None:
@@ -292,7 +291,7 @@ class Replies:
             for backed in added:
                 self._held.add(backed)
         except BaseException:
-            self._forget()
+            self._dropped = None
             raise
         self._kept.append(dropped)
         self._dropped = None
@@ -300,11 +299,6 @@ class Replies:
         titles = ", ".join(backed.subject.title for backed in added)
         run = len(self._held.all) - len(added)
         return {"run": run, "text": f"{dropped.name} is open beside the others: {titles}"}
-
-    def _forget(self) -> None:
-        if self._dropped is not None:
-            self._dropped.close()
-        self._dropped = None
 
     # -- other schedules ---------------------------------------------------------------------------
 
