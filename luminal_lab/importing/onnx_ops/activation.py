@@ -144,7 +144,9 @@ def batch_norm(
     )
     if not training_mode:
         return (result, *kept)[: max(call.outputs, 1)]
-    moved = [old * momentum + new * (1 - momentum) for old, new in zip(kept, (mean, var), strict=True)]
+    moved = [
+        old * momentum + new * (1 - momentum) for old, new in zip(kept, (mean, var), strict=True)
+    ]
     return (result, *(new.cast(old.dtype) for new, old in zip(moved, kept, strict=True)))
 
 

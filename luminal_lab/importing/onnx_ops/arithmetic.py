@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -135,8 +134,8 @@ def clip(
     low: Value = None,
     high: Value = None,
     *,
-    min: float | None = None,  # noqa: A002  # ONNX's name
-    max: float | None = None,  # noqa: A002  # likewise
+    min: float | None = None,  # ONNX's name
+    max: float | None = None,  # likewise
     consumed_inputs: object = None,
 ) -> Tensor:
     """Return values within limits."""
@@ -187,22 +186,28 @@ def bits(call: Call, x: Tensor, y: Tensor) -> Tensor:
 @op("BitwiseNot")
 def bitwise_not(_: Call, x: Tensor) -> Tensor:
     """Return all bits flipped."""
-    return -x - 1 if not x.dtype.is_unsigned else -x + x.dtype.limits[1]
+    return ~x
 
 
 @op("BitShift")
-def shift(_: Call, x: Any, y: Any, *, direction: str) -> Tensor:  # noqa: ANN401  # tensors
+def shift(_: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     """Return integers shifted by a number of bits; beyond their width nothing is left."""
-    return x << y if direction == "LEFT" else x >> y
+    if direction not in ("LEFT", "RIGHT"):
+        raise Refusal(f"the direction {direction!r} is not known")
+    return x.bitwise_left_shift(y) if direction == "LEFT" else x.bitwise_right_shift(y)
+
+
+@op("BitCast")
+def bitcast(_: Call, x: Tensor, *, to: int) -> Tensor:
+    """Return the bits of values as values of another dtype."""
+    return x.bitcast(dtype_of(to))
 
 
 # -- conversions -----------------------------------------------------------------------------------
 
 
 @op("Cast")
-def cast(
-    _: Call, x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up"
-) -> Tensor:
+def cast(_: Call, x: Stored, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
     """Return values in another dtype."""
     return converted(x, dtype_of(to))
 

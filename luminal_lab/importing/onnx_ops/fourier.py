@@ -32,9 +32,7 @@ def _angles(rows: int, columns: int, length: int, sign: int) -> npt.NDArray[np.f
     return sign * 2 * math.pi * turns / length
 
 
-def transformed(
-    call: Call, x: Tensor, length: int, inverse: bool, onesided: bool
-) -> Tensor:
+def transformed(call: Call, x: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
     """Return the transform over the last axis but one; the last one has real and imaginary parts.
 
     x: [..., n, 1 or 2] -> [..., length, 2]
@@ -46,7 +44,9 @@ def transformed(
         x, n = x.narrow(-2, 0, length), length
     out = length // 2 + 1 if onesided else length
     angle = _angles(n, out, length, 1 if inverse else -1)
-    cos, sin = (_matrix(call, x, m / (length if inverse else 1)) for m in (np.cos(angle), np.sin(angle)))
+    cos, sin = (
+        _matrix(call, x, m / (length if inverse else 1)) for m in (np.cos(angle), np.sin(angle))
+    )
     real = x.select(-1, 0)
     if x.shape[-1] == 1:
         return real.matmul(cos).unsqueeze(-1).concat(real.matmul(sin).unsqueeze(-1), -1)

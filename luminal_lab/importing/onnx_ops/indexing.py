@@ -38,8 +38,10 @@ def gather(call: Call, x: Tensor, index: Value, *, axis: int = 0) -> Tensor:
     if isinstance(index, np.ndarray) and index.dtype != object and index.size == 1:
         at = int(index.reshape(-1)[0])
         one = x.select(along, at if at >= 0 else x.shape[along] + at)
-        return one if index.ndim == 0 else one.reshape(
-            (*x.shape[:along], *index.shape, *x.shape[along + 1 :])
+        return (
+            one
+            if index.ndim == 0
+            else one.reshape((*x.shape[:along], *index.shape, *x.shape[along + 1 :]))
         )
     return x.take(places(call, index), along)
 
@@ -128,9 +130,7 @@ def tensor_scatter(
 
 
 @op("OneHot")
-def one_hot(
-    call: Call, index: Tensor, depth: Value, values: Tensor, *, axis: int = -1
-) -> Tensor:
+def one_hot(call: Call, index: Tensor, depth: Value, values: Tensor, *, axis: int = -1) -> Tensor:
     """Return one of two values: where a position is the given one, and elsewhere."""
     if isinstance(depth, np.ndarray) and depth.dtype.kind == "f":
         depth = depth.astype(np.int64)
@@ -138,7 +138,11 @@ def one_hot(
     at = axis_of(axis, index.ndim + 1)
     here = (index < 0).where(index + size, index).unsqueeze(at)
     steps = call.graph.arange(size).reshape(size, *[1] * (index.ndim - at))
-    hit = here.cast("int64").eq(steps) if not index.dtype.is_float else here.eq(steps.cast(index.dtype))
+    hit = (
+        here.cast("int64").eq(steps)
+        if not index.dtype.is_float
+        else here.eq(steps.cast(index.dtype))
+    )
     return hit.where(values.select(0, 1), values.select(0, 0))
 
 
@@ -154,9 +158,11 @@ def top_k(
     k: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Return the largest values, or the smallest, and where they are."""
-    chosen = whole([k if count is None else count[0]], "the number of values")[0] if (
-        count is not None or k is not None
-    ) else 0
+    chosen = (
+        whole([k if count is None else count[0]], "the number of values")[0]
+        if (count is not None or k is not None)
+        else 0
+    )
     values, indices = x.topk(chosen, axis_of(axis, x.ndim), bool(largest))
     return values, indices.cast("int64")
 
@@ -168,7 +174,9 @@ def arg_extreme(
     """Return where the largest or the smallest value is, the first or the last of equal ones."""
     along = axis_of(axis, x.ndim)
     y = x.flip(along) if select_last_index else x
-    found = y.argmax(along, bool(keepdims)) if call.op == "ArgMax" else y.argmin(along, bool(keepdims))
+    found = (
+        y.argmax(along, bool(keepdims)) if call.op == "ArgMax" else y.argmin(along, bool(keepdims))
+    )
     found = found.cast("int64")
     return -found + (x.shape[along] - 1) if select_last_index else found
 

@@ -37,9 +37,7 @@ def identity(_: Call, x: Value) -> Value:
 
 
 @op("Shape")
-def shape_of(
-    call: Call, x: Value, *, start: int = 0, end: int | None = None
-) -> Value:
+def shape_of(call: Call, x: Value, *, start: int = 0, end: int | None = None) -> Value:
     """Return a shape, or a part of it, as dims."""
     shape = x.shape if isinstance(x, np.ndarray) else call.tensor(x).shape
     return dims_array(list(shape[start:end]))
@@ -362,7 +360,9 @@ def center_crop_pad(
     """Return the middle of x in a shape, with zeros around it where x is smaller."""
     chosen = range(x.ndim) if axes is None else [axis_of(axis, x.ndim) for axis in axes]
     wanted = whole(shape, "a size")
-    for axis, new, old in zip(chosen, wanted, whole([x.shape[k] for k in chosen], "a size"), strict=True):
+    for axis, new, old in zip(
+        chosen, wanted, whole([x.shape[k] for k in chosen], "a size"), strict=True
+    ):
         if new < old:
             x = x.narrow(axis, (old - new) // 2, new)
         elif new > old:
@@ -378,7 +378,11 @@ def nonzero(_: Call, x: Known) -> Known:
 
 @op("Unique")
 def unique(
-    call: Call, x: Known, *, axis: int | None = None, sorted: int = 1  # noqa: A002  # ONNX's name
+    call: Call,
+    x: Known,
+    *,
+    axis: int | None = None,
+    sorted: int = 1,  # noqa: A002  # ONNX's name
 ) -> tuple[Known, ...]:
     """Return the different values, and where they are."""
     values, first, inverse, counts = np.unique(
@@ -401,4 +405,3 @@ def compress(_: Call, x: Tensor, condition: Known, *, axis: int | None = None) -
     if axis is None:
         return x.flatten().take(chosen, 0) if x.ndim else x.reshape(1).take(chosen, 0)
     return x.take(chosen, axis_of(axis, x.ndim))
-

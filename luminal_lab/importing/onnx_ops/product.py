@@ -355,4 +355,3 @@ def col2im(
     for k in range(count):
         y = y.narrow(2 + k, pairs[k], sizes[k])
     return y
-

@@ -71,7 +71,9 @@ def quantise(
     saturate: int = 1,
 ) -> Tensor:
     """Return the integers that stand for numbers: rounded to even, and within limits."""
-    kind = zero.dtype if zero is not None else dtype_of(output_dtype) if output_dtype else DType.uint8
+    kind = (
+        zero.dtype if zero is not None else dtype_of(output_dtype) if output_dtype else DType.uint8
+    )
     if kind.kind != "int":
         raise Refusal(f"numbers quantised to {kind} are not supported")
     wide = x.cast("float32") if x.dtype.kind != "float" or x.dtype.is_half else x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from luminal_lab.importing.onnx_ops.table import Call, Refusal, op
+from luminal_lab.importing.onnx_ops.table import KNOW_IT, Call, Refusal, op
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.joining import stack
 
@@ -18,11 +18,12 @@ ACTIVATIONS: dict[str, Callable[[float | None, float | None], Activation]] = {
     "affine": lambda a, b: lambda x: x * (1.0 if a is None else a) + (b or 0.0),
     "leakyrelu": lambda a, b: lambda x: x.leaky_relu(0.01 if a is None else a),
     "thresholdedrelu": lambda a, b: lambda x: (x > (1.0 if a is None else a)).where(x, 0.0),
-    "scaledtanh": lambda a, b: lambda x: (x * (1.0 if b is None else b)).tanh()
-    * (1.0 if a is None else a),
-    "hardsigmoid": lambda a, b: lambda x: (
-        x * (0.2 if a is None else a) + (0.5 if b is None else b)
-    ).clip(0.0, 1.0),
+    "scaledtanh": lambda a, b: (
+        lambda x: (x * (1.0 if b is None else b)).tanh() * (1.0 if a is None else a)
+    ),
+    "hardsigmoid": lambda a, b: (
+        lambda x: (x * (0.2 if a is None else a) + (0.5 if b is None else b)).clip(0.0, 1.0)
+    ),
     "elu": lambda a, b: lambda x: x.elu(1.0 if a is None else a),
     "softsign": lambda a, b: lambda x: x.softsign(),
     "softplus": lambda a, b: lambda x: x.softplus(),
@@ -61,9 +62,7 @@ class Recurrent:
             a = next(alpha, None) if kind in _WITH_ALPHA else None
             b = next(beta, None) if kind in _WITH_BETA else None
             made.append(ACTIVATIONS[kind](a, b))
-        self.activations = [
-            made[k : k + len(defaults)] for k in range(0, len(made), len(defaults))
-        ]
+        self.activations = [made[k : k + len(defaults)] for k in range(0, len(made), len(defaults))]
         self.limit = clip
 
     def clipped(self, x: Tensor) -> Tensor:
@@ -84,14 +83,15 @@ class Recurrent:
             first = [None if s is None else s.movedim(0, 1) for s in first]
         count = x.shape[0]
         if not isinstance(count, int):
-            raise Refusal(f"it goes over {count} steps", "fix the dim by known={…}")
+            raise Refusal(f"it goes over {count} steps", KNOW_IT)
         if count > 4096:
             raise Refusal(f"it has {count} steps, and at most 4,096 are unrolled")
         sides: list[Tensor] = []
         ends: list[list[Tensor]] = [[] for _ in range(self.states)]
         for side, back in enumerate(self.backward):
             state: Pair = tuple(
-                x.constant(0.0, x.dtype, (x.shape[1], hidden)) if given is None  # pyright: ignore[reportArgumentType]  # a dim
+                x.constant(0.0, x.dtype, (x.shape[1], hidden))
+                if given is None  # pyright: ignore[reportArgumentType]  # a dim
                 else given.select(0, side)
                 for given in first
             )
@@ -258,4 +258,3 @@ def gru(
         return ((-update + 1.0) * new + update * out,)
 
     return kind.run(x, lengths, [h], r.shape[-1], step)
-

@@ -12,8 +12,10 @@ Axes = tuple[int, ...]
 
 
 def _log_sum_exp(x: Tensor, axes: Axes) -> Tensor:
-    return x.logsumexp(axes, keepdim=True) if 0 not in [x.shape[k] for k in axes] else _empty(
-        x, axes, -math.inf
+    return (
+        x.logsumexp(axes, keepdim=True)
+        if 0 not in [x.shape[k] for k in axes]
+        else _empty(x, axes, -math.inf)
     )
 
 

@@ -14,10 +14,10 @@ from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.importing.onnx_ops.movement import size_of
 from luminal_lab.importing.onnx_ops.product import Ints, each
 from luminal_lab.importing.onnx_ops.table import (
+    KNOW_IT,
     Call,
     Known,
     Refusal,
-    Sizes,
     Value,
     axis_of,
     op,
@@ -58,9 +58,7 @@ class Sampling(NamedTuple):
         crop = self.coordinates == "tf_crop_and_resize"
         return np.clip(index, 0, old - 1), weights, outside if crop else outside & False
 
-    def _old(
-        self, x: Floats, old: int, new: int, scale: float, roi: tuple[float, float]
-    ) -> Floats:
+    def _old(self, x: Floats, old: int, new: int, scale: float, roi: tuple[float, float]) -> Floats:
         wide = scale * old
         match self.coordinates:
             case "align_corners":
@@ -180,9 +178,11 @@ def resize(
         share = min(ratios) if keep_aspect_ratio_policy == "not_larger" else max(ratios)
         wanted = [math.floor(share * a + 0.5) for a in old]
         factors = [share] * count
-    edges = call.known(roi, "roi").reshape(-1) if (
-        roi is not None and coordinate_transformation_mode == "tf_crop_and_resize"
-    ) else np.array([0.0] * count + [1.0] * count)
+    edges = (
+        call.known(roi, "roi").reshape(-1)
+        if (roi is not None and coordinate_transformation_mode == "tf_crop_and_resize")
+        else np.array([0.0] * count + [1.0] * count)
+    )
     how = Sampling(
         mode,
         coordinate_transformation_mode,
@@ -232,7 +232,7 @@ def _repeated(x: Tensor, axis: int, factor: float | None, size: Dim | None, mode
         raise Refusal(
             f"an axis of {old} is resized to {size if factor is None else f'{factor} times it'} "
             f"in the mode {mode}",
-            "fix the dim by known={…}",
+            KNOW_IT,
         )
     return x.expand_dim(axis + 1, int(factor)).flatten(axis, axis + 1)
 
@@ -406,7 +406,11 @@ def roi_align(
     for axis, parts in ((1, output_height), (0, output_width)):
         start, end = scaled.select(1, axis), scaled.select(1, axis + 2)
         size = end - start if half else (end - start).clip(1.0)
-        steps = call.constant(((np.arange(parts * n) // n) + (np.arange(parts * n) % n + 0.5) / n).astype(rois.dtype.numpy))
+        steps = call.constant(
+            ((np.arange(parts * n) // n) + (np.arange(parts * n) % n + 0.5) / n).astype(
+                rois.dtype.numpy
+            )
+        )
         lines.append(start.unsqueeze(1) + (size * (1 / parts)).unsqueeze(1) * steps)
     ys, xs = lines
     rows, columns = output_height * n, output_width * n
@@ -463,7 +467,9 @@ def deform_conv(
         base = np.arange(out[k]) * steps[k] - pairs[k]
         base = (base[:, None] if k == 0 else base[None, :]) + np.zeros(out)
         fixed = (own.reshape(points, 1, 1) + base).astype(x.dtype.numpy)
-        places.append((moved.select(2, k) + call.constant(np.ascontiguousarray(fixed))).flatten(1, -1))
+        places.append(
+            (moved.select(2, k) + call.constant(np.ascontiguousarray(fixed))).flatten(1, -1)
+        )
     parts = channels // offset_group
     y = interpolated(x.reshape((batch * offset_group, parts, *x.shape[2:])), places)
     y = y.reshape((batch, offset_group, parts, points, *out))

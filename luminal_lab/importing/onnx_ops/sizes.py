@@ -122,7 +122,9 @@ def _times(a: Any, b: Any) -> object:  # noqa: ANN401  # a size, or a share of o
             return None
         return _share(share.dim * factor.numerator, share.over * factor.denominator)
     if isinstance(a, (float, np.floating)) or isinstance(b, (float, np.floating)):
-        return _times(Share(a, 1) if isinstance(a, Expr) else a, Share(b, 1) if isinstance(b, Expr) else b)
+        return _times(
+            Share(a, 1) if isinstance(a, Expr) else a, Share(b, 1) if isinstance(b, Expr) else b
+        )
     return a * b
 
 
@@ -258,7 +260,9 @@ def _range(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array
     return [result]
 
 
-def _scatter_nd(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _scatter_nd(
+    values: list[Array | None], attributes: dict[str, Any], _: int
+) -> list[Array] | None:
     array, places, updates = values
     if array is None or places is None or updates is None or has_dims(places):
         return None
@@ -292,12 +296,16 @@ def _squeeze(values: list[Array | None], attributes: dict[str, Any], _: int) -> 
     return None if array is None else [np.squeeze(array, _axes(values, attributes) or None)]
 
 
-def _unsqueeze(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _unsqueeze(
+    values: list[Array | None], attributes: dict[str, Any], _: int
+) -> list[Array] | None:
     array = values[0]
     return None if array is None else [np.expand_dims(array, _axes(values, attributes))]
 
 
-def _split(values: list[Array | None], attributes: dict[str, Any], outputs: int) -> list[Array] | None:
+def _split(
+    values: list[Array | None], attributes: dict[str, Any], outputs: int
+) -> list[Array] | None:
     array, sizes = values[0], attributes.get("split")
     if len(values) > 1 and values[1] is not None:
         sizes = values[1].tolist()

@@ -45,7 +45,9 @@ class Pool:
                 more = max(0, (min(windows, inside) - 1) * step + span - int(wide))  # pyright: ignore[reportArgumentType]  # a number
             self.margins.append((before, after + more))
 
-    def windows(self, x: Tensor, fill: float, pads: Sequence[tuple[Dim, Dim]] | None = None) -> Tensor:
+    def windows(
+        self, x: Tensor, fill: float, pads: Sequence[tuple[Dim, Dim]] | None = None
+    ) -> Tensor:
         """Return x with its windows as axes behind the others."""
         chosen = self.margins if pads is None else pads
         return x.windows("pool", tuple(self.kernel), self.steps, self.gaps, list(chosen), fill)
