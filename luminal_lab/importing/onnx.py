@@ -24,7 +24,6 @@ from luminal_lab.errors import ArgumentError, ModelError, nearest, whole_number
 from luminal_lab.importing.imported import Imported, Ref, Step, graph_name, named
 from luminal_lab.importing.onnx_control import OURS, Control
 from luminal_lab.importing.onnx_file import (
-    DAMAGED,
     MOST_AXES,
     NOT_OURS,
     Proto,
@@ -34,7 +33,7 @@ from luminal_lab.importing.onnx_file import (
     wrong,
 )
 from luminal_lab.importing.onnx_nodes import Scope, Write
-from luminal_lab.importing.onnx_ops.table import ELEMENTS, Refusal, Value, is_known
+from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal, Value, is_known
 from luminal_lab.reading import read_plain
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told

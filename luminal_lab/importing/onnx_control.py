@@ -12,10 +12,11 @@ from typing_extensions import override
 from luminal_lab.core.dims import Expr, known as decided
 from luminal_lab.core.dtypes import Array
 from luminal_lab.importing.imported import Ref
-from luminal_lab.importing.onnx_file import DAMAGED, GRAPH, Proto, line_of
+from luminal_lab.importing.onnx_file import GRAPH, Proto, line_of
 from luminal_lab.importing.onnx_nodes import MOST_NODES, Nodes, Scope, title
 from luminal_lab.importing.onnx_ops import OPS
 from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
     ELEMENTS,
     KNOW_IT,
     Refusal,
@@ -77,11 +78,11 @@ class Control(Nodes):
 
         @cache
         def size(key: tuple[str, str]) -> int:
-            if key in open:
+            if key in running:
                 raise self.error(f"the function {key[1]!r} calls itself")
-            open.add(key)
+            running.add(key)
             total = count(self.functions[key].node)
-            open.discard(key)
+            running.discard(key)
             return total
 
         def count(nodes: Sequence[Proto]) -> int:
@@ -94,7 +95,7 @@ class Control(Nodes):
                         total += count(attribute.g.node)
             return total
 
-        open = set[tuple[str, str]]()
+        running = set[tuple[str, str]]()
         try:
             total = count(nodes)
         except RecursionError:

@@ -13,7 +13,7 @@ import numpy as np
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError, ModelError, visible
-from luminal_lab.importing.onnx_ops.table import ELEMENTS, Refusal
+from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal
 
 Proto: TypeAlias = Any
 """An object of protobuf's or of the package onnx, which have no types here."""
@@ -24,7 +24,6 @@ BITS: Final = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 NOT_OURS: Final = frozenset(["string", "complex64", "complex128"])
 GRAPH: Final = 5
 """ONNX's number of attributes that are graphs."""
-DAMAGED: Final = "the file may be damaged"
 
 
 def library() -> Proto:
@@ -167,4 +166,5 @@ class File:
             )
         if not length:
             return memoryview(b"")
-        return memoryview(np.memmap(path, np.uint8, "r", offset, (length,)))
+        mapped: Any = np.memmap(path, np.uint8, "r", offset, (length,))
+        return memoryview(mapped)

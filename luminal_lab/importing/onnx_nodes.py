@@ -17,14 +17,23 @@ from typing import Any, Final, cast
 import numpy as np
 
 from luminal_lab.core.dims import Expr
-from luminal_lab.core.dtypes import BY_NUMPY, Array
+from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
 from luminal_lab.core.interpret import Environment, interpret
+from luminal_lab.core.ir import Node
 from luminal_lab.errors import LabError, ModelError, nearest, visible
 from luminal_lab.importing.imported import Ref, Step, scope_name
-from luminal_lab.importing.onnx_file import DAMAGED, File, Proto, line_of
+from luminal_lab.importing.onnx_file import File, Proto, line_of
 from luminal_lab.importing.onnx_ops import OPS
 from luminal_lab.importing.onnx_ops.sizes import are_sizes, calculated
-from luminal_lab.importing.onnx_ops.table import Call, Entry, Refusal, Value, is_known, widened
+from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
+    Call,
+    Entry,
+    Refusal,
+    Value,
+    is_known,
+    widened,
+)
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sources import Sources
@@ -47,6 +56,7 @@ class Write:
     outputs: int
 
     def __call__(self, graph: Sources, *inputs: Value, **attributes: object) -> object:
+        """Return the node's output, or a tuple of them."""
         call = Call(graph, self.op, self.opset, self.outputs, _unknown, _constant_in(graph))
         try:
             result = written(call, inputs, attributes)
@@ -76,7 +86,8 @@ def uniform(graph: Sources, array: Array) -> Tensor | None:
     bits = flat.view(f"u{array.dtype.itemsize}")
     if np.any(bits != bits[0]):
         return None
-    dtype, first = BY_NUMPY[array.dtype], cast("Any", flat[0])
+    dtype: DType = BY_NUMPY[array.dtype]
+    first: Any = flat[0]
     return graph.full(array.shape, float(first) if dtype.is_float else first.item(), dtype)
 
 
@@ -233,9 +244,8 @@ class Nodes(File, ABC):
             if kind == "Stored" and is_known(value):
                 value = widened(value)
             return self.as_tensor(full, value, ref)
-        if kind in ("Known", "Sizes"):
-            if kind == "Known" or isinstance(value, Tensor):
-                value = call.known(value, name)
+        if kind == "Known" or (kind == "Sizes" and isinstance(value, Tensor)):
+            value = call.known(value, name)
         return value, value if is_known(value) else ref
 
     def _note(
@@ -319,8 +329,11 @@ class Nodes(File, ABC):
             for type in node.types:
                 if math.prod(cast("tuple[int, ...]", type.shape)) > MOST_ELEMENTS:
                     return None
-        values = interpret(ir, Environment(lambda node: self._arrays[node.id]), wanted=[tensor.id])
-        return values[tensor.id]
+
+        def data(node: Node) -> Array:
+            return self._arrays[node.id]
+
+        return interpret(ir, Environment(data), wanted=[tensor.id])[tensor.id]
 
     def needs(self, value: Value) -> tuple[str, ...]:
         """Return the names of the model's inputs that a value depends on."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
     Call,
     Known,
     Refusal,
@@ -114,16 +115,18 @@ def power(
     return wide.eq(wide.floor()).where(result.round(), result).cast(x.dtype)
 
 
+COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Max": lambda x, y: x.maximum(y),
+    "Min": lambda x, y: x.minimum(y),
+}
+
+
 @op("Max", "Min", "Sum", "Mean")
 def several(call: Call, *xs: Tensor, consumed_inputs: object = None) -> Tensor:
     """Return any number of operands combined."""
     if not xs:
-        raise Refusal("it has no inputs", "the file may be damaged")
-    combine: Callable[[Tensor, Tensor], Tensor] = {
-        "Max": lambda x, y: x.maximum(y),
-        "Min": lambda x, y: x.minimum(y),
-    }.get(call.op, lambda x, y: x + y)
-    total = reduce(combine, xs)
+        raise Refusal("it has no inputs", DAMAGED)
+    total = reduce(COMBINED.get(call.op, PAIRS["Add"]), xs)
     return total * (1 / len(xs)) if call.op == "Mean" else total
 
 
@@ -348,4 +351,4 @@ def constant(
     for numbers, kind in ((value_floats, "float32"), (value_ints, "int64")):
         if numbers is not None:
             return np.array(numbers, kind)
-    raise Refusal("it has no value", "the file may be damaged")
+    raise Refusal("it has no value", DAMAGED)

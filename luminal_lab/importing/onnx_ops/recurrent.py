@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from luminal_lab.core.dims import Dim
 from luminal_lab.importing.onnx_ops.table import KNOW_IT, Call, Refusal, op
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.joining import stack
@@ -74,7 +75,7 @@ class Recurrent:
         x: Tensor,
         lengths: Tensor | None,
         first: Sequence[Tensor | None],
-        hidden: object,
+        hidden: Dim,
         step: Callable[[int, Tensor, Pair], Pair],
     ) -> tuple[Tensor, ...]:
         """Return all outputs, and the last states: `step` makes each state from the one before."""
@@ -91,7 +92,7 @@ class Recurrent:
         for side, back in enumerate(self.backward):
             state: Pair = tuple(
                 x.constant(0.0, x.dtype, (x.shape[1], hidden))
-                if given is None  # pyright: ignore[reportArgumentType]  # a dim
+                if given is None
                 else given.select(0, side)
                 for given in first
             )

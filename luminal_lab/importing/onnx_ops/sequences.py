@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def listed(value: Value) -> list[Any]:
     """Return a sequence, or raise a Refusal."""
     if not isinstance(value, list):
         raise Refusal("an input is no sequence")
-    return cast("list[Any]", value)
+    return value
 
 
 def _place(position: Known | None, count: int) -> int:

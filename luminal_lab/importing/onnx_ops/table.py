@@ -47,6 +47,7 @@ ELEMENTS: Final = {
 """ONNX's numbers of dtypes, and their names in NumPy and ml_dtypes."""
 
 
+DAMAGED: Final = "the file may be damaged"
 KNOW_IT: Final = "known={…} gives the value of an input, or the size of a dim, at import"
 WIDER: Final = {
     "uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8",
@@ -126,7 +127,8 @@ class Call:
     def _of_dims(self, dims: Array) -> Tensor:
         if any(isinstance(dim, Share) for dim in dims.flat):
             raise Refusal("a size times a fraction is used where a tensor is meant")
-        parts = [self.graph.constant(dim, "int64").reshape(1) for dim in dims.flat]
+        flat: list[Any] = list(dims.flat)
+        parts = [self.graph.constant(dim, "int64").reshape(1) for dim in flat]
         if not parts:
             return self.graph.zeros(dims.shape, "int64")
         return parts[0].concat(parts[1:]).reshape(dims.shape)
@@ -144,7 +146,7 @@ class Call:
     def sizes(self, value: Value, name: str) -> Sizes:
         """Return whole numbers, some of which may be dims."""
         if isinstance(value, np.ndarray) and value.dtype == object:
-            dims = [dim for dim in value.flat]
+            dims: list[Any] = list(value.flat)
             if all(isinstance(dim, (int, Expr)) for dim in dims):
                 return dims
             raise Refusal(f"its input {name} is no list of sizes")
