@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.importing.onnx import from_onnx
     from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user.call import kernel
@@ -174,6 +175,7 @@ __all__ = [
     "einsum",
     "errors",
     "fields",
+    "from_onnx",
     "from_torch",
     "grad",
     "gradient",
@@ -230,6 +232,7 @@ LATE = {
     "custom_gradient": "passes.gradients",
     "diff": "passes.diff",
     "fields": "passes.pattern",
+    "from_onnx": "importing.onnx",
     "from_torch": "importing.torch_export",
     "grad": "passes.gradients",
     "gradient": "passes.gradients",

@@ -246,6 +246,8 @@ class ModelError(LabError, ValueError):
 
     missing: Sequence[str] = ()
     """The ops that there is nothing to write with."""
+    needs: Sequence[str] = ()
+    """The inputs whose values would have to be known at import."""
 
 
 class TrustError(LabError, RuntimeError):

@@ -160,7 +160,7 @@ def _check_dtype(what: str, array: Array, want: DType) -> None:
         other = DType.float32 if have is DType.float64 else have
         raise DTypeError(
             problem,
-            hint=f'convert it, as in numpy.asarray(data).astype("{want}"), or make it a {other}',
+            hint=f'convert it, as in numpy.array(data, "{want}"), or make it a {other}',
         )
     if want.kind == "int" and have.kind == "int":
         low, high = want.limits

@@ -39,6 +39,9 @@ FILE_DTYPES = {
     "I32": "int32",
     "I16": "int16",
     "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
     "U8": "uint8",
     "BOOL": "bool",
 }
@@ -98,7 +101,7 @@ def _array(what: str, value: object, parameter: Parameter | None) -> Array:
         return array
     if not parameter.dtype.is_float:
         low, high = parameter.dtype.limits
-        is_whole = array.dtype.kind in "bi"
+        is_whole = array.dtype.kind in "biu"
         if not is_whole or not low <= array.min(initial=low) <= array.max(initial=low) <= high:
             return array
     with np.errstate(over="ignore"):  # values that are too large become infinite

@@ -170,7 +170,7 @@ def test_a_float_too_large_becomes_infinite_without_a_warning():
             (2,),
             "int32",
             "set: %x is int32, but the data is float64 and holds NaN or infinity\n"
-            'hint: convert it, as in numpy.asarray(data).astype("int32"), or make it a float32',
+            'hint: convert it, as in numpy.array(data, "int32"), or make it a float32',
         ),
         (
             [1, 300],

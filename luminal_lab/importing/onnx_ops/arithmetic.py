@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
     Call,
     Known,
     Refusal,
@@ -115,16 +115,18 @@ def power(
     return wide.eq(wide.floor()).where(result.round(), result).cast(x.dtype)
 
 
+COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Max": lambda x, y: x.maximum(y),
+    "Min": lambda x, y: x.minimum(y),
+}
+
+
 @op("Max", "Min", "Sum", "Mean")
 def several(call: Call, *xs: Tensor, consumed_inputs: object = None) -> Tensor:
     """Return any number of operands combined."""
     if not xs:
-        raise Refusal("it has no inputs", "the file may be damaged")
-    combine: Callable[[Tensor, Tensor], Tensor] = {
-        "Max": lambda x, y: x.maximum(y),
-        "Min": lambda x, y: x.minimum(y),
-    }.get(call.op, lambda x, y: x + y)
-    total = reduce(combine, xs)
+        raise Refusal("it has no inputs", DAMAGED)
+    total = reduce(COMBINED.get(call.op, PAIRS["Add"]), xs)
     return total * (1 / len(xs)) if call.op == "Mean" else total
 
 
@@ -135,8 +137,8 @@ def clip(
     low: Value = None,
     high: Value = None,
     *,
-    min: float | None = None,  # noqa: A002  # ONNX's name
-    max: float | None = None,  # noqa: A002  # likewise
+    min: float | None = None,  # ONNX's name
+    max: float | None = None,  # likewise
     consumed_inputs: object = None,
 ) -> Tensor:
     """Return values within limits."""
@@ -187,13 +189,21 @@ def bits(call: Call, x: Tensor, y: Tensor) -> Tensor:
 @op("BitwiseNot")
 def bitwise_not(_: Call, x: Tensor) -> Tensor:
     """Return all bits flipped."""
-    return -x - 1 if not x.dtype.is_unsigned else -x + x.dtype.limits[1]
+    return ~x
 
 
 @op("BitShift")
-def shift(_: Call, x: Any, y: Any, *, direction: str) -> Tensor:  # noqa: ANN401  # tensors
+def shift(_: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     """Return integers shifted by a number of bits; beyond their width nothing is left."""
-    return x << y if direction == "LEFT" else x >> y
+    if direction not in ("LEFT", "RIGHT"):
+        raise Refusal(f"the direction {direction!r} is not known")
+    return x.bitwise_left_shift(y) if direction == "LEFT" else x.bitwise_right_shift(y)
+
+
+@op("BitCast")
+def bitcast(_: Call, x: Tensor, *, to: int) -> Tensor:
+    """Return the bits of values as values of another dtype."""
+    return x.bitcast(dtype_of(to))
 
 
 # -- conversions -----------------------------------------------------------------------------------
@@ -341,4 +351,4 @@ def constant(
     for numbers, kind in ((value_floats, "float32"), (value_ints, "int64")):
         if numbers is not None:
             return np.array(numbers, kind)
-    raise Refusal("it has no value", "the file may be damaged")
+    raise Refusal("it has no value", DAMAGED)

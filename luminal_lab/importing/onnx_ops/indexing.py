@@ -7,6 +7,7 @@ import numpy as np
 from luminal_lab.core.dims import Dim
 from luminal_lab.importing.onnx_ops.movement import size_of
 from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
     Call,
     Known,
     Refusal,
@@ -158,11 +159,10 @@ def top_k(
     k: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Return the largest values, or the smallest, and where they are."""
-    chosen = (
-        whole([k if count is None else count[0]], "the number of values")[0]
-        if (count is not None or k is not None)
-        else 0
-    )
+    if count is None and k is None:
+        raise Refusal("the number of values is missing", DAMAGED)
+    wanted = [k] if k is not None else (count or [])[:1]
+    (chosen,) = whole(wanted, "the number of values")
     values, indices = x.topk(chosen, axis_of(axis, x.ndim), bool(largest))
     return values, indices.cast("int64")
 
@@ -195,6 +195,7 @@ def non_max_suppression(
     """Return the boxes that are kept, of values that are known at import."""
     count = 0 if most is None else int(most.reshape(-1)[0])
     limit = 0.0 if overlap is None else float(overlap.reshape(-1)[0])
+    marks = np.asarray(scores, np.float64)
     floor = -np.inf if least is None else float(least.reshape(-1)[0])
     edges = np.asarray(boxes, np.float32)
     if center_point_box:
@@ -205,10 +206,10 @@ def non_max_suppression(
         high = np.maximum(edges[..., :2], edges[..., 2:])
     area = np.prod(high - low, -1)
     chosen: list[tuple[int, int, int]] = []
-    for batch, kind in np.ndindex(scores.shape[:2]):
+    for batch, kind in np.ndindex(marks.shape[:2]):
         kept: list[int] = []
-        for at in np.argsort(-scores[batch, kind], kind="stable"):
-            if len(kept) >= count or not scores[batch, kind, at] > floor:
+        for at in np.argsort(-marks[batch, kind], kind="stable"):
+            if len(kept) >= count or not marks[batch, kind, at] > floor:
                 break
             near = np.array(kept, np.int64)
             shared = np.prod(

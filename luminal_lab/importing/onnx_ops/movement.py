@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from luminal_lab.core.dims import Dim, bounds, maximum, minimum
 from luminal_lab.importing.onnx_ops.arithmetic import number_or
 from luminal_lab.importing.onnx_ops.table import (
+    DAMAGED,
     Call,
     Known,
     Refusal,
@@ -146,7 +148,7 @@ def expand(_: Call, x: Tensor, shape: Sizes) -> Tensor:
 def concat(call: Call, *xs: Tensor, axis: int | None = None) -> Tensor:
     """Return tensors one after another."""
     if not xs or (axis is None and call.opset >= 4):
-        raise Refusal("it has no inputs or no axis", "the file may be damaged")
+        raise Refusal("it has no inputs or no axis", DAMAGED)
     first = xs[0]
     return first.concat(list(xs[1:]), 1 if axis is None else axis) if len(xs) > 1 else first
 
@@ -165,7 +167,9 @@ def split(
     along = axis_of(axis, x.ndim)
     sizes: list[Dim] | None = list(split) if split is not None else parts
     if sizes is None:
-        count, size = num_outputs or call.outputs, x.shape[along]
+        count, size = call.outputs, x.shape[along]
+        if num_outputs not in (None, count):
+            raise Refusal(f"it has {count} outputs, and num_outputs is {num_outputs}", DAMAGED)
         each = (size + count - 1) // count
         sizes = [each] * (count - 1) + [size - each * (count - 1)]
     return x.split(sizes, along)
@@ -251,7 +255,7 @@ def pad(
         lost = [-w if isinstance(w, int) and w < 0 else 0 for w in (before, after)]
         if any(lost):
             x = x.slice_along(axis, lost[0], size - lost[1])
-        margins[axis] = tuple(w if not isinstance(w, int) else max(w, 0) for w in (before, after))
+        margins[axis] = (_positive(before), _positive(after))
     kinds = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}
     if mode not in kinds:
         raise Refusal(f"the mode {mode!r} is not known")
@@ -266,12 +270,16 @@ def pad(
     return x.pad(margins, float(number) if x.dtype.is_float else int(number))
 
 
+def _positive(width: Dim) -> Dim:
+    return max(width, 0) if isinstance(width, int) else width
+
+
 @op("Tile")
 def tile(call: Call, x: Tensor, repeats: Sizes, axis: Known | None = None) -> Tensor:
     """Return x several times along each axis."""
     if call.opset < 6:
         if axis is None:
-            raise Refusal("its third input is missing", "the file may be damaged")
+            raise Refusal("its third input is missing", DAMAGED)
         counts = [1] * x.ndim
         counts[axis_of(int(axis.item()), x.ndim)] = whole(repeats, "the number of tiles")[0]
         return x.repeat(tuple(counts))
@@ -333,7 +341,8 @@ def arange(call: Call, start: Known, limit: Known, delta: Known) -> Known:
     count = (float(last) - float(first)) / float(step)
     if count > MOST_KNOWN:
         raise Refusal(f"a range of {count:.0f} numbers is too long")
-    return np.arange(first, last, step).astype(start.dtype)
+    numbered: Any = np.arange
+    return numbered(first, last, step, start.dtype)
 
 
 MOST_KNOWN = 1 << 22

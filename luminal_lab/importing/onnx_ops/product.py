@@ -94,7 +94,7 @@ def padded(x: Tensor, pairs: Sequence[tuple[Dim, Dim]], value: float = 0) -> Ten
     kept = [tuple(0 if isinstance(w, int) and w < 0 else w for w in pair) for pair in pairs]
     if all(pair == (0, 0) for pair in kept):
         return x
-    return x.pad([(0, 0), (0, 0), *kept], value)  # pyright: ignore[reportArgumentType]  # pairs
+    return x.pad([(0, 0), (0, 0), *kept], value)
 
 
 def convolved(
@@ -305,6 +305,10 @@ def qlinear_conv(
     )
 
 
+MOST_ROWS = 1 << 10
+"""The most rows of a block, each of which is added up by itself."""
+
+
 @op("Col2Im")
 def col2im(
     _: Call,
@@ -319,6 +323,8 @@ def col2im(
     """Return blocks put back at their places, with what overlaps added up."""
     sizes, kernel = whole(image, "a size of the image"), whole(block, "a size of a block")
     count = len(sizes)
+    if len(kernel) != count or sum(kernel) > MOST_ROWS:
+        raise Refusal(f"blocks of {kernel} are too many, or do not fit {sizes}")
     steps, gaps = each(strides, count), each(dilations, count)
     pairs = list(pads or [0] * (2 * count))
     wide = [size + pairs[k] + pairs[k + count] for k, size in enumerate(sizes)]

@@ -43,10 +43,7 @@ def dequantise(
     output_dtype: int = 0,
 ) -> Tensor:
     """Return the numbers that integers stand for."""
-    if output_dtype:
-        kind = dtype_of(output_dtype)
-    else:
-        kind = scale.dtype
+    kind = dtype_of(output_dtype) if output_dtype else scale.dtype
     wide = kind if kind is DType.float64 else DType.float32
     narrow = x.dtype.kind == "int" and x.dtype.itemsize < 4
     y = x.cast("int32") if narrow else x

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from luminal_lab.importing.onnx_ops.table import Call, Refusal, op
+from luminal_lab.core.dims import Dim
+from luminal_lab.importing.onnx_ops.table import KNOW_IT, Call, Refusal, op
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.joining import stack
 
@@ -74,7 +75,7 @@ class Recurrent:
         x: Tensor,
         lengths: Tensor | None,
         first: Sequence[Tensor | None],
-        hidden: object,
+        hidden: Dim,
         step: Callable[[int, Tensor, Pair], Pair],
     ) -> tuple[Tensor, ...]:
         """Return all outputs, and the last states: `step` makes each state from the one before."""
@@ -83,7 +84,7 @@ class Recurrent:
             first = [None if s is None else s.movedim(0, 1) for s in first]
         count = x.shape[0]
         if not isinstance(count, int):
-            raise Refusal(f"it goes over {count} steps", "fix the dim by known={…}")
+            raise Refusal(f"it goes over {count} steps", KNOW_IT)
         if count > 4096:
             raise Refusal(f"it has {count} steps, and at most 4,096 are unrolled")
         sides: list[Tensor] = []
@@ -91,7 +92,7 @@ class Recurrent:
         for side, back in enumerate(self.backward):
             state: Pair = tuple(
                 x.constant(0.0, x.dtype, (x.shape[1], hidden))
-                if given is None  # pyright: ignore[reportArgumentType]  # a dim
+                if given is None
                 else given.select(0, side)
                 for given in first
             )

@@ -14,10 +14,10 @@ from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.importing.onnx_ops.movement import size_of
 from luminal_lab.importing.onnx_ops.product import Ints, each
 from luminal_lab.importing.onnx_ops.table import (
+    KNOW_IT,
     Call,
     Known,
     Refusal,
-    Sizes,
     Value,
     axis_of,
     op,
@@ -51,7 +51,9 @@ class Sampling(NamedTuple):
         ratio = np.where(at == ceil, 1.0, at - np.floor(at))
         weights = self._weights(ratio, scale)
         count = weights.shape[1]
-        index = ceil.astype(np.int64)[:, None] - count // 2 + np.arange(count)
+        first: npt.NDArray[np.int64] = ceil.astype(np.int64) - count // 2
+        steps: npt.NDArray[np.int64] = np.arange(0, count, 1, np.int64)
+        index = first[:, None] + steps
         if self.exclude_outside:
             weights = np.where((index < 0) | (index >= old), 0.0, weights)
             weights = weights / weights.sum(1, keepdims=True)
@@ -82,7 +84,7 @@ class Sampling(NamedTuple):
                 raise Refusal(f"the coordinates {self.coordinates!r} are not known")
 
     def _weights(self, ratio: Floats, scale: float) -> Floats:
-        """Return the weights of the positions around a place, which is `ratio` behind the left one."""
+        """Return the weights of the positions around a place, `ratio` behind the left one."""
         t = ratio[:, None]
         if self.mode == "nearest":
             right = {
@@ -161,28 +163,14 @@ def resize(
     if mode not in ("nearest", "linear", "cubic"):
         raise Refusal(f"the mode {mode!r} is not known")
     chosen = [axis_of(a, x.ndim) for a in (range(x.ndim) if axes is None else axes)]
-    given = call.known(scales, "scales") if scales is not None else np.zeros(0)
     count = len(chosen)
-    factors: list[float | None] = [None] * count
-    wanted: list[Dim | None] = [None] * count
-    if given.size:
-        factors = [float(number) for number in given.reshape(-1)]
-    elif sizes is not None:
-        wanted = [*call.sizes(sizes, "sizes")]
-    if len(factors) != count or len(wanted) != count:
-        raise Refusal(f"{len(factors)} scales or {len(wanted)} sizes are given for {count} axes")
-    if keep_aspect_ratio_policy != "stretch" and not given.size:
-        old = whole([x.shape[a] for a in chosen], "a size")
-        new = whole([n or 0 for n in wanted], "a size")
-        ratios = [b / a for a, b in zip(old, new, strict=True)]
-        share = min(ratios) if keep_aspect_ratio_policy == "not_larger" else max(ratios)
-        wanted = [math.floor(share * a + 0.5) for a in old]
-        factors = [share] * count
-    edges = (
-        call.known(roi, "roi").reshape(-1)
-        if (roi is not None and coordinate_transformation_mode == "tf_crop_and_resize")
-        else np.array([0.0] * count + [1.0] * count)
+    factors, wanted = _targets(
+        call, [x.shape[axis] for axis in chosen], scales, sizes, keep_aspect_ratio_policy
     )
+    crop = coordinate_transformation_mode == "tf_crop_and_resize"
+    edges = np.array([0.0] * count + [1.0] * count)
+    if roi is not None and crop:
+        edges = call.known(roi, "roi").reshape(-1).astype(float)
     how = Sampling(
         mode,
         coordinate_transformation_mode,
@@ -196,17 +184,12 @@ def resize(
     beyond: Tensor | None = None
     for at, axis in enumerate(chosen):
         old, factor, size = y.shape[axis], factors[at], wanted[at]
-        if size is not None and size == old and factor in (None, 1.0):
-            continue
-        if factor == 1.0 and coordinate_transformation_mode != "tf_crop_and_resize":
+        if not crop and (factor == 1.0 if factor is not None else size == old):
             continue
         if isinstance(old, Expr) or isinstance(size, Expr):
             y = _repeated(y, axis, factor, size, mode)
             continue
-        new = math.floor(old * (factor or 0)) if size is None else int(size)
-        scale = new / old if factor is None and old else factor or 0.0
-        if not (0 < new < 1 << 24 and old and math.isfinite(scale) and scale > 0):
-            raise Refusal(f"axis {axis} of size {old} cannot become {new}")
+        new, scale = _scaled(axis, old, size, factor)
         index, weights, outside = how.taps(
             old, new, scale, (float(edges[at]), float(edges[at + count]))
         )
@@ -222,6 +205,42 @@ def resize(
     return y.round().clip(float(low), float(high)).cast(whole_numbers)
 
 
+def _targets(
+    call: Call, old: Sequence[Dim], scales: Value, sizes: Value, policy: str
+) -> tuple[list[float | None], list[Dim | None]]:
+    """Return the factor and the size that each axis gets, one of them or both."""
+    given = call.known(scales, "scales") if scales is not None else np.zeros(0)
+    factors: list[float | None] = [None] * len(old)
+    wanted: list[Dim | None] = [None] * len(old)
+    if given.size:
+        factors = [float(number) for number in given.reshape(-1)]
+    elif sizes is not None:
+        wanted = [*call.sizes(sizes, "sizes")]
+    if len(factors) != len(old) or len(wanted) != len(old):
+        raise Refusal(f"{max(len(factors), len(wanted))} sizes are given for {len(old)} axes")
+    if policy == "stretch" or given.size:
+        return factors, wanted
+    before, after = whole(old, "a size"), whole([n or 0 for n in wanted], "a size")
+    ratios = [b / a for a, b in zip(before, after, strict=True)]
+    share = min(ratios) if policy == "not_larger" else max(ratios)
+    return [share] * len(old), [math.floor(share * a + 0.5) for a in before]
+
+
+def _scaled(axis: int, old: int, size: int | None, factor: float | None) -> tuple[int, float]:
+    """Return an axis's new size, and how much larger it is."""
+    scale = factor if factor is not None else (size or 0) / old if old else 0.0
+    if not 0 < scale < MOST_RESIZED:  # infinite, or no number
+        raise Refusal(f"axis {axis} of size {old} cannot become {scale} times as large")
+    new = math.floor(old * scale) if size is None else size
+    if not 0 < new <= MOST_RESIZED:
+        raise Refusal(f"axis {axis} of size {old} cannot become {new}")
+    return new, scale
+
+
+MOST_RESIZED = 1 << 16
+"""The largest size of a resized axis."""
+
+
 def _repeated(x: Tensor, axis: int, factor: float | None, size: Dim | None, mode: str) -> Tensor:
     """Return an axis without a number, each position as often as a whole factor says."""
     old = x.shape[axis]
@@ -232,7 +251,7 @@ def _repeated(x: Tensor, axis: int, factor: float | None, size: Dim | None, mode
         raise Refusal(
             f"an axis of {old} is resized to {size if factor is None else f'{factor} times it'} "
             f"in the mode {mode}",
-            "fix the dim by known={…}",
+            KNOW_IT,
         )
     return x.expand_dim(axis + 1, int(factor)).flatten(axis, axis + 1)
 
@@ -277,7 +296,7 @@ def picked(x: Tensor, places: Sequence[Tensor], dims: Sequence[Dim]) -> Tensor:
     return rows.gather(2, index)
 
 
-def _reflected(at: Tensor, low: float, high: Tensor | float, span: float) -> Tensor:
+def _reflected(at: Tensor, low: float, span: float) -> Tensor:
     if span <= 0:
         return at * 0
     rest = (at - low).remainder(2 * span)
@@ -297,37 +316,9 @@ def interpolated(
     mirrored at the edge in "reflection".
     """
     dims = whole(x.shape[2:], "a size of the image")
-    taps: list[list[tuple[Tensor, Tensor | None]]] = []
-    for at, size in zip(places, dims, strict=True):
-        low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
-        at = at.round() if mode == "nearest" else at
-        if padding == "border":
-            at = at.clip(0.0, size - 1.0)
-        elif padding == "reflection":
-            at = _reflected(at, low, 0.0, span)
-        first = at.floor()
-        t = at - first
-        options: list[tuple[Tensor, Tensor | None]]
-        if mode == "nearest":
-            options = [(at, None)]
-        elif mode == "linear":
-            options = [(first, -t + 1.0), (first + 1.0, t)]
-        else:
-            options = [
-                (first - 1.0, _far(t)),
-                (first, _near(t)),
-                (first + 1.0, _near(-t + 1.0)),
-                (first + 2.0, _far(-t + 1.0)),
-            ]
-        within: list[tuple[Tensor, Tensor | None]] = []
-        for place, weight in options:
-            if padding == "zeros":
-                inside = ((place >= 0) & (place <= size - 1)).cast(x.dtype)
-                weight = inside if weight is None else weight.cast(x.dtype) * inside
-            elif padding == "reflection":
-                place = _reflected(place, low, 0.0, span)
-            within.append((place.trunc().clip(0.0, size - 1.0), weight))
-        taps.append(within)
+    if len(dims) > MOST_SPACE:
+        raise Refusal(f"images of {len(dims)} axes are not supported")
+    taps = [_taps(at, size, x, mode, padding, align) for at, size in zip(places, dims, strict=True)]
     total: Tensor | None = None
     for corner in itertools.product(*taps):
         value = picked(x, [place for place, _ in corner], dims)
@@ -337,6 +328,46 @@ def interpolated(
         total = value if total is None else total + value
     assert total is not None
     return total
+
+
+MOST_SPACE = 3
+"""The most spatial axes of an image; each doubles what a point reads."""
+Taps = list[tuple[Tensor, Tensor | None]]
+
+
+def _taps(at: Tensor, size: int, x: Tensor, mode: str, padding: str, align: bool) -> Taps:
+    """Return the positions of an axis that points read, and the weight of each."""
+    low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
+    at = at.round() if mode == "nearest" else at
+    if padding == "border":
+        at = at.clip(0.0, size - 1.0)
+    elif padding == "reflection":
+        at = _reflected(at, low, span)
+    within: Taps = []
+    for place, weight in _around(at, mode):
+        if padding == "zeros":
+            inside = ((place >= 0) & (place <= size - 1)).cast(x.dtype)
+            weight = inside if weight is None else weight.cast(x.dtype) * inside
+        elif padding == "reflection":
+            place = _reflected(place, low, span)
+        within.append((place.trunc().clip(0.0, size - 1.0), weight))
+    return within
+
+
+def _around(at: Tensor, mode: str) -> Taps:
+    """Return the positions around points, and how much of each these have."""
+    first = at.floor()
+    t = at - first
+    if mode == "nearest":
+        return [(at, None)]
+    if mode == "linear":
+        return [(first, -t + 1.0), (first + 1.0, t)]
+    return [
+        (first - 1.0, _far(t)),
+        (first, _near(t)),
+        (first + 1.0, _near(-t + 1.0)),
+        (first + 2.0, _far(-t + 1.0)),
+    ]
 
 
 CUBIC = -0.75

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from luminal_lab.importing.onnx_ops.table import Call, Known, Refusal, Sizes, Value, axis_of, op
+from luminal_lab.importing.onnx_ops.table import (
+    KNOW_IT,
+    Call,
+    Known,
+    Refusal,
+    Sizes,
+    Value,
+    axis_of,
+    op,
+)
 from luminal_lab.tensor import Tensor
 
 
@@ -14,7 +23,7 @@ def listed(value: Value) -> list[Any]:
     """Return a sequence, or raise a Refusal."""
     if not isinstance(value, list):
         raise Refusal("an input is no sequence")
-    return cast("list[Any]", value)
+    return value
 
 
 def _place(position: Known | None, count: int) -> int:
@@ -89,7 +98,7 @@ def split_to(
     along = axis_of(axis, x.ndim)
     size = x.shape[along]
     if not isinstance(size, int):
-        raise Refusal(f"an axis of {size} is split", "fix the dim by known={…}")
+        raise Refusal(f"an axis of {size} is split", KNOW_IT)
     if sizes is None:
         parts = x.split(1, along)
         return list(parts) if keepdims else [part.squeeze(along) for part in parts]
@@ -99,7 +108,7 @@ def split_to(
 
 
 @op("Optional")
-def optional(_: Call, x: Value = None, *, type: object = None) -> Value:  # noqa: A002  # ONNX's name
+def optional(_: Call, x: Value = None, *, type: object = None) -> Value:  # ONNX's name
     """Return a value that might be missing."""
     return x
 

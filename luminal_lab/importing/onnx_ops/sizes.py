@@ -6,16 +6,27 @@ does with dims what it does with numbers, because dims add, multiply and divide.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 
 from luminal_lab.core.dims import Dim, Expr, bounds, equal, known, maximum, minimum, negate
 from luminal_lab.core.dtypes import Array
 from luminal_lab.importing.onnx_ops.movement import dims_array
-from luminal_lab.importing.onnx_ops.table import ELEMENTS, Refusal, Share, Value
+from luminal_lab.importing.onnx_ops.table import ELEMENTS, Share, Value
+
+Size: TypeAlias = Any
+"""A whole number, a dim, or a share of one."""
+Given: TypeAlias = "list[Array | None]"
+Made: TypeAlias = "list[Array] | None"
+Function: TypeAlias = "Callable[[Given, dict[str, Any], int], Made]"
+
+INTEGER: Final[Any] = np.integer
+BOOL: Final[Any] = np.bool_
 
 MOST: Final = 4096
 """The most elements of an array that counts as sizes."""
@@ -40,7 +51,7 @@ def has_dims(value: Value) -> bool:
 
 def calculated(
     name: str, values: Sequence[Value], attributes: dict[str, Any], outputs: int
-) -> list[Array] | None:
+) -> Made:
     """Return an op's results for sizes, or None if it does not calculate with them."""
     function = FUNCTIONS.get(name)
     if function is None:
@@ -82,9 +93,9 @@ def _tidied(array: Array) -> Array:
         return array
     parts: list[object] = []
     for dim in array.flat:
-        if isinstance(dim, (bool, np.bool_)):
+        if isinstance(dim, (bool, BOOL)):
             parts.append(bool(dim))
-        elif isinstance(dim, (int, np.integer)):
+        elif isinstance(dim, (int, INTEGER)):
             parts.append(int(dim))
         else:
             parts.append(dim)
@@ -93,16 +104,19 @@ def _tidied(array: Array) -> Array:
     return dims_array([int(p) if isinstance(p, bool) else p for p in parts]).reshape(array.shape)
 
 
-def _each(function: Callable[..., object]) -> Callable[..., list[Array] | None]:
+def _each(function: Callable[..., object]) -> Function:
     """Return a function of arrays that calls another for each element."""
 
-    def call(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array] | None:
-        arrays = np.broadcast_arrays(*[value for value in values if value is not None])
+    def call(values: Given, _: dict[str, Any], __: int) -> Made:
+        given = [value for value in values if value is not None]
+        if math.prod(np.broadcast_shapes(*[value.shape for value in given])) > MOST:
+            return None
+        arrays = np.broadcast_arrays(*given)
         shape = arrays[0].shape
         result = np.empty(arrays[0].size, object)
         for at, parts in enumerate(zip(*[array.flat for array in arrays], strict=True)):
-            numbers = [int(p) if isinstance(p, np.integer) else p for p in parts]
-            numbers = [bool(p) if isinstance(p, np.bool_) else p for p in numbers]
+            numbers = [int(p) if isinstance(p, INTEGER) else p for p in parts]
+            numbers = [bool(p) if isinstance(p, BOOL) else p for p in numbers]
             made = function(*numbers)
             if made is None:
                 return None
@@ -112,7 +126,7 @@ def _each(function: Callable[..., object]) -> Callable[..., list[Array] | None]:
     return call
 
 
-def _times(a: Any, b: Any) -> object:  # noqa: ANN401  # a size, or a share of one
+def _times(a: Size, b: Size) -> object:
     if isinstance(a, Share) or isinstance(b, Share):
         share, other = (a, b) if isinstance(a, Share) else (b, a)
         if isinstance(other, Share):
@@ -133,7 +147,7 @@ def _share(dim: Dim, over: int) -> object:
     return Share(whole, 1) if isinstance(rest, int) and rest == 0 else Share(dim, over)
 
 
-def _over(a: Any, b: Any) -> object:  # noqa: ANN401  # a size, or a share of one
+def _over(a: Size, b: Size) -> object:
     if isinstance(a, Share) and isinstance(b, Share):
         if a.dim == b.dim:
             factor = Fraction(b.over, a.over)
@@ -155,7 +169,7 @@ def _over(a: Any, b: Any) -> object:  # noqa: ANN401  # a size, or a share of on
 
 
 def _compared(test: Callable[[Any, Any], Dim]) -> Callable[..., object]:
-    def decide(a: Any, b: Any) -> object:  # noqa: ANN401  # sizes
+    def decide(a: Size, b: Size) -> object:
         holds = test(a, b)
         decided = known(holds)
         return holds if decided is None else decided
@@ -163,14 +177,14 @@ def _compared(test: Callable[[Any, Any], Dim]) -> Callable[..., object]:
     return decide
 
 
-def _chosen(condition: Any, a: Any, b: Any) -> object:  # noqa: ANN401  # sizes
+def _chosen(condition: Size, a: Size, b: Size) -> object:
     decided = known(condition) if isinstance(condition, Expr) else bool(condition)
     if decided is None:
         return condition * a + negate(condition) * b
     return a if decided else b
 
 
-def _cast(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _cast(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array, name = values[0], ELEMENTS.get(attributes.get("to", 0), "")
     if array is None:
         return None
@@ -180,7 +194,8 @@ def _cast(values: list[Array | None], attributes: dict[str, Any], _: int) -> lis
         decided = [known(dim) if isinstance(dim, Expr) else bool(dim) for dim in array.flat]
         return None if None in decided else [np.array(decided, bool).reshape(array.shape)]
     elif "float" in name:
-        parts = [dim if isinstance(dim, Share) else Share(dim, 1) for dim in array.flat]
+        sizes: list[Size] = list(array.flat)
+        parts = [dim if isinstance(dim, Share) else Share(dim, 1) for dim in sizes]
     else:
         return None
     result = np.empty(array.size, object)
@@ -188,29 +203,34 @@ def _cast(values: list[Array | None], attributes: dict[str, Any], _: int) -> lis
     return [result.reshape(array.shape)]
 
 
-def _floor(dim: Any) -> object:  # noqa: ANN401  # a size, or a share of one
+def _floor(dim: Size) -> object:
     if isinstance(dim, Share):
         return dim.dim // dim.over
-    return int(dim) if isinstance(dim, (bool, np.integer)) else dim
+    return int(dim) if isinstance(dim, (bool, INTEGER)) else dim
 
 
-def _rounded(up: bool) -> Callable[..., object]:
-    def step(dim: Any) -> object:  # noqa: ANN401  # a share of a size
-        if not isinstance(dim, Share):
-            return dim
-        whole = -(-dim.dim // dim.over) if up else dim.dim // dim.over
-        return Share(whole, 1)
-
-    return step
+def _down(dim: Size) -> object:
+    return Share(dim.dim // dim.over, 1) if isinstance(dim, Share) else dim
 
 
-def _axes(values: list[Array | None], attributes: dict[str, Any], at: int = 1) -> tuple[int, ...]:
+def _up(dim: Size) -> object:
+    return Share(-(-dim.dim // dim.over), 1) if isinstance(dim, Share) else dim
+
+
+def _first(values: Given) -> Array:
+    """Return the first input, or raise if it is left out."""
+    if values[0] is None:
+        raise TypeError
+    return values[0]
+
+
+def _axes(values: Given, attributes: dict[str, Any], at: int = 1) -> tuple[int, ...]:
     given = values[at] if len(values) > at else None
     axes = attributes.get("axes") if given is None else given.reshape(-1).tolist()
     return tuple(int(axis) for axis in axes) if axes is not None else ()
 
 
-def _slice(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _slice(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array = values[0]
     if array is None:
         return None
@@ -230,12 +250,12 @@ def _slice(values: list[Array | None], attributes: dict[str, Any], _: int) -> li
     return [array[tuple(key)]]
 
 
-def _reduce(function: Callable[..., object]) -> Callable[..., list[Array] | None]:
-    def call(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _reduce(function: Callable[..., object]) -> Function:
+    def call(values: Given, attributes: dict[str, Any], _: int) -> Made:
         array = values[0]
         if array is None or (array.ndim > 1):
             return None
-        total: Any = function([int(p) if isinstance(p, np.integer) else p for p in array.flat])
+        total: Any = function([int(p) if isinstance(p, INTEGER) else p for p in array.flat])
         result = np.empty(1, object)
         result[0] = total
         return [result if attributes.get("keepdims", 1) and array.ndim else result.reshape(())]
@@ -250,19 +270,32 @@ def _product(dims: Sequence[Dim]) -> Dim:
     return total
 
 
-def _range(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array] | None:
-    start, limit, delta = (value.reshape(-1)[0] for value in values if value is not None)
+def _sum(dims: Sequence[Dim]) -> Dim:
+    total: Dim = 0
+    for dim in dims:
+        total = total + dim
+    return total
+
+
+def _most(dims: Sequence[Dim]) -> Dim:
+    return maximum(*dims)
+
+
+def _least(dims: Sequence[Dim]) -> Dim:
+    return minimum(*dims)
+
+
+def _range(values: Given, _: dict[str, Any], __: int) -> Made:
+    start, limit, delta = (cast("Any", v).reshape(-1)[0] for v in values)
     count = -((start - limit) // delta) if not isinstance(delta, Expr) else None
-    if not isinstance(count, (int, np.integer)) or count > MOST:
+    if count is None or not isinstance(count, (int, INTEGER)) or count > MOST:
         return None
     result = np.empty(max(int(count), 0), object)
     result[:] = [start + k * delta for k in range(int(count))]
     return [result]
 
 
-def _scatter_nd(
-    values: list[Array | None], attributes: dict[str, Any], _: int
-) -> list[Array] | None:
+def _scatter_nd(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array, places, updates = values
     if array is None or places is None or updates is None or has_dims(places):
         return None
@@ -274,14 +307,14 @@ def _scatter_nd(
     return [result]
 
 
-def _shape(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _shape(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array = values[0]
     assert array is not None
     start, end = attributes.get("start", 0), attributes.get("end")
     return [np.array(array.shape[start:end], np.int64)]
 
 
-def _reshape(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _reshape(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array, shape = values[0], values[1] if len(values) > 1 else np.array(attributes["shape"])
     if array is None or shape is None or has_dims(shape):
         return None
@@ -291,21 +324,17 @@ def _reshape(values: list[Array | None], attributes: dict[str, Any], _: int) -> 
     return [array.reshape(sizes)]
 
 
-def _squeeze(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _squeeze(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array = values[0]
     return None if array is None else [np.squeeze(array, _axes(values, attributes) or None)]
 
 
-def _unsqueeze(
-    values: list[Array | None], attributes: dict[str, Any], _: int
-) -> list[Array] | None:
+def _unsqueeze(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array = values[0]
     return None if array is None else [np.expand_dims(array, _axes(values, attributes))]
 
 
-def _split(
-    values: list[Array | None], attributes: dict[str, Any], outputs: int
-) -> list[Array] | None:
+def _split(values: Given, attributes: dict[str, Any], outputs: int) -> Made:
     array, sizes = values[0], attributes.get("split")
     if len(values) > 1 and values[1] is not None:
         sizes = values[1].tolist()
@@ -318,21 +347,21 @@ def _split(
     return np.split(array, ends, attributes.get("axis", 0))
 
 
-def _take(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _take(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array, index = values
     if array is None or index is None or has_dims(index):
         return None
     return [np.asarray(np.take(array, index.astype(np.int64), attributes.get("axis", 0)))]
 
 
-def _expand(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array] | None:
+def _expand(values: Given, _: dict[str, Any], __: int) -> Made:
     array, shape = values
     if array is None or shape is None or has_dims(shape) or np.prod(shape.astype(float)) > MOST:
         return None
     return [np.broadcast_to(array, np.broadcast_shapes(array.shape, tuple(shape.tolist()))).copy()]
 
 
-def _tile(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array] | None:
+def _tile(values: Given, _: dict[str, Any], __: int) -> Made:
     array, counts = values[:2]
     if array is None or counts is None or has_dims(counts) or len(values) > 2:
         return None
@@ -341,32 +370,68 @@ def _tile(values: list[Array | None], _: dict[str, Any], __: int) -> list[Array]
     return [np.tile(array, counts.tolist())]
 
 
-def _concat(values: list[Array | None], attributes: dict[str, Any], _: int) -> list[Array] | None:
+def _concat(values: Given, attributes: dict[str, Any], _: int) -> Made:
     return [np.concatenate([v for v in values if v is not None], attributes.get("axis", 1))]
 
 
-FUNCTIONS: Final[dict[str, Callable[..., list[Array] | None]]] = {
-    "Add": _each(lambda a, b: a + b),
-    "Sub": _each(lambda a, b: a - b),
+def _abs(a: Size) -> Size:
+    return maximum(a, -a)
+
+
+def _not(a: Size) -> Size:
+    return negate(a) if isinstance(a, Expr) else not a
+
+
+def _and(a: Size, b: Size) -> Size:
+    return a * b if isinstance(a * b, Expr) else bool(a and b)
+
+
+def _or(a: Size, b: Size) -> Size:
+    return None if isinstance(a + b, Expr) else bool(a or b)
+
+
+def _at_most(a: Size, b: Size) -> Dim:
+    return negate(b < a)
+
+
+def _at_least(a: Size, b: Size) -> Dim:
+    return negate(a < b)
+
+
+def _identity(values: Given, _: dict[str, Any], __: int) -> Made:
+    return [_first(values)]
+
+
+def _count(values: Given, _: dict[str, Any], __: int) -> Made:
+    return [np.array(_first(values).size, np.int64)]
+
+
+def _transpose(values: Given, attributes: dict[str, Any], _: int) -> Made:
+    return [np.transpose(_first(values), attributes.get("perm"))]
+
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    "Add": _each(operator.add),
+    "Sub": _each(operator.sub),
     "Mul": _each(_times),
     "Div": _each(_over),
-    "Mod": _each(lambda a, b: a % b),
-    "Neg": _each(lambda a: -a),
-    "Abs": _each(lambda a: maximum(a, -a)),
+    "Mod": _each(operator.mod),
+    "Neg": _each(operator.neg),
+    "Abs": _each(_abs),
     "Max": _each(maximum),
     "Min": _each(minimum),
     "Equal": _each(_compared(equal)),
-    "Less": _each(_compared(lambda a, b: a < b)),
-    "Greater": _each(_compared(lambda a, b: b < a)),
-    "LessOrEqual": _each(_compared(lambda a, b: negate(b < a))),
-    "GreaterOrEqual": _each(_compared(lambda a, b: negate(a < b))),
-    "Not": _each(lambda a: negate(a) if isinstance(a, Expr) else not a),
-    "And": _each(lambda a, b: a * b if isinstance(a * b, Expr) else bool(a and b)),
-    "Or": _each(lambda a, b: bool(a or b) if not isinstance(a + b, Expr) else None),
+    "Less": _each(_compared(operator.lt)),
+    "Greater": _each(_compared(operator.gt)),
+    "LessOrEqual": _each(_compared(_at_most)),
+    "GreaterOrEqual": _each(_compared(_at_least)),
+    "Not": _each(_not),
+    "And": _each(_and),
+    "Or": _each(_or),
     "Where": _each(_chosen),
-    "Identity": lambda values, _, __: [values[0]],
-    "Floor": _each(_rounded(up=False)),
-    "Ceil": _each(_rounded(up=True)),
+    "Identity": _identity,
+    "Floor": _each(_down),
+    "Ceil": _each(_up),
     "Cast": _cast,
     "Concat": _concat,
     "Gather": _take,
@@ -374,22 +439,18 @@ FUNCTIONS: Final[dict[str, Callable[..., list[Array] | None]]] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Reshape": _reshape,
-    "Flatten": lambda values, attributes, _: [
-        values[0].reshape(1, -1) if values[0].ndim < 2 else None
-    ],
     "Split": _split,
     "Expand": _expand,
     "Tile": _tile,
     "Range": _range,
     "ReduceProd": _reduce(_product),
-    "ReduceSum": _reduce(sum),
-    "ReduceMax": _reduce(lambda dims: maximum(*dims)),
-    "ReduceMin": _reduce(lambda dims: minimum(*dims)),
+    "ReduceSum": _reduce(_sum),
+    "ReduceMax": _reduce(_most),
+    "ReduceMin": _reduce(_least),
     "ScatterND": _scatter_nd,
     "Shape": _shape,
-    "Size": lambda values, _, __: [np.array(values[0].size, np.int64)],
-    "Transpose": lambda values, attributes, _: [np.transpose(values[0], attributes.get("perm"))],
+    "Size": _count,
+    "Transpose": _transpose,
 }
 FOLDED: Final = frozenset(FUNCTIONS) - {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}
 """What is calculated at once for whole numbers, too; a graph would say the same."""
-__all__ = ["Refusal", "are_sizes", "calculated", "has_dims"]

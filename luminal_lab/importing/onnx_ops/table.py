@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import BY_NUMPY, Array, DType
@@ -46,6 +47,8 @@ ELEMENTS: Final = {
 """ONNX's numbers of dtypes, and their names in NumPy and ml_dtypes."""
 
 
+DAMAGED: Final = "the file may be damaged"
+KNOW_IT: Final = "known={…} gives the value of an input, or the size of a dim, at import"
 WIDER: Final = {
     "uint4": "uint8", "int4": "int8", "uint2": "uint8", "int2": "int8",
     "float4_e2m1fn": "float32", "float8_e4m3fn": "float32", "float8_e4m3fnuz": "float32",
@@ -60,15 +63,27 @@ def widened(array: Array) -> Array:
     return array if wider is None else array.astype(wider)
 
 
-class Refusal(Exception):
+def is_known(value: Value) -> TypeIs[Array]:
+    """Return whether a value is an array of numbers, and no dims."""
+    return isinstance(value, np.ndarray) and value.dtype != object
+
+
+class Refusal(Exception):  # noqa: N818  # it is no error yet
     """Why a node cannot become part of a module; the reader says of which node."""
 
-    def __init__(self, reason: str, hint: str = "", needs: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
-        self.needs = needs
-        """The name of the value that would have to be known at import."""
+        self.value: Value = None
+        """What would have to be known at import."""
+
+
+def unknown(reason: str, value: Value) -> Refusal:
+    """Return a Refusal because of a value that is not known at import."""
+    refusal = Refusal(reason, KNOW_IT)
+    refusal.value = value
+    return refusal
 
 
 def dtype_of(number: int) -> DType:
@@ -112,7 +127,8 @@ class Call:
     def _of_dims(self, dims: Array) -> Tensor:
         if any(isinstance(dim, Share) for dim in dims.flat):
             raise Refusal("a size times a fraction is used where a tensor is meant")
-        parts = [self.graph.constant(dim, "int64").reshape(1) for dim in dims.flat]
+        flat: list[Any] = list(dims.flat)
+        parts = [self.graph.constant(dim, "int64").reshape(1) for dim in flat]
         if not parts:
             return self.graph.zeros(dims.shape, "int64")
         return parts[0].concat(parts[1:]).reshape(dims.shape)
@@ -125,12 +141,12 @@ class Call:
                 return found
         elif isinstance(value, np.ndarray) and value.dtype != object:
             return value
-        raise Refusal(f"the values of its input {name} are not known at import", needs=name)
+        raise unknown(f"the values of its input {name} are not known at import", value)
 
     def sizes(self, value: Value, name: str) -> Sizes:
         """Return whole numbers, some of which may be dims."""
         if isinstance(value, np.ndarray) and value.dtype == object:
-            dims = [dim for dim in value.flat]
+            dims: list[Any] = list(value.flat)
             if all(isinstance(dim, (int, Expr)) for dim in dims):
                 return dims
             raise Refusal(f"its input {name} is no list of sizes")
@@ -171,23 +187,24 @@ class Entry:
             raise Refusal(f"the attribute {name} is missing", "the file may be damaged")
         if len(inputs) > len(self.inputs) and not self.rest:
             raise Refusal(f"it has {len(inputs)} inputs, and takes {len(self.inputs)}")
-        given: list[object] = []
-        for at, value in enumerate(inputs):
-            name, kind, _ = self.inputs[at] if at < len(self.inputs) else (str(at), self.rest, True)
-            given.append(_read(call, kind, value, name))
+        given = [_read(call, *self.kind(at), value) for at, value in enumerate(inputs)]
         for (name, _, needed), value in zip(self.inputs, [*given, *[None] * 9], strict=False):
             if needed and value is None:
                 raise Refusal(f"the input {name} is missing", "the file may be damaged")
         given += [None] * (len(self.inputs) - len(given))
         return self.function(call, *given, **attributes)
 
+    def kind(self, at: int) -> tuple[str, str]:
+        """Return the name and the kind of an input."""
+        return self.inputs[at][:2] if at < len(self.inputs) else (str(at), self.rest)
 
-def _read(call: Call, kind: str, value: Value, name: str) -> object:
+
+def _read(call: Call, name: str, kind: str, value: Value) -> object:
     if kind == "Value" or value is None:
         return value
     if kind == "Known":
         return call.known(value, name)
-    if kind == "Stored" and isinstance(value, np.ndarray) and value.dtype != object:
+    if kind == "Stored" and is_known(value):
         value = widened(value)
     return call.sizes(value, name) if kind == "Sizes" else call.tensor(value)
 
@@ -242,7 +259,7 @@ def whole(dims: Sequence[Dim], what: str) -> list[int]:
     """Return sizes as numbers, or raise a Refusal if one of them is a dim without a number."""
     for dim in dims:
         if not isinstance(dim, int):
-            raise Refusal(f"{what} is {dim}, and must be a number", f"fix the dim by known={{…}}")
+            raise Refusal(f"{what} is {dim}, and must be a number", KNOW_IT)
     return cast("list[int]", list(dims))
 
 

@@ -50,7 +50,9 @@ class Pool:
     ) -> Tensor:
         """Return x with its windows as axes behind the others."""
         chosen = self.margins if pads is None else pads
-        return x.windows("pool", tuple(self.kernel), self.steps, self.gaps, list(chosen), fill)
+        return x.windows(
+            "pool", tuple(self.kernel), tuple(self.steps), tuple(self.gaps), list(chosen), fill
+        )
 
     def axes(self, x: Tensor) -> tuple[int, ...]:
         """Return the axes of a window."""
