@@ -81,6 +81,12 @@
       say("overlap", said(one.text), "and", said(other.text));
     }
   });
+  for (const bar of root.querySelectorAll(".ll-bar, .ll-tablist")) {
+    const tools = [...bar.children].filter(isShown).map((one) => [one, one.getBoundingClientRect()]);
+    tools.forEach(([one, a], at) => {
+      for (const [other, b] of tools.slice(at + 1)) if (width(meet(a, b)) > 1 && height(meet(a, b)) > 1) say("overlap", "the tools", said(one.textContent), "and", said(other.textContent));
+    });
+  }
   for (const svg of root.querySelectorAll("svg")) {
     if (svg.parentElement.closest("svg") || !isShown(svg)) continue;
     // A node is an outline and its words; wires have words, too, but stand with all nodes in one group.
@@ -114,6 +120,7 @@
       const text = one.selectedOptions[0]?.textContent ?? "", room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
       if (pen.measureText(text).width > room + 1 && !one.title) say("cut", "select", said(text));
     }
+    if (one.matches("button, [role=tab], .ll-bar *") && style.overflowX === "visible" && one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1) say("cut", named(one), said(one.textContent), "is wider than its box");
     if (!one.textContent.trim() || !/hidden|clip/.test(style.overflowX) || one.clientWidth === 0 || one.matches(".ll-graph, .ll-stubs")) continue;
     if (one.scrollWidth > one.clientWidth + 1 && !(style.textOverflow === "ellipsis" && hasTitle(one))) {
       if ([...one.childNodes].some((child) => child.nodeType === 3 && child.data.trim()) || style.textOverflow === "ellipsis") say("cut", named(one), said(one.textContent));

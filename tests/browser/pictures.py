@@ -100,6 +100,7 @@ def live(name: str, place: Place, looks: Sequence[Look]) -> Iterator[Seen]:
 def stored(name: str, place: Place, looks: Sequence[Look]) -> Iterator[Seen]:
     """Show what a notebook of somebody else has stored, whom nobody trusts."""
     notebook = _opened(name, f"{name}-stored.ipynb", place)
+    notebook.ready()
     assert not notebook.is_trusted
     for look in looks:
         _lab_looks(notebook.page, look)

@@ -1,7 +1,8 @@
 // Draws one part of a frame: wires, boxes and nodes, at one level of detail.
 
 import { s, type Attributes, type Child } from "../parts/dom";
-import type { Level } from "./lod";
+import type { Camera } from "./camera";
+import { WORD, type Level } from "./lod";
 import { textWidth } from "../data/metrics";
 import type { Presence } from "../data/presence";
 import { TOP, type Cell, type Piece, type Placed, type Rect, type Scene } from "./scene";
@@ -119,6 +120,12 @@ const lettered = (size: number) => `font-size:calc(${tenth(size)}px*var(--ll-fit
 
 export function titleOf(box: Box): string {
   return shortened(box.name, TITLE) + (box.times > 1 ? `  ×${box.times}` : "");
+}
+
+/** Where the title of an open box begins: where one sees it, if the box begins left of the screen. */
+export function titleLeft({ scene, level }: Look, { x, scale }: Camera, box: number): number {
+  const rect = scene.rect(box)!, wide = textWidth(titleOf(scene.view.box(box)!), level.detail < 2 ? WORD : 12);
+  return Math.max(rect.x + 10, Math.min((6 - x) / scale, rect.x + rect.width - wide - 10));
 }
 
 /** The title of an open box, over the wires that go in. */
