@@ -1,4 +1,4 @@
-"""A run of a CPU program for sizes of dims: the lists that the library is given."""
+"""A run of a CPU program for sizes of dims: the lists that are passed to the library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 
 
 class RunRecord(ctypes.Structure):
-    """What `lab_execute` is given; `lab_run` in the C source."""
+    """The argument of `lab_execute`; `lab_run` in the C source."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "dims", "launches", "tasks")),
@@ -34,7 +34,7 @@ class RunRecord(ctypes.Structure):
 
 
 class CPUBound(Bound):
-    """The lists that the library is given, for sizes of dims."""
+    """The lists that are passed to the library, for sizes of dims."""
 
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
@@ -60,7 +60,7 @@ class CPUBound(Bound):
         self.scratch_bytes = -(-scratch // 64) * 64
         self._launches = np.array(launches or [0], np.int32)
         self.tasks = np.array(tasks or [0], np.int64)
-        """How many tasks each phase of each launch has; negative where one thread does them."""
+        """How many tasks each phase of each launch has; negative if one thread does them."""
         self._dims = np.array([dims.get(name, 0) for name in worklist.dims] or [0], np.int64)
         self.values = (ctypes.c_void_p * max(1, len(worklist.slots)))()
         lists = (self._dims, self._launches, self.tasks)
@@ -73,7 +73,7 @@ class CPUBound(Bound):
 
     @property
     def bytes_written(self) -> int:
-        """The bytes that a run writes: of an update in place, those of its rows alone."""
+        """The bytes that a run writes; for an update in place, only those of its rows."""
         sizes, over = self.memory.bytes, self.plan.plan.written_over
         total = 0
         for work, own in zip(self.plan.works, self.plan.locals, strict=True):
@@ -92,7 +92,7 @@ class CPUBound(Bound):
         return short[key]
 
     def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
-        """Fill in where the values of the arena are."""
+        """Fill in the addresses of the values in the arena."""
         if self.arena is not arena:
             for slot, offset in self.memory.offsets.items():
                 self.values[slot] = arena.address + offset
@@ -108,7 +108,7 @@ class CPUPlan(RunPlan[CPUBound]):
     def __init__(self, work: Worklist, asked: RunRequest) -> None:
         super().__init__(work, asked)
         self.short = Remembered[tuple[str, tuple[int, ...]], bool](MOST_SHORT)
-        """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
+        """The kernels, for sizes of their dims, that take no longer than waking a thread."""
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:

@@ -30,15 +30,15 @@ MAIN = threading.main_thread().ident
 
 
 class Pointers:
-    """Where arrays are, which NumPy takes a microsecond to say."""
+    """The addresses of arrays, for which NumPy takes a microsecond each."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Array], int]] = {}
 
     def of(self, slot: int, array: Array) -> int:
-        """Return where the data of a slot is."""
+        """Return the address of a slot's data."""
         base = array.base
-        # What is frozen, or given out, is a new view of the same data each time.
+        # Frozen data, and data given out, is a new view of the same memory each time.
         owner = base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
         known = self._known.get(slot)
         if known is not None and known[0]() is owner:
@@ -53,7 +53,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     program: CPUProgram
     arrays: dict[int, Array]
-    """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
+    """Arrays outside the arena, by slot: inputs, known values, and what is returned."""
     nanoseconds: Times | None = None
     """When each launch began and ended."""
 
@@ -70,9 +70,9 @@ class CPURun(DeviceRun[CPUBound]):
                 block = self.program.blocks.owner(array)
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
-                for other in plan.owned[slot]:
-                    values[other] = block.address
-                    self.blocks[other] = block
+                for alias in plan.owned[slot]:
+                    values[alias] = block.address
+                    self.blocks[alias] = block
             else:
                 flags = array.flags
                 if not (flags.c_contiguous and flags.aligned):
@@ -85,11 +85,11 @@ class CPURun(DeviceRun[CPUBound]):
             self.arrays[slot] = array
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
-        """Return memory with a copy of a carried input, which may be written over."""
+        """Return memory with a copy of a carried input, which may be overwritten."""
         block = self.program.blocks.take(self.bound.owned[slot])
         copy = block.array(array.shape, array.dtype)
         copy[...] = array
-        # So that no other copy takes its memory before an output lies in it.
+        # So that no other copy takes its memory before an output is in it.
         self.held.append(copy)
         return block
 
@@ -105,7 +105,7 @@ class CPURun(DeviceRun[CPUBound]):
                 values[slot] = block.address
                 self.blocks[slot] = block
             if len(bound.outputs) > 1:
-                # So that no other output takes it before an array lies in it.
+                # So that no other output takes it before an array is in it.
                 held = block.array((0,), BYTE)
                 self.arrays |= dict.fromkeys(slots, held)
         bound.run.step = self.environment.step & 0xFFFFFFFF
@@ -115,7 +115,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def launch(self, span: LaunchSpan) -> None:
-        # C notices Ctrl-C meanwhile, and stops where nothing is written over yet.
+        # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
         look()
         run, first, last = self.bound.run, span.first, span.last
         if self.times is not None and self.nanoseconds is None:
