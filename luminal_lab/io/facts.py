@@ -20,7 +20,7 @@ from luminal_lab.plain import Json, plain, read
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
 Asked: TypeAlias = Dialect | Literal["assembly"]
-"""What sources somebody may ask for."""
+"""The sources that can be requested."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class KernelFacts(DerivationFacts):
     nest: str = ""
     schedule: str = ""
     flops: int | None = None
-    """None where a dim has no size."""
+    """None if a dim has no size."""
     bytes: int | None = None
     reason: str = ""
     """The reason for its fusion."""
@@ -87,9 +87,9 @@ class LaunchFacts:
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
-    """The share of each line; they add up to 1. Of an old recording none: then all are equal."""
+    """The share of each line; they add up to 1. Empty in an old recording: all are then equal."""
     scopes: tuple[tuple[str, float], ...] = ()
-    """How much of its work each part of the model has written."""
+    """How much of its work comes from each part of the model."""
     family: str = ""
     """The kind of work that it does."""
 
@@ -101,7 +101,7 @@ class BufferFacts:
     name: str
     kind: Literal["arena", "input", "output", "constant", "alias"]
     offset: int | None
-    """The offset in the arena; None outside it, or where a dim has no size."""
+    """The offset in the arena; None outside it, or if a dim has no size."""
     bytes: int | None
     first: int
     last: int
@@ -174,7 +174,7 @@ class RunFacts:
     kernels: tuple[tuple[int, float, float], ...]
     """The launch of each kernel, its start, and its length."""
     note: str = ""
-    """How the places are known, where no clock says so."""
+    """How the positions are known, if no clock gives them."""
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,11 @@ class TimeFacts:
     clock: str = ""
     rows: tuple[TimeRow, ...] = ()
     doubts: tuple[str, ...] = ()
-    """Why times or shares may be wrong: load, or a roof that was passed."""
+    """Why times or shares may be wrong: load, or a roof that was exceeded."""
     dialect: Dialect | Literal[""] = ""
-    """What the device runs; "" if unknown."""
+    """The language that the device runs; "" if unknown."""
     run: RunFacts | None = None
-    """When everything happened in one run, where that was measured."""
+    """When everything happened in one run, if that was measured."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""
@@ -246,7 +246,7 @@ class CellText:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a compile beside its graphs; unknown facts are empty."""
+    """Everything known about a compile beside its graphs; unknown facts are empty."""
 
     kernels: tuple[KernelFacts, ...] = ()
     launches: tuple[LaunchFacts, ...] = ()
@@ -325,7 +325,7 @@ class Subject:
 
     title: str
     snapshots: tuple[Snapshot, ...]
-    """Only one for a graph that was not compiled."""
+    """Only one, for a graph that was not compiled."""
     facts: Facts = field(default_factory=Facts)
     pipeline: str = ""
     """The passes as text; empty for a bare graph."""

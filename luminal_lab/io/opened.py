@@ -57,8 +57,8 @@ def open(  # noqa: A001  # as users call it: ll.open
     """Open a recording: all graphs, passes, firings, sources and times that were saved.
 
     Nothing in it runs, and no session is made. A file that unpacks to more than `limit` bytes is
-    refused. With `trust=True`, user kernels in the file may run in this process when its passes
-    run again for a device; kernels that this user wrote or signed always may.
+    refused. With `trust=True`, user kernels in the file may run in this process when its passes run
+    again for a device; kernels that this user wrote or signed always may.
 
     >>> import luminal_lab as ll
     >>> from tempfile import TemporaryDirectory
@@ -178,14 +178,14 @@ class Opened(DrawnGraph, Examined):
 
     @property
     def values(self) -> Mapping[str, Array]:
-        """The arrays that were saved, by the names of their nodes; mostly none."""
+        """The arrays that were saved, by the names of their nodes; usually none."""
         return self.contents.values[0]
 
     @cached_property
     def boards(self) -> tuple[RecordedBoard, ...]:
         """The A/B boards that were saved; their times count as recorded."""
         kernels = self.facts.kernels
-        return tuple(RecordedBoard(one, kernels[one.kernel].name) for one in self.facts.boards)
+        return tuple(RecordedBoard(b, kernels[b.kernel].name) for b in self.facts.boards)
 
     @cached_property
     def search(self) -> RecordedSearch:
@@ -202,7 +202,7 @@ class Opened(DrawnGraph, Examined):
 
     @property
     def story(self) -> Any:  # noqa: ANN401  # a `Story` of viz, which lies above
-        """The guided story that was saved in it; its workbench begins with that, too."""
+        """The guided story that was saved in it; its workbench also begins with it."""
         return DISPLAYS["Opened.story"](self)
 
     @cached_property
@@ -266,7 +266,7 @@ class Opened(DrawnGraph, Examined):
     def board(self, kernel: str, *, dims: Mapping[str, int] | None = None) -> Board:
         """Return an A/B board of a kernel, on which other schedules are tried on this machine.
 
-        It compiles what the file says of the kernel, and so asks for trust at the first try.
+        It compiles what the file says about the kernel, and so asks for trust at the first try.
 
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -425,8 +425,8 @@ def _summary(subject: Subject) -> str:
 def compilation_of(subject: Subject) -> Compilation:
     """Return the compile that was recorded, so that it can be asked.
 
-    Of the passes only those of this package are there, which a name alone brings back; nothing
-    that a file brought along is run.
+    Only passes of this package are there, which a name alone brings back; nothing that came in a
+    file is run.
     """
     passes: dict[str, Pass] = {}
     snapshots = subject.snapshots
@@ -434,7 +434,7 @@ def compilation_of(subject: Subject) -> Compilation:
         try:
             (known,) = parse_pipeline(title).flat()
         except (LabError, ValueError):
-            continue  # a pass of the user's, or several, or a device
+            continue  # the user's pass, several passes, or a device
         if type(known).__module__.startswith("luminal_lab."):
             passes[title] = known
     return Compilation(snapshots, Pipeline([*passes.values()]), stop=subject.stop)

@@ -135,7 +135,7 @@ class Pipeline:
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
         """Return the runner of the resulting graph, unless the interpreter runs it.
 
-        With `specialise` it has specialised code for these sizes of dims, beside the general code.
+        With `specialise` it has specialised code for these sizes of dims, besides the general code.
 
         >>> ll.GenericCompiler().runner(cx.ir) is None
         True
@@ -237,14 +237,14 @@ def as_pass(like: object) -> Pass | Pipeline:
         is_plain = isinstance(like, (list, tuple))
         whole = cast("Iterable[PassLike]", like)
         parts = list(whole)
-        # The steps of a recording are recordings.
+        # Steps of a recording are recordings themselves.
         if is_plain or all(type(part) is not type(whole) for part in parts):
             return Pipeline(parts)
     raise _no_pass(cast("object", like))
 
 
 def _meant(name: str) -> str:
-    """Return what somebody means by a name that no pass has."""
+    """Return what a name that no pass has was probably meant to be."""
     if (rule := variable_of(name)) is not None:
         return f"it is a rule, which is given as it is: cx.compile({rule})"
     return nearest(name, known_passes()) or "import the module that defines it first"
@@ -405,7 +405,7 @@ class _Parser:
                     self.expect(",")
             self.expect("}")
         try:
-            # A class may ask whether a text, which can come from a file, may say all that.
+            # A class may check whether a text, which can come from a file, may say all that.
             return getattr(cls, "of_text", cls)(**given)
         except TrustError:
             raise

@@ -109,8 +109,8 @@ def counterexample(
         if isinstance(rule, Pass) and not rule.rules():
             hint = 'this pass has no rules: cx.compile(…, check="values") tries it on a graph'
         raise ArgumentError(f"counterexample: {rule!r} is not a rule", hint=hint)
-    one = isinstance(dtypes, (str, type, np.dtype))
-    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    is_single = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if is_single else dtypes)}
     tried, wrong = examine(rule, kinds)
     if not tried:
         text = (
@@ -157,7 +157,7 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
 
 
 def _untried(rule: Rule, error: Exception) -> PassError:
-    """Return the error that says that a rule could not be put to the test."""
+    """Return the error for a rule that could not be tested."""
     out = "of stack" if isinstance(error, RecursionError) else "of memory"
     return PassError(
         f"rule {rule.name!r}: it could not be put to the test: Python ran out {out}: {error}",

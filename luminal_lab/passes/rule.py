@@ -274,7 +274,7 @@ def _check_types(rule: Rule) -> None:
     """Raise if the sides of a rule differ in type on any sample that its pattern accepts."""
     if not isinstance(rule.replacement, Pattern):
         return  # calculated replacements are checked when used
-    # What is elementwise has the shape of its sources, whichever that is.
+    # Elementwise ops have the shape of their sources, whatever that is.
     samples = SAMPLES[::3] if _keeps_shape(rule.pattern, rule.replacement) else SAMPLES
     for sample in samples:
         sides = _sides(rule, rule.replacement, sample)
@@ -410,7 +410,7 @@ class RuleSet:
 
 
 def variable_of(rule: str) -> str | None:
-    """Return the variable of a notebook or program that has the rule, or rules, of a name."""
+    """Return the name of the variable, in a notebook or program, that holds a rule or its set."""
     named = vars(sys.modules["__main__"]).items()
     rules = {
         value.name: variable

@@ -19,7 +19,7 @@ from luminal_lab.tensor.arguments import told_object
 @told_object("stop")
 @dataclass(frozen=True, repr=False)
 class Stop:
-    """A firing at which a compile is looked at: what a compile that ends here has made."""
+    """A firing at which a compile is examined: what a compile that ends here has made."""
 
     snapshot: Snapshot
     number: int

@@ -34,7 +34,7 @@ class TinyGrad(Peer):
         return self.tiny.Tensor(np.array(value)).realize()
 
     def jitted(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
-        """Return what runs a function that was recorded; what it returns is there then."""
+        """Return a workload that runs a recorded function; its result is then complete."""
         step = self.tiny.TinyJit(lambda: call(*given).realize())
 
         def run() -> Any:
@@ -45,7 +45,7 @@ class TinyGrad(Peer):
         return ReadyWorkload(run, lambda result: [result.numpy().copy()])
 
     def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
-        """Return what runs a function of some inputs."""
+        """Return a workload that runs a function of some inputs."""
         return self.jitted(spelling, *(self.put(d[name]) for name in names))
 
     # -- elementwise operations and reductions -----------------------------------------------------

@@ -1,4 +1,4 @@
-"""A run of a CPU program for sizes of dims: the lists that the library is given."""
+"""A run of a CPU program for sizes of dims: the lists that are passed to the library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 
 
 class RunRecord(ctypes.Structure):
-    """What `lab_execute` is given; `lab_run` in the C source."""
+    """The argument of `lab_execute`; `lab_run` in the C source."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "dims", "launches", "tasks")),
@@ -45,7 +45,7 @@ class AlikeWorks(NamedTuple):
 
 
 class CPUBound(Bound):
-    """The lists that the library is given, for sizes of dims."""
+    """The lists that are passed to the library, for sizes of dims."""
 
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
@@ -78,7 +78,7 @@ class CPUBound(Bound):
 
     @property
     def bytes_written(self) -> int:
-        """The bytes that a run writes: of an update in place, those of its rows alone."""
+        """The bytes that a run writes; for an update in place, only those of its rows."""
         sizes, over = self.memory.bytes, self.plan.plan.written_over
         total = 0
         for work, own in zip(self.plan.works, self.plan.locals, strict=True):
@@ -98,7 +98,7 @@ class CPUBound(Bound):
         return short[key]
 
     def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
-        """Fill in where the values of the arena are."""
+        """Fill in the addresses of the values in the arena."""
         if self.arena is not arena:
             offsets = self.memory.offsets
             self.values[[*offsets]] = np.array([*offsets.values()], np.uintp) + arena.address

@@ -63,11 +63,11 @@ class CPURun(DeviceRun[CPUBound]):
             self.arrays[slot] = array
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
-        """Return memory with a copy of a carried input, which may be written over."""
+        """Return memory with a copy of a carried input, which may be overwritten."""
         block = self.program.blocks.take(self.bound.owned[slot])
         copy = block.array(array.shape, array.dtype)
         copy[...] = array
-        # So that no other copy takes its memory before an output lies in it.
+        # So that no other copy takes its memory before an output is in it.
         self.held.append(copy)
         return block
 
@@ -83,7 +83,7 @@ class CPURun(DeviceRun[CPUBound]):
                 values[slot] = block.address
                 self.blocks[slot] = block
             if len(bound.outputs) > 1:
-                # So that no other output takes it before an array lies in it.
+                # So that no other output takes it before an array is in it.
                 held = block.array((0,), BYTE)
                 self.arrays |= dict.fromkeys(slots, held)
         bound.run.step = self.environment.step & 0xFFFFFFFF
@@ -93,7 +93,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def launch(self, span: LaunchSpan) -> None:
-        # C notices Ctrl-C meanwhile, and stops where nothing is written over yet.
+        # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
         look()
         run, first, last = self.bound.run, span.first, span.last
         if self.times is not None and self.nanoseconds is None:

@@ -1,12 +1,12 @@
-"""What is kept on this machine's disk to save time: compiled libraries, winners of searches, rates.
+"""What is kept on this machine's disk to save time: compiled libraries, search winners, rates.
 
     ~/.cache/luminal_lab/libraries/lib-<key>/           a compiled library
     ~/.cache/luminal_lab/libraries/rates-<key>.json     the machine's rates, once measured
     ~/.cache/luminal_lab/winners/<key>/                 what a search found
 
-All of it can go at any time: it is made again when it is needed. Other processes may use it
-meanwhile, so an entry goes as a whole, and by default none goes that was used a moment ago. A link
-is removed as a link; what it leads to stays.
+All of it can be removed at any time, and is made again when it is needed. Other processes may be
+using it, so an entry is removed as a whole, and by default none that was used a moment ago. A link
+is removed as a link; its target stays.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ABOUT = {
     "winners": "the fastest programs that searches found",
     "rates": "what this machine can do at most, measured",
 }
-"""What each kind is."""
+"""A description of each kind."""
 RATES = re.compile(r"rates-[0-9a-f]{32}\.json")
 UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60))
 
@@ -54,7 +54,7 @@ class CachedEntry(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What it is of: the first line of a source or a definition, or the device of rates."""
+        """What it belongs to: the first line of a source or a definition, or a device for rates."""
         with suppress(OSError, ValueError):
             if self.kind == "rates":
                 rates = PeakRates.from_json(read_plain(self.path).decode())
@@ -88,7 +88,7 @@ class CachedEntry(NamedTuple):
         return time.time() - self.used.timestamp() < FRESH
 
     def remove(self) -> bool:
-        """Remove it as a whole; return whether that could be done."""
+        """Remove it as a whole; return whether that worked."""
         if self.kind != "rates":
             return cache.remove(self.path)
         try:
@@ -115,7 +115,7 @@ class CachedEntries(tuple[CachedEntry, ...]):
         return CachedEntries(entry for entry in self if not entry.is_fresh)
 
     def of(self, kind: CachedKind) -> CachedEntries:
-        """Return those of one kind."""
+        """Return the entries of one kind."""
         return CachedEntries(entry for entry in self if entry.kind == kind)
 
     def clear(self) -> CachedEntries:
@@ -152,7 +152,7 @@ def named(kind: CachedKind, many: int) -> str:
 
 
 def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:
-    """Return what is kept on disk: all kinds or one, and only what was not used for a time.
+    """Return what is kept on disk: all kinds or one, and optionally only what is long unused.
 
     Kinds are "libraries", "winners" and "rates"; `older` is in seconds. `.clear()` removes what is
     returned. Everything is made again when it is needed.
