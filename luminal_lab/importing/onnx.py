@@ -50,7 +50,7 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
 
     Call it with tensors of any graph, in the order of the model's inputs or by their names. Dims
     that the file names may have any size. `known` fixes inputs and dims at import, by name: what a
-    model decides by them is decided then, and such inputs are no longer arguments. docs/onnx.md
+    model decides by them is decided then, and such inputs are no longer arguments. docs/onnx_models.md
     says what is supported.
 
     >>> import pytest

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, bounds, maximum, minimum
+from luminal_lab.core.dims import Dim, bounds, known as decided, maximum, minimum
 from luminal_lab.importing.onnx_ops.arithmetic import number_or
 from luminal_lab.importing.onnx_ops.table import (
     DAMAGED,
@@ -227,7 +227,8 @@ def _bounded(at: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
         at = at + size
     elif least is None or least < 0:
         raise Refusal(f"it is not known whether {at} is negative")
-    return maximum(low, minimum(at, high))
+    at = at if decided(at <= high) else minimum(at, high)
+    return at if decided(low <= at) else maximum(low, at)
 
 
 @op("Pad")
