@@ -1,6 +1,5 @@
 """ONNX files as modules: names, sizes, what is known at import, and what is refused."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,7 +137,7 @@ def test_a_size_times_a_fraction_stays_symbolic(imported: Import) -> None:
         }""")
     assert run(model, np.arange(7, dtype=np.float32)).tolist() == [0, 1, 2]
     assert run(model, np.arange(8, dtype=np.float32)).tolist() == [0, 1, 2, 3]
-    assert str(model(ll.Graph().tensor(("n",))).shape) == "(n//2,)"
+    assert "n//2" in str(model(ll.Graph().tensor(("n",))).shape)
 
 
 def test_dims_without_a_name_get_one(imported: Import) -> None:
@@ -303,7 +302,7 @@ def test_external_data_elsewhere_is_refused(
     path = external(tmp_path, **place)
     if place["location"] == "link.bin":
         try:
-            os.symlink(tmp_path / "outside.bin", path.parent / "link.bin")
+            (path.parent / "link.bin").symlink_to(tmp_path / "outside.bin")
         except OSError:
             pytest.skip("links need a right here")
     with pytest.raises(ModelError) as raised:
