@@ -17,10 +17,10 @@ from typing import Final, cast
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, free_name
+from luminal_lab.core.dims import Dim, Symbol, free_name
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.errors import ArgumentError, ModelError, nearest, whole_number
+from luminal_lab.errors import ModelError, expect, nearest, whole_number
 from luminal_lab.importing.imported import Imported, Ref, Step, graph_name, named
 from luminal_lab.importing.onnx_control import OURS, Control
 from luminal_lab.importing.onnx_file import (
@@ -45,8 +45,8 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
 
     Call it with tensors of any graph, in the order of the model's inputs or by their names. Dims
     that the file names may have any size. `known` fixes inputs and dims at import, by name: what a
-    model decides by them is decided then, and such inputs are no longer arguments. docs/onnx.md
-    says what is supported.
+    model decides by them is decided then, and such inputs are no longer arguments. A dim may also
+    be a `Symbol`, with bounds or as a multiple. docs/onnx_models.md says what is supported.
 
     >>> import pytest
     >>> parser = pytest.importorskip("onnx.parser")
@@ -58,8 +58,7 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
     >>> [*model.parameters()], model(cx.tensor(("n", 4))).shape
     (['w'], (n, 2))
     """
-    if not isinstance(path, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(f"from_onnx: {path!r} is no path", hint="name an ONNX file")
+    expect(path, str | Path, "from_onnx: {} is no path", "name an ONNX file")
     file = Path(path)
     model = read_model(file, "from_onnx")
     return module_of(model, file.name, file.parent, known)
@@ -194,7 +193,7 @@ class Reader(Control):
         dims = [
             int(dim.dim_value)
             if dim.HasField("dim_value") and dim.dim_value >= 0
-            else self._dim(dim.dim_param or f"{value.name}_{axis}", given)
+            else self._dim(dim.dim_param.strip("?") or f"{value.name}_{axis}", given)
             for axis, dim in enumerate(tensor.shape.dim)
         ]
         return TensorType(DType(name), tuple(dims))
@@ -209,9 +208,11 @@ class Reader(Control):
             self.dims[word] = name
         if word not in given:
             return self.graph.as_dim(self.dims[word])
+        if isinstance(given[word], Symbol):
+            return self.graph.as_dim(cast("Symbol", given[word]))
         size = whole_number(given[word])
         if size is None or size < 0:
-            raise self.error(f"known has {given[word]!r} for the dim {word!r}", "give its size")
+            raise self.error(f"known has {given[word]!r} for the dim {word!r}", "give its size, or a Symbol")
         return size
 
     def _refused(self, name: str, why: str) -> ModelError:
