@@ -2,13 +2,11 @@
 
 import difflib
 import gc
-import importlib
 import os
 import random
 import shlex
 import signal
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from types import ModuleType
@@ -18,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from tests import no_addresses  # noqa: F401  # for what it does
+from tests.needs import need
 
 # Small and the same on every run; `--hypothesis-profile=long` searches further, and differently.
 settings.register_profile("small", max_examples=50, derandomize=True, deadline=None)
@@ -43,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "share(names, cases, count, ids=None): parametrize with `count` of the cases, drawn by "
         "--seed; with --long, with all of them. share(count): so of the cases of all parametrize",
     )
+    config.addinivalue_line("markers", "needs(*names): skip what tests/needs.py does not find")
     config.addinivalue_line("markers", "sweep: what `make test-long` runs, whole or by its share")
     if config.option.seed is None:
         given = getattr(config, "workerinput", {})
@@ -125,6 +125,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose mark names what is missing, before any of its fixtures."""
+    for mark in item.iter_markers("needs"):
+        need(*mark.args)
+
+
 @pytest.fixture
 def long(request: pytest.FixtureRequest) -> bool:
     """Whether sweeps are run whole."""
@@ -191,14 +198,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 @pytest.fixture(scope="session")
 def torch() -> ModuleType:
     """PyTorch, the witness; without it these tests are skipped, but never in CI."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # what torch warns about is not ours
-            torch = importlib.import_module("torch")
-            # PyTorch's own kernels are the witness: oneDNN's gelu of infinity is NaN.
-            torch.backends.mkldnn.set_flags(_enabled=False)
-            return torch
-    except ModuleNotFoundError:
-        missing = "torch is not installed: .venv/bin/python -m pip install torch==2.13.0"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{missing} (CI must not skip what it witnesses)", pytrace=False)
-        pytest.skip(missing)
+    torch: ModuleType = need("torch")
+    # PyTorch's own kernels are the witness: oneDNN's gelu of infinity is NaN.
+    torch.backends.mkldnn.set_flags(_enabled=False)
+    return torch
