@@ -8,11 +8,12 @@ import shlex
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests import no_addresses  # noqa: F401  # for what it does
@@ -62,10 +63,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return (cores or 1) + 1
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in tests: that imports each of them a second time."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector away from the thousands of tests, which all live until the end."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # tests make much, and hold little of it
 
 
 def pytest_report_header(config: pytest.Config) -> str:

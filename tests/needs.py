@@ -71,8 +71,17 @@ PROGRAMS: Final = {
     "objdump": (DISASSEMBLERS, "there is no disassembler: install binutils"),
 }
 """The names that a program may have, and what is said where none of them is on the PATH."""
-SCRIPT: Final = Path(__file__).resolve().parents[1] / "luminal_lab" / "viz" / "static" / "lab.js"
-FILES: Final = {"script": (SCRIPT, "the script of live pictures is not built: make frontend")}
+ROOT: Final = Path(__file__).resolve().parents[1]
+FILES: Final = {
+    "axe-core": (
+        ROOT / "frontend/node_modules/axe-core/axe.min.js",
+        "axe-core is not installed: make frontend",
+    ),
+    "script": (
+        ROOT / "luminal_lab/viz/static/lab.js",
+        "the script of live pictures is not built: make frontend",
+    ),
+}
 """What is built, and what is said where it is not."""
 CALLS: Final = {
     ".to_pandas(": "pandas",
