@@ -167,6 +167,11 @@ DIFFERENCES = """
 - What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused, with a way around it: a
   graph knows its shapes before it runs.
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
+- `& | ^ ~` are for bools and integers, `<< >>` for integers. A shift by a negative number, or by the number of bits or
+  more, leaves 0, or of a negative number that is shifted right -1, on every device.
+- `view(dtype)` reads bits as another dtype, of another size along the last axis too; so does `bitcast(dtype)`.
+- uint16, uint32 and uint64 meet other integers in the smallest dtype that holds both, as in NumPy; PyTorch refuses.
+  There is none for uint64 and a signed dtype, and a Python number takes the tensor's dtype: `x & -1` of uint64 is an error.
 - `x / y` is x times the reciprocal of y: the last bit can differ, and the reciprocal of a subnormal y is infinite.
 - Gradients at zeros, ties, infinities and NaN are PyTorch's; gradients.md lists what is left.
 - In `nn.cross_entropy`, `nn.kl_div` and `nn.binary_cross_entropy_with_logits`, an infinite logit or log-probability

@@ -36,6 +36,7 @@ from luminal_lab.errors import (
     Interrupted,
     LabError,
     LabWarning,
+    ModelError,
     NotComputedError,
     ParseError,
     PassError,
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.importing.onnx import from_onnx
+    from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user.call import kernel
     from luminal_lab.nn.quantise import quantise
@@ -128,6 +131,7 @@ __all__ = [
     "LabWarning",
     "Metal",
     "MetalCompiler",
+    "ModelError",
     "Node",
     "NotComputedError",
     "Op",
@@ -171,6 +175,8 @@ __all__ = [
     "einsum",
     "errors",
     "fields",
+    "from_onnx",
+    "from_torch",
     "grad",
     "gradient",
     "graph_pass",
@@ -226,6 +232,8 @@ LATE = {
     "custom_gradient": "passes.gradients",
     "diff": "passes.diff",
     "fields": "passes.pattern",
+    "from_onnx": "importing.onnx",
+    "from_torch": "importing.torch_export",
     "grad": "passes.gradients",
     "gradient": "passes.gradients",
     "graph_pass": "passes.base",
@@ -290,6 +298,7 @@ DISPLAYS["Compilation.save"] = _shown_by("Compilation.save", "io.gather")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")
+DISPLAYS["file.look_at"] = _shown_by("file.look_at", "opening")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 

@@ -18,6 +18,7 @@ LabError
 ├── ScheduleError       (ValueError)         a step that a kernel's loops do not allow
 ├── DeviceError         (RuntimeError)       a device or a toolchain that is missing or failed
 ├── RecordingError      (ValueError)         a recording that is damaged or of another version
+├── ModelError          (ValueError)         a model from elsewhere that cannot be imported
 └── TrustError          (RuntimeError)       code from a file without permission to run
 
 KeyboardInterrupt
@@ -238,6 +239,15 @@ class DeviceError(LabError, RuntimeError):
 
 class RecordingError(LabError, ValueError):
     """A recording that is damaged or of another version."""
+
+
+class ModelError(LabError, ValueError):
+    """A model from elsewhere that cannot be imported, or a step of one that cannot be written."""
+
+    missing: Sequence[str] = ()
+    """The ops that there is nothing to write with."""
+    needs: Sequence[str] = ()
+    """The inputs whose values would have to be known at import."""
 
 
 class TrustError(LabError, RuntimeError):

@@ -30,7 +30,7 @@ from luminal_lab.interrupts import OpenBlocks, held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.session_compile import CompiledStore
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_methods
+from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import named_sizes
@@ -195,7 +195,7 @@ class Graph(CompiledStore):
         [1.0, 2.0, 3.0]
         """
         with self.whole():
-            if not callable(call):
+            if not is_function(call):
                 raise GraphError(
                     f"function: {call!r} cannot be called",
                     hint="give a Python function first, and then the tensors that it takes",

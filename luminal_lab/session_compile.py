@@ -200,8 +200,8 @@ class CompiledStore(Store):
         """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
 
         `board.add(schedule)` compiles a schedule, checks its values and times it beside the
-        kernel's own; the compile does not change. `dims` has sizes that no data gives. Of several
-        boards of a kernel at the same sizes, a recording keeps the last one that was used.
+        kernel's own; the compile does not change. `dims` has sizes that no data gives. A recording
+        keeps all boards on which something was tried.
 
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))

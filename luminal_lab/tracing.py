@@ -19,6 +19,7 @@ from luminal_lab.errors import ArgumentError, Explained, GraphError
 from luminal_lab.io.recording import save_recording
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.backed import Backed, backed_compile, backed_graph
 from luminal_lab.viz.live.explorer import Explorer, explorer
 from luminal_lab.viz.live.workbench import Workbench, workbench
@@ -40,6 +41,7 @@ class _Compile:
     error: BaseException | None
 
 
+@told_object("trace")
 class Traced:
     """A context manager with the records made while it was open; it can be entered again.
 

@@ -43,6 +43,10 @@ READ_FIRST: Final = (
     "--trust, runs it, and luminal-lab trust FILE signs it for good"
 )
 IN_PYTHON: Final = 'll.CPUCompiler(compiler="…") runs what you name there'
+UNPICKLED: Final = (
+    "if you know who wrote it: ll.from_torch(path, trust=True), or luminal-lab trust FILE; an ONNX "
+    "file or the weights as safetensors run nothing"
+)
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
 """Names under which a file may mention the compiler that it was made with."""
 LONGEST: Final = 60
@@ -113,6 +117,12 @@ def foreign_of(kernel: Carried) -> Foreign:
 def program_of(name: str) -> Foreign:
     """Return the part to be trusted of a program that a file wants to run: its name."""
     return Foreign(_digest("program", name), "a program to run as the compiler", _cut(name))
+
+
+def exported_of(data: bytes, name: str) -> Foreign:
+    """Return the part to be trusted of a file that PyTorch unpickles: all of it."""
+    digest = _digest("exported", hashlib.sha256(data).hexdigest())
+    return Foreign(digest, "an exported program, which PyTorch unpickles", _cut(name))
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
@@ -192,6 +202,15 @@ def admit_program(name: str) -> None:
     foreign = program_of(name)
     if not USUAL.fullmatch(name) and not is_trusted(foreign):
         refuse([foreign], "a text of passes names it", f"{IN_PYTHON}; of a file, {READ_FIRST}")
+
+
+def admit_exported(data: bytes, name: str, *, trust: bool) -> None:
+    """Raise a TrustError unless a file may be unpickled."""
+    foreign = exported_of(data, name)
+    if trust:
+        allow([foreign])
+    if not is_trusted(foreign):
+        refuse([foreign], "unpickling can run anything", UNPICKLED)
 
 
 def refuse(

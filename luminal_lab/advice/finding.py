@@ -13,6 +13,7 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import position
 from luminal_lab.machines.load import load_text
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.timings import unit_of
 
 MOST = 5
@@ -47,6 +48,7 @@ class Gain:
         return f"{self.ratio:.2f}×, {saved} (measured in turns{within}{load and f', {load}'})"
 
 
+@told_object("finding")
 @dataclass(frozen=True)
 class Finding:
     """One thing that is slow."""
@@ -85,6 +87,7 @@ class Finding:
     _repr_mimebundle_ = as_text
 
 
+@told_object("advice")
 @dataclass(frozen=True, repr=False)
 class Advice(Displayed):
     """What is slow in a graph: a sequence of findings, the one that saves most first.

@@ -166,6 +166,20 @@ def _products(quick: bool) -> Iterator[Workload]:
         ),
         variants=("any rows", "specialised"),
     )
+    shapes_of_linear = {"x": (rows, width), "weight": (hidden, width), "bias": (hidden,)}
+    yield Workload(
+        "linear-gelu",
+        "linear_gelu",
+        f"a linear layer with gelu, x @ weight.T, {rows}x{width} to {hidden}",
+        {"rows": rows, "width": width, "hidden": hidden},
+        scaled(normal(lambda s: shapes_of_linear), "weight", width**-0.5),
+        Cost(
+            (2 * width + 10) * rows * hidden,
+            F32 * sum(prod(shape) for shape in shapes_of_linear.values()),
+            F32 * rows * hidden,
+        ),
+        variants=("any rows", "specialised"),
+    )
 
 
 def _mixing(quick: bool) -> Iterator[Workload]:

@@ -95,8 +95,12 @@ def _look_up(frame: FrameType) -> Origin:
 
 def line_of(frame: FrameType, line: int) -> Origin:
     """Return a line of the file or cell that a frame runs."""
-    file = frame.f_code.co_filename
-    text = linecache.getline(file, line, frame.f_globals).strip()
+    return line_at(frame.f_code.co_filename, line, frame.f_globals)
+
+
+def line_at(file: str, line: int, names: dict[str, Any] | None = None) -> Origin:
+    """Return a line of a file or cell that ran in this process; its globals may load its text."""
+    text = linecache.getline(file, line, names).strip()
     shell = running_shell()
     cell = shell.cell_number(file) if shell is not None else None
     return Origin(file if cell is None else f"cell {cell}", line, text)

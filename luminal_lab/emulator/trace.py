@@ -20,6 +20,7 @@ from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.traffic import ACCESS, Records, Space, Traffic, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tensor.arguments import told_object
 
 Kind: TypeAlias = Literal[
     "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
@@ -163,6 +164,7 @@ class TracedLaunch:
     lines: tuple[str, ...]
 
 
+@told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
     """A traced run; `records` has each access, `traffic` the sums by line."""

@@ -5,7 +5,7 @@ They are plain values for files and pages; gather.py collects them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
@@ -15,6 +15,7 @@ from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
@@ -210,6 +211,32 @@ class DeviceRoof:
 
 
 @dataclass(frozen=True)
+class StopFacts:
+    """The firing at which a compile ended that was made `until` one."""
+
+    snapshot: int
+    firing: int
+    """Its number in its pass, from 1."""
+    asked: str = ""
+    """What was waited for, as in "touches %y"."""
+
+    @classmethod
+    def of(cls, stop: Stop | None) -> StopFacts | None:
+        """Return the facts of a stop, if there is one."""
+        return None if stop is None else cls(stop.snapshot.index, stop.number, stop.asked)
+
+    def among(self, snapshots: Sequence[Snapshot]) -> Stop:
+        """Return the stop, or raise a ValueError if there is no such firing."""
+        if not 0 < self.snapshot < len(snapshots):
+            raise ValueError(f"it stopped in pass {self.snapshot}; there are {len(snapshots) - 1}")
+        snapshot = snapshots[self.snapshot]
+        if not 0 < self.firing <= len(snapshot.firings):
+            many = len(snapshot.firings)
+            raise ValueError(f"it stopped at firing {self.firing} of {snapshot.title}, of {many}")
+        return Stop(snapshot, self.firing, self.asked)
+
+
+@dataclass(frozen=True)
 class CellText:
     """A notebook's cell, or a file, that wrote the graph."""
 
@@ -240,6 +267,8 @@ class Facts:
     """What is slow, if somebody has asked."""
     boards: tuple[BoardFacts, ...] = ()
     """Other schedules of its kernels, with their times beside the first."""
+    stop: StopFacts | None = None
+    """Where the compile ended, if it was made to end at a firing."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
 
@@ -304,3 +333,9 @@ class Subject:
     """The inputs that are parameters of modules."""
     kept: frozenset[int] = frozenset()
     """The nodes of the graph as written whose values were kept."""
+
+    @property
+    def stop(self) -> Stop | None:
+        """The firing at which the compile ended, if it was made `until` one."""
+        stop = self.facts.stop
+        return None if stop is None else stop.among(self.snapshots)

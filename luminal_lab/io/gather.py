@@ -9,7 +9,7 @@ from pathlib import Path
 from luminal_lab.io.board_facts import board_facts, used_boards
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.derivation_facts import with_derivation
-from luminal_lab.io.facts import Asked, Facts, Subject
+from luminal_lab.io.facts import Asked, Facts, StopFacts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.recording import save_recording
@@ -66,6 +66,7 @@ def facts_of(
         python_of(compilation.pipeline, compilation.licence),
         besides(compilation.pipeline, compilation.licence),
         askable=askable(compilation),
+        stop=StopFacts.of(compilation.stop),
         boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
     )
 

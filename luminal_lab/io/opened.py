@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -207,8 +207,8 @@ class Opened(DrawnGraph, Examined):
 
     @cached_property
     def compilation(self) -> Compilation:
-        """The compile, without a device, and with only those passes that belong to this package."""
-        return compilation_of(self.snapshots)
+        """The compile, without a device, and with those of its passes that are this package's."""
+        return compilation_of(self.subject)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -413,6 +413,8 @@ def _summary(subject: Subject) -> str:
         kernels, launches = len(facts.kernels), len(facts.launches)
         many = f"{launches} launch{'es' * (launches != 1)}"
         parts.append(f"{kernels} kernel{'s' * (kernels != 1)}, {many}")
+    if subject.stop is not None:
+        parts.append(visible(subject.stop.reason))
     if facts.boards:
         parts.append("1 board" if len(facts.boards) == 1 else f"{len(facts.boards)} boards")
     if facts.times:
@@ -420,13 +422,14 @@ def _summary(subject: Subject) -> str:
     return "; ".join(parts)
 
 
-def compilation_of(snapshots: Sequence[Snapshot]) -> Compilation:
-    """Return the compile that some snapshots belong to, so that it can be questioned.
+def compilation_of(subject: Subject) -> Compilation:
+    """Return the compile that was recorded, so that it can be asked.
 
     Only passes of this package are there, which a name alone brings back; nothing that came in a
     file is run.
     """
     passes: dict[str, Pass] = {}
+    snapshots = subject.snapshots
     for title in dict.fromkeys(snapshot.title for snapshot in snapshots[1:]):
         try:
             (known,) = parse_pipeline(title).flat()
@@ -434,4 +437,4 @@ def compilation_of(snapshots: Sequence[Snapshot]) -> Compilation:
             continue  # the user's pass, several passes, or a device
         if type(known).__module__.startswith("luminal_lab."):
             passes[title] = known
-    return Compilation(snapshots, Pipeline([*passes.values()]))
+    return Compilation(snapshots, Pipeline([*passes.values()]), stop=subject.stop)

@@ -47,6 +47,7 @@ from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, each_size
 from luminal_lab.search.regions import SearchRegion
 from luminal_lab.search.target import Target, target_of
+from luminal_lab.tensor.arguments import told_object
 
 WITHOUT_TIME: Mapping[str, State] = {
     "stopped": "stopped",
@@ -56,6 +57,7 @@ WITHOUT_TIME: Mapping[str, State] = {
 AGAIN = 'save it again where it was made: search.save("s.lab")'
 
 
+@told_object("search")
 class RecordedSearch(Displayed, Explored, Recorded):
     """A search that was saved: its candidates, and their outcomes where it ran."""
 

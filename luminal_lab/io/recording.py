@@ -263,6 +263,8 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
     for entry in given.objects("subjects"):
         snapshots = Unpacking(entry, texts).snapshots()
         facts = Facts.from_json(entry["facts"])
+        if facts.stop is not None:
+            facts.stop.among(snapshots)  # or a ValueError
         subjects.append(
             Subject(
                 entry.text("title"),

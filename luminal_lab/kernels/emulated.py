@@ -19,6 +19,7 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.passes.judge import differences
 from luminal_lab.tables import Table
+from luminal_lab.tensor.arguments import told_object
 
 
 class Tracing(Protocol):
@@ -79,6 +80,7 @@ class EmulatedLaunch(NamedTuple):
         return f"{self.function}: {many} of {self.threads} threads"
 
 
+@told_object("emulated")
 @dataclass(frozen=True, repr=False, eq=False)
 class Emulated:
     """The outcome of a kernel in the emulator; printed, or in a cell, it is described in lines."""

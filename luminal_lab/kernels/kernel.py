@@ -35,7 +35,7 @@ from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule
+from luminal_lab.kernels.steps.schedule import PlanRefusal, Schedule
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.assembly import Assembly
 from luminal_lab.machines.resources import CompiledCUDA, Resources
@@ -43,7 +43,12 @@ from luminal_lab.passes.story import Story
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
 
+told_object("assembly")(Assembly)  # `machines/` is below what tells of wrong calls
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
+REFUSALS = {
+    "plan": "Plans that were refused:",
+    "step": "Optional steps that did not apply:",
+}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
 NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
@@ -108,8 +113,9 @@ class Kernel(Displayed):
     """The names of what its source uses from the prelude."""
     choices: Choices = field(default_factory=Choices, compare=False)
     """The open numbers of its schedule, and the values it took."""
-    refused: tuple[RefusedPlan, ...] = field(default=(), compare=False)
-    """What its own plan, and the plans tried before it, could not do."""
+    refused: tuple[PlanRefusal, ...] = field(default=(), compare=False)
+    """The plans that were refused, and optional steps of plans that did not apply; `kind` says
+    which of the two each is."""
     make: Callable[..., Kernel] | None = field(default=None, compare=False)
     """Makes the same kernel with another schedule, or with the default one and other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
@@ -247,16 +253,15 @@ class Kernel(Displayed):
         expect(what, str, f"kernel {self.name}: why_not of {{}}", 'give a plan or a step: "simd"')
         if self.schedule is None:
             raise self._without("has no plan")
-        told = [
-            f"{plan}: {why}"
-            for plan, why in self.refused
-            if what == "schedule" or what in re.findall(r"[\w-]+", f"{plan} {why}")
-        ]
+        told = "".join(
+            f"\n{head}" + "".join(f"\n  {one.plan}: {one.why}." for one in met)
+            for kind, head in REFUSALS.items()
+            if (met := [one for one in self.refused if one.kind == kind and _names(one, what)])
+        )
         count = f"{len(self.schedule)} step{'s' * (len(self.schedule) != 1)}"
         whole = f"{self.name} has a schedule of {count}"
         if told:
-            lines = "".join(f"\n  {line}." for line in told)
-            return Story(f"{whole}. What plans could not do:{lines}")
+            return Story(f"{whole}.{told}")
         if what == "schedule":
             return Story(f"{whole}, and no plan was refused anything.")
         if any(str(step).split()[0] == what for step in self.schedule):
@@ -350,6 +355,12 @@ class Kernels(tuple[Kernel, ...]):
     def __repr__(self) -> str:
         many = f"{len(self)} kernel{'s' * (len(self) != 1)}"
         return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
+
+
+def _names(refusal: PlanRefusal, what: str) -> bool:
+    """Return whether a refusal is of a plan or a step that was asked about."""
+    words = re.findall(r"[\w-]+", f"{refusal.plan} {refusal.why}")
+    return what == "schedule" or what in words
 
 
 @cache

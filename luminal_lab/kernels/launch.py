@@ -21,6 +21,7 @@ from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_object
 
 LAUNCHES = ("launch", "kernel", "node", "scope", "reads", "makes", "from", "flops", "bytes")
 
@@ -41,6 +42,7 @@ class Argument(NamedTuple):
         return f"%{self.name}: {self.type}"
 
 
+@told_object("launch")
 @dataclass(frozen=True, repr=False)
 class Launch:
     """One use of a kernel: what it reads and makes, and the user's lines that it comes from.
@@ -101,6 +103,7 @@ class Launch:
         return f"<Launch {self.number} {self}>"
 
 
+@told_object("launches")
 class Launches(tuple[Launch, ...]):
     """The launches of a run, in order: by place, by name, by kernel, or by what they make.
 

@@ -20,7 +20,7 @@ from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule, Scheduling, chosen
+from luminal_lab.kernels.steps.schedule import PlanRefusal, Schedule, Scheduling, chosen
 from luminal_lab.machines.machine import Machine
 from luminal_lab.tensor.arguments import told
 
@@ -91,7 +91,7 @@ def _planned(
     make: Callable[..., Kernel],
 ) -> tuple[Kernel, str]:
     """Return a kernel without source, and why a preferred plan did not apply."""
-    taken, why, refused = Choices(), "", list[RefusedPlan]()
+    taken, why, refused = Choices(), "", list[PlanRefusal]()
     if schedule is None:
         scheduling = chosen(plan, choices, name)
         nest, schedule = scheduling.nest, scheduling.schedule

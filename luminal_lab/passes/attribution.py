@@ -15,6 +15,7 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, Reduce, Source, View
 from luminal_lab.core.origin import Origin
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tensor.arguments import told_object
 
 FREE = (Source, View)
 """Ops that cost nothing."""
@@ -35,6 +36,7 @@ class LineShare(NamedTuple):
     share: float
 
 
+@told_object("attribution")
 class Attribution:
     """For the nodes of a compiled graph, the user's lines that they come from."""
 

@@ -486,7 +486,7 @@ class Compilation(Charted, Examined, Recorded):
             f"{number:>5}  {title:<{wide}} {nodes:>6} {firings:>8} {ms:>9}"
             for number, title, nodes, firings, ms in rows
         ]
-        return "\n".join(lines if self.stop is None else [*lines, f"stopped: {self.stop}"])
+        return "\n".join(lines if self.stop is None else [*lines, self.stop.reason])
 
     _repr_mimebundle_ = as_text
 

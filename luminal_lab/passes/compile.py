@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import Literal, TypeAlias, cast
 
@@ -300,7 +301,7 @@ class _Compiling:
                 raise
         self.snapshots.append(snapshot)
         if self.stop is not None:
-            self.stop = Stop(snapshot, self.stop.number)
+            self.stop = replace(self.stop, snapshot=snapshot)
         LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
         return bool(log)
 

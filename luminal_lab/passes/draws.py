@@ -315,9 +315,10 @@ def _among(
 
 def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     low, high = dtype.limits
-    whole = rng.integers(low, high, shape, np.int64, endpoint=True)
     edges = [low, low + 1, -1 if low else 128, 0, 1, 2, 3, 7, high - 1, high]
-    drawn = np.where(rng.random(shape) < 0.5, whole, rng.choice(np.array(edges, np.int64), shape))
+    wide = np.int64 if low else np.uint64
+    whole = rng.integers(low, high, shape, wide, endpoint=True)
+    drawn = np.where(rng.random(shape) < 0.5, whole, rng.choice(np.array(edges, wide), shape))
     return np.asarray(drawn).astype(dtype.numpy)
 
 

@@ -32,7 +32,7 @@ from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.shown import Shown
 from luminal_lab.progress import progress
-from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.arguments import is_function, told_object
 
 T = TypeVar("T")
 Shows = Callable[[IR], object]
@@ -149,7 +149,7 @@ def minimise(
             hint='give one of them: a function of a graph, fires="add-zero", misses="softmax" with '
             "at=node, or raises=ll.PassError",
         )
-    if shows is not None and not callable(shows):
+    if shows is not None and not is_function(shows):
         raise ArgumentError(
             f"minimise: {shows!r} is not a function of a graph", hint="as in lambda ir: len(ir) > 3"
         )

@@ -28,6 +28,9 @@ from luminal_lab.core.ir import Node, NodeLookup
 from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of
 from luminal_lab.core.ops import (
     Add,
+    BitAnd,
+    BitOr,
+    BitXor,
     Cast,
     Constant,
     Exp2,
@@ -37,6 +40,8 @@ from luminal_lab.core.ops import (
     Mod,
     Mul,
     Recip,
+    ShiftLeft,
+    ShiftRight,
     Sin,
     Sqrt,
     SumReduce,
@@ -114,6 +119,21 @@ class Pattern:
 
     def __gt__(self, other: PatternLike) -> OpPattern:
         return op(LessThan, other, self)
+
+    def __and__(self, other: PatternLike) -> OpPattern:
+        return op(BitAnd, self, other)
+
+    def __or__(self, other: PatternLike) -> OpPattern:
+        return op(BitOr, self, other)
+
+    def __xor__(self, other: PatternLike) -> OpPattern:
+        return op(BitXor, self, other)
+
+    def __lshift__(self, other: PatternLike) -> OpPattern:
+        return op(ShiftLeft, self, other)
+
+    def __rshift__(self, other: PatternLike) -> OpPattern:
+        return op(ShiftRight, self, other)
 
     def __neg__(self) -> OpPattern:
         return self * -1
@@ -205,6 +225,7 @@ class Field:
 
 
 SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
+SIGNS |= {"bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<", "shift_right": ">>"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

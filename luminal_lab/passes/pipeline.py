@@ -41,7 +41,7 @@ from luminal_lab.passes.base import Option, Pass, fault, option_types, options_o
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet, variable_of
 from luminal_lab.reading import REAL, WHOLE
-from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.arguments import told, told_class
 
 LICENCE = ("contract", "no_signed_zero")
 """The default facts of a pipeline: the sign of a zero does not matter."""
@@ -66,6 +66,7 @@ class Runner(Protocol):
         ...
 
 
+@told_class
 @dataclass(frozen=True)
 class Pipeline:
     """Passes that run one after another, for up to `rounds` rounds or until nothing changes.

@@ -40,6 +40,7 @@ from luminal_lab.passes.judge import is_outside
 from luminal_lab.passes.pattern import Pattern, build
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
+from luminal_lab.tensor.arguments import told_object
 
 EXHAUSTED = 1 << 17
 """The most choices of values for variables that are tried exhaustively."""
@@ -53,6 +54,7 @@ READ = 1 << 11
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
+@told_object("counterexample")
 @dataclass(frozen=True, repr=False)
 class Counterexample:
     """Inputs for which the sides of a rule differ."""

@@ -32,7 +32,7 @@ from luminal_lab.passes.pattern import (
     build,
     find,
 )
-from luminal_lab.tensor.arguments import told, told_object
+from luminal_lab.tensor.arguments import is_function, told, told_class, told_object
 
 FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
@@ -50,6 +50,7 @@ Calculation: TypeAlias = Callable[..., PatternLike | None]
 Condition: TypeAlias = Callable[..., bool]
 
 
+@told_class
 @dataclass(frozen=True, eq=False)
 class Rule:
     """An equation to apply from left to right.
@@ -87,7 +88,7 @@ class Rule:
                 f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",
                 hint="begin with an op, as in x + 0",
             )
-        if not callable(replacement):
+        if not is_function(replacement):
             replacement = as_pattern(replacement)
         facts = frozenset([assumes] if isinstance(assumes, str) else assumes)
         for fact in sorted(facts - FACTS.keys()):

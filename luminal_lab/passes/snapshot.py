@@ -17,9 +17,10 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.display import DrawnGraph, Explored
 from luminal_lab.errors import ArgumentError
 from luminal_lab.passes.diff import Diff, diff
-from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.arguments import told_class, told_object
 
 
+@told_class
 class Firing(NamedTuple):
     """One step of a pass: a rule, and the nodes that it removed and added.
 
@@ -314,6 +315,7 @@ def _end(into: Mapping[int, int], id: int) -> int:
     return id
 
 
+@told_object("steps")
 @final
 class Steps(Sequence[IR]):
     """The graphs between the firings of a pass, built on demand."""

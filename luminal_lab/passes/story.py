@@ -17,8 +17,10 @@ from luminal_lab.passes.rewrite import unmet
 from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot, followed
 from luminal_lab.passes.walking import Walking
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("story")
 class Story(str):
     """Text that a cell shows verbatim."""
 

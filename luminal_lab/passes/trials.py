@@ -52,6 +52,7 @@ from luminal_lab.passes.rule import Rule
 DTYPES = (
     *(DType.float32, DType.float64, DType.float16, DType.int32, DType.uint8, DType.bool_),
     *(DType.bfloat16, DType.int64, DType.int16, DType.int8),
+    *(DType.uint32, DType.uint64, DType.uint16),
 )
 """All dtypes, the most frequent first."""
 SHAPES = ((2, 3), (1, 3), (2, 1), (1, 1))

@@ -55,7 +55,7 @@ class Breakpoint:
         near = self.ids | after
         for number, firing in enumerate(snapshot.firings, 1):
             if firing.rule == self.rule or touched(firing) & near or self._is_made(firing):
-                return Stop(snapshot, number)
+                return Stop(snapshot, number, self.what)
         self.ids = after
         return None
 

@@ -27,8 +27,10 @@ from luminal_lab.search.candidates import (
 )
 from luminal_lab.search.forms import Form
 from luminal_lab.search.target import program_of, replaced, target_of
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("candidate")
 @dataclass(frozen=True, repr=False)
 class ProgramCandidate(Displayed):
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""

@@ -161,6 +161,7 @@ class Try(Displayed):
         return f"<Try {self.name}: {self.told}; print(…) shows its schedule>"
 
 
+@told_object("diff")
 class ScheduleDiff(str):
     """The difference between two schedules, as text."""
 
@@ -416,18 +417,8 @@ def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) ->
 
 
 def boards_of(compilation: Compilation) -> list[Board]:
-    """Return the boards of a compile; of those that compare equal, the one used last.
-
-    A kernel may have a board for each device, each set of sizes and each first schedule.
-    """
-    newest: dict[tuple[str, ...], Board] = {}
-    for board in compilation.boards:
-        if isinstance(board, Board):
-            first = board[0]
-            key = str(board.definition), board.device_name, board.sizes, first.text
-            if key not in newest or board.is_used:
-                newest[key] = board
-    return [*newest.values()]
+    """Return the boards of a compile, in the order in which they were made."""
+    return [board for board in compilation.boards if isinstance(board, Board)]
 
 
 def place_of(text: str, step: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from luminal_lab.search.driver import DraftTrial, Driver
 from luminal_lab.search.forms import BETWEEN, Form
 from luminal_lab.search.target import Target
 from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
 
 COLUMNS = (
     "kernel",
@@ -45,6 +46,7 @@ NONE_FASTER = "none is faster than the default"
 Numbers: TypeAlias = Mapping[str, int]
 
 
+@told_object("candidate")
 @dataclass(frozen=True, repr=False)
 class Candidate(Displayed):
     """A kernel by some schedule, with its time, or the reason why it has none."""
@@ -149,6 +151,7 @@ class Candidate(Displayed):
         return f"<Candidate {self.number}: {self.told}; print(…) shows its schedule>"
 
 
+@told_object("candidates")
 class Candidates(Displayed, Sequence[Candidate]):
     """All candidates of a search, in the order in which they were measured."""
 

@@ -24,12 +24,14 @@ from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
 from luminal_lab.search.judge import drawn
 from luminal_lab.search.named import entered_text
 from luminal_lab.search.space import Space
+from luminal_lab.tensor.arguments import told_object
 
 S = TypeVar("S")
 CLOSE = 1e-5
 """How far the two sides may differ, relative to the largest value: numbers are float32."""
 
 
+@told_object("firing")
 @dataclass(frozen=True, repr=False)
 class Firing:
     """A firing of a rule: what it said about which terms, and the program before and after it."""
@@ -136,6 +138,7 @@ class Steps(Displayed, Examined, Generic[S]):
         return f"<{type(self).__name__}: {count}; print(…) shows them>"
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class Derivation(Steps[Firing]):
     """The firings that lead from what was written to a program, in order."""

@@ -39,11 +39,13 @@ from luminal_lab.search.program import judged_programs
 from luminal_lab.search.regions import MOST_FOLDS
 from luminal_lab.search.space import space_of
 from luminal_lab.search.validate import wrong_step
+from luminal_lab.tensor.arguments import told_object
 
 MOST_POINTS, SMALLER = 500, (13, 17, 7, 19)
 """A step is checked at its own sizes up to this many points, and otherwise at these sizes."""
 
 
+@told_object("step")
 @dataclass(frozen=True, repr=False)
 class LoopStep:
     """A step of a kernel's schedule, with the nest before and after it."""
@@ -96,6 +98,7 @@ class LoopStep:
         return f"<LoopStep {self}>"
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class KernelDerivation(Steps[Firing | LoopStep]):
     """How a kernel came from what was written: the rules that fired, then the steps."""
@@ -135,6 +138,7 @@ class KernelDerivation(Steps[Firing | LoopStep]):
         return self.rules is not None or _text(self.written) == _text(self.kernel.definition)
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class JoinedDerivation(Steps[Firing | LoopStep]):
     """The derivations of several kernels, one after the other."""

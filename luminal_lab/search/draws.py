@@ -30,6 +30,7 @@ from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step, parse_step
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.forms import BETWEEN
+from luminal_lab.tensor.arguments import is_function
 
 T = TypeVar("T")
 Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
@@ -37,6 +38,14 @@ Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
 NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 """A number in a step's text."""
 PLANS = "give a function of a nest, a machine and open numbers, which returns a Scheduling"
+
+
+def check_plan(plan: object) -> None:
+    """Raise unless a plan of the user's, if there is one, is a function."""
+    if plan is not None and not is_function(plan):
+        raise ArgumentError(f"search: the plan is {plan!r}", hint=PLANS)
+
+
 TRIES = 12
 """How often to try for a new schedule before concluding that there is none."""
 

@@ -48,7 +48,7 @@ from luminal_lab.search.candidates import (
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation
-from luminal_lab.search.draws import PLANS, Plan
+from luminal_lab.search.draws import Plan, check_plan
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.limits import rates_of, work_of
 from luminal_lab.search.loops import (
@@ -67,6 +67,7 @@ from luminal_lab.search.space import Space, admitted
 from luminal_lab.search.target import Target, program_of, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
+from luminal_lab.tensor.arguments import told_object
 
 LATE, INTERRUPTED = "the budget was spent before its turn", "Ctrl-C"
 BEGINNING = 0.5
@@ -82,6 +83,7 @@ class Waiting(NamedTuple):
     """Finds its forms."""
 
 
+@told_object("search")
 @dataclass
 class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all regions of a graph."""
@@ -322,8 +324,7 @@ def search_program(
 
 def own_rules(rules: Iterable[Rule] | None, plan: object, target: Target) -> Rules:
     """Return the rules of a search after checking them and its plan."""
-    if plan is not None and not callable(plan):
-        raise ArgumentError(f"search: the plan is {plan!r}", hint=PLANS)
+    check_plan(plan)
     if rules is None:
         return RULES
     if not target.forms:

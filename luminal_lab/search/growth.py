@@ -15,6 +15,7 @@ from luminal_lab.algebra.rules.rule import Fire, Rule
 from luminal_lab.algebra.saturate import saturate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.tensor.arguments import told_object
 
 
 class ClassThen(NamedTuple):
@@ -108,6 +109,7 @@ class _Watched(EGraph):
         self._unions = []
 
 
+@told_object("growth")
 @dataclass(frozen=True)
 class Growth:
     """The classes of a space as they were written, and after each round of its rules.

@@ -52,7 +52,7 @@ from luminal_lab.search.candidates import (
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation, derivation_of
-from luminal_lab.search.draws import Draws, Loops, Plan
+from luminal_lab.search.draws import Draws, Loops, Plan, check_plan
 from luminal_lab.search.driver import Answer, Batch, Driver, limits_asked
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form, alone
@@ -64,6 +64,7 @@ from luminal_lab.search.space import Space, space_of
 from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
 from luminal_lab.search.worker import Job, Worker
+from luminal_lab.tensor.arguments import told_object
 
 MOST_SIZES = 8
 """The sizes that a search measures at, at most."""
@@ -108,6 +109,7 @@ class Budget:
         return budget
 
 
+@told_object("search")
 @dataclass
 class KernelSearch(Displayed, Explored, Recorded):
     """The search for one kernel's schedule: what was tried, and what was found."""
@@ -406,6 +408,7 @@ def begun(
     """Return a search that has measured nothing yet; the machine's rates say what cannot win."""
     device = CPUCompiler() if device is None else device
     expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+    check_plan(plan)
     target = target_of(device)
     region = definition if isinstance(definition, SearchRegion) else _region(definition, target)
     *others, sizes = each_size(region.definition, dims or {})

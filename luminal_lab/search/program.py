@@ -15,11 +15,13 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.search.derivation import Derivation
 from luminal_lab.search.judge import Judgement, judged
 from luminal_lab.search.space import Space, Way
+from luminal_lab.tensor.arguments import told_object
 
 TRIED = 24
 """At most this many programs are judged until one is right."""
 
 
+@told_object("program")
 @dataclass(frozen=True, repr=False)
 class Program(Displayed):
     """One way to compute what was written.

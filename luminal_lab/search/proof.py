@@ -36,6 +36,7 @@ from luminal_lab.errors import LabError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.passes.corners import SIMPLE
 from luminal_lab.search.evaluate import FINISHED, Evaluation, Stand
+from luminal_lab.tensor.arguments import told_object
 
 SIZES = (1, 2, 3, 5)
 SMALL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0)
@@ -53,6 +54,7 @@ Values: TypeAlias = npt.NDArray[Any]
 StandIn: TypeAlias = Callable[[EGraph, str, tuple[Symbol, ...]], int]
 
 
+@told_object("refutation")
 @dataclass(frozen=True, repr=False)
 class Refutation:
     """What shows that a rule is wrong."""

@@ -32,6 +32,7 @@ from luminal_lab.search.evaluate import Array, Evaluation, Positions
 from luminal_lab.search.explained import class_of, why, why_not
 from luminal_lab.search.growth import Growth
 from luminal_lab.search.proof import proved
+from luminal_lab.tensor.arguments import told_object
 
 Way: TypeAlias = tuple[int, ENode]
 """A class, and one of its nodes."""
@@ -48,6 +49,7 @@ SHOWN = 300
 GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
+@told_object("space")
 @dataclass(frozen=True, repr=False)
 class Space(DrawnGraph, Examined):
     """All programs that rules make of a definition.

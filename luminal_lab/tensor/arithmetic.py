@@ -11,7 +11,22 @@ from typing_extensions import override
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
 from luminal_lab.core.op import Op
-from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
+from luminal_lab.core.ops import (
+    Add,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Exp2,
+    LessThan,
+    Log2,
+    Mod,
+    Mul,
+    Recip,
+    ShiftLeft,
+    ShiftRight,
+    Sqrt,
+    Where,
+)
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.arguments import told
@@ -24,6 +39,7 @@ T = TypeVar("T", bound="Arithmetic")
 
 ADD, MUL, MOD, LESS, RECIP, WHERE = Add(), Mul(), Mod(), LessThan(), Recip(), Where()
 EXP2, LOG2, SQRT = Exp2(), Log2(), Sqrt()
+AND, OR, XOR, LEFT, RIGHT = BitAnd(), BitOr(), BitXor(), ShiftLeft(), ShiftRight()
 
 
 class Arithmetic(Lazy):
@@ -77,8 +93,7 @@ class Arithmetic(Lazy):
             raise DTypeError(
                 f"neg: {self.label} is bool and has no negative", hint="use ~x for not"
             )
-        minus = dtype.limits[1] if dtype is DType.uint8 else -1
-        return self._apply(MUL, self.constant(minus, dtype, self.type.shape))
+        return self._apply(MUL, self._minus_one())
 
     @operation
     def sub(self, other: Operand) -> Self:
@@ -418,42 +433,93 @@ class Arithmetic(Lazy):
         """
         return (self.isfinite() | self.isnan()).logical_not()
 
-    # -- logic -------------------------------------------------------------------------------------
+    # -- bits, and logic ---------------------------------------------------------------------------
 
-    def _truths(self, what: str, *others: Operand) -> list[Self]:
+    def _bits(self, what: str, *others: Operand) -> list[Self]:
         values = self._together(what, *others)
-        for value in values:
-            if value.dtype is not DType.bool_:
+        for value in (self, *(other for other in others if isinstance(other, Lazy)), values[0]):
+            if value.dtype.is_float:
                 raise DTypeError(
-                    f"{what}: needs bools, but {value.label} is {value.dtype}",
-                    hint="compare it with something first, as in x != 0",
+                    f"{what}: needs integers or bools, but {value.label} is {value.dtype}",
+                    hint="compare it with something first, as in x != 0, or cast it",
                 )
         return values
 
+    def _minus_one(self) -> Self:
+        """Return -1 in this tensor's shape: all bits are set, and in unsigned dtypes it wraps."""
+        dtype = self.type.dtype
+        return self.full_like(dtype.limits[1] if dtype.is_unsigned else -1)
+
     @operation
     def __and__(self, other: Operand) -> Self:
-        x, y = self._truths("and", other)
-        return x._apply(MUL, y)
+        x, y = self._bits("and", other)
+        return x._apply(MUL if x.dtype is DType.bool_ else AND, y)
 
     @operation
     def __or__(self, other: Operand) -> Self:
-        x, y = self._truths("or", other)
-        return x._apply(ADD, y)
+        x, y = self._bits("or", other)
+        return x._apply(ADD if x.dtype is DType.bool_ else OR, y)
 
     @operation
     def __xor__(self, other: Operand) -> Self:
-        x, y = self._truths("xor", other)
-        return x._apply(LESS, y)._apply(ADD, y._apply(LESS, x))
+        x, y = self._bits("xor", other)
+        if x.dtype is DType.bool_:
+            return x._apply(LESS, y)._apply(ADD, y._apply(LESS, x))
+        return x._apply(XOR, y)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
     bitwise_and, bitwise_or, bitwise_xor = __and__, __or__, __xor__
 
     @operation
     def __invert__(self) -> Self:
-        (x,) = self._truths("not")
-        return x._apply(LESS, x.full_like(True))
+        (x,) = self._bits("not")
+        if x.dtype is DType.bool_:
+            return x._apply(LESS, x.full_like(True))
+        return x._apply(XOR, x._minus_one())
 
     bitwise_not = __invert__
+
+    @operation
+    def bitwise_left_shift(self, other: Operand) -> Self:
+        """Return x with its bits moved up by y places: x << y.
+
+        Bits that leave the dtype are lost. As in NumPy and PyTorch the result is 0 if y is
+        negative, or not below the number of bits.
+
+        >>> y = cx.arange(4).cast("int8").bitwise_left_shift(6).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 64, -128, -64]
+        """
+        x, y = self._bits("shift_left", other)
+        return x._apply(LEFT, y)
+
+    @operation
+    def bitwise_right_shift(self, other: Operand) -> Self:
+        """Return x with its bits moved down by y places: x >> y, which is x / 2^y rounded down.
+
+        As in NumPy and PyTorch, if y is negative, or not below the number of bits, the result is
+        -1 where x is negative, else 0.
+
+        >>> y = cx.arange(-3, 4).bitwise_right_shift(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [-2, -1, -1, 0, 0, 1, 1]
+        """
+        x, y = self._bits("shift_right", other)
+        return x._apply(RIGHT, y)
+
+    @operation
+    def __rlshift__(self, other: Operand) -> Self:
+        x, y = self._bits("shift_left", other)
+        return y._apply(LEFT, x)
+
+    @operation
+    def __rrshift__(self, other: Operand) -> Self:
+        x, y = self._bits("shift_right", other)
+        return y._apply(RIGHT, x)
+
+    __lshift__, __rshift__ = bitwise_left_shift, bitwise_right_shift
 
     @operation
     def _truth(self) -> Self:
@@ -732,7 +798,7 @@ def _float_quotient(x: T, y: T) -> T:
 
 def _int_quotient(x: T, y: T) -> T:
     """Divide integers exactly: a float quotient that is never too large, then the rest."""
-    wide = DType.float64 if x.dtype is DType.int64 else DType.float32
+    wide = DType.float64 if x.dtype.itemsize == 8 else DType.float32
     none = y.eq(0)
     x, y = none.where(0, x), none.where(1, y)  # division by 0 gives 0, and so does the remainder
     part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()

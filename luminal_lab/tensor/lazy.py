@@ -49,6 +49,8 @@ OPERATORS = {
     "bitwise_and": ("&", "__rand__"),
     "bitwise_or": ("|", "__ror__"),
     "bitwise_xor": ("^", "__rxor__"),
+    "left_shift": ("<<", "__rlshift__"),
+    "right_shift": (">>", "__rrshift__"),
     "less": ("<", "__gt__"),
     "less_equal": ("<=", "__ge__"),
     "greater": (">", "__lt__"),

@@ -10,10 +10,20 @@ from typing import Self, TypeAlias, TypeVar, cast
 
 from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, Expr, Shape, known, maximum, minimum
-from luminal_lab.core.dtypes import DType, scalar_dtype
+from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
 from luminal_lab.core.op import TensorType, never, size_of, tuple_text
-from luminal_lab.core.ops import Contiguous, Flip, Iota, Permute, Reshape, Slice, Window
-from luminal_lab.errors import AxisError, RangeError, ShapeError
+from luminal_lab.core.ops import (
+    Bitcast,
+    Contiguous,
+    Flip,
+    Iota,
+    Permute,
+    Reshape,
+    Slice,
+    SumReduce,
+    Window,
+)
+from luminal_lab.errors import AxisError, DTypeError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Arithmetic, Operand
 from luminal_lab.tensor.lazy import Axis, Lazy
 from luminal_lab.tensor.operation import operation
@@ -126,7 +136,60 @@ class Movement(Arithmetic):
         """
         return self._viewed(self._sizes("reshape", listed(shape)))
 
-    view = reshape
+    @operation
+    def view(self, *shape: DimLike | Sequence[DimLike] | DTypeLike) -> Self:
+        """Return the elements in another shape, or for a dtype the bits read as that dtype.
+
+        >>> x = cx.tensor((2, 3))
+        >>> x.view(6), x.view("int32")
+        (%1: f32[6], %2: i32[2, 3])
+        """
+        first, alone = shape[0] if shape else (), len(shape) == 1
+        if alone and (isinstance(first, type) or f"{first}".removeprefix("torch.") in [*DType]):
+            return self.bitcast(cast(DTypeLike, first))
+        return self.reshape(*cast("tuple[DimLike, ...]", shape))
+
+    @operation
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """Return the bits of the elements, read as another dtype.
+
+        As with PyTorch's `view(dtype)`, elements of a smaller dtype stand side by side along the
+        last axis, the lowest bits first. There is no gradient.
+
+        >>> x = cx.tensor((2,)).set([1.0, -2.0])
+        >>> bits, bytes = x.bitcast("int32").retrieve(), x.bitcast("uint8").retrieve()
+        >>> cx.execute()
+        >>> bits.tolist(), bytes.tolist()
+        ([1065353216, -1073741824], [0, 0, 128, 63, 0, 0, 0, 192])
+        """
+        old, new = self.dtype, as_dtype(dtype)
+        if new is DType.bool_ is not old:
+            raise DTypeError(
+                f"bitcast: not every {old} has the bits of a bool", hint="compare it, as in x != 0"
+            )
+        if old.itemsize == new.itemsize:
+            are_whole = not old.is_float and not new.is_float
+            return self.cast(new) if are_whole or old is new else self._through(Bitcast, new)
+        if not self.ndim:
+            raise ShapeError(
+                f"bitcast: {self.label} is {old} and has no axis along which {new} could be",
+                hint="give it one with unsqueeze(0)",
+            )
+        small, large = sorted((old.itemsize, new.itemsize))
+        words, count = DType(f"uint{8 * large}"), large // small
+        *outer, last = self.shape
+        places = self._iota(count, words) * (8 * small)
+        if old.itemsize == large:
+            parts = self.bitcast(words).unsqueeze(-1) >> places
+            return parts.cast(f"uint{8 * small}")._viewed((*outer, last * count)).bitcast(new)
+        if never(last % count <= 0):
+            raise ShapeError(
+                f"bitcast: the last axis of {self.label} is no multiple of {count}, the number of "
+                f"{old} in a {new}"
+            )
+        parts = self.bitcast(f"uint{8 * small}").cast(words)
+        parts = parts._viewed((*outer, last // count, count)) << places
+        return parts._through(SumReduce, self.ndim)._viewed((*outer, last // count)).bitcast(new)
 
     @operation
     def reshape_as(self, other: Operand) -> Self:

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import permutations, product
 from typing import TypeAlias
 
 import numpy as np
@@ -17,20 +17,19 @@ from typing_extensions import override
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import INTEGERS, Array, DType
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 from luminal_lab.core.ops.intrinsic import FusedMul, Intrinsic
 from luminal_lab.errors import LabError
-from luminal_lab.passes.corners import corners, limits_of, neighbours
+from luminal_lab.passes.corners import corners, every, limits_of, neighbours
 
 Nearness: TypeAlias = int | None
 """By how many units in the last place a result may be off.
 
 With None it is the dtype's tolerance of values of typical size, as sums may be in any order.
 """
-INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 F32 = DType.float32
 TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
 """Lengths around those of vectors, and of the blocks that sums are cut into."""
@@ -266,6 +265,17 @@ def casts() -> Iterator[Case]:
                 fractions = [0.4, 0.7, 1.5, 2.5, 2.7, 7.9]
                 values = np.concatenate([values, np.array(fractions).astype(dtype.numpy)])
             yield op_case(ops.Cast(target), values, family="cast", note=f"→ {target.short}")
+
+
+def bitcasts() -> Iterator[Case]:
+    """Yield bits read as another dtype: all of small dtypes, and those of special values."""
+    for dtype, target in product(DType, DType):
+        if dtype.itemsize == target.itemsize and target is not DType.bool_:
+            values = every(dtype)
+            if values is None:
+                values = np.concatenate([special(dtype), corners(dtype)])
+            note = f"→ {target.short}"
+            yield op_case(ops.Bitcast(target), values, family="bits", note=note)
 
 
 def sources() -> Iterator[Case]:

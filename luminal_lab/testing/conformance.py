@@ -41,8 +41,8 @@ from luminal_lab.testing.result import Conformance, Row
 BATCH = 100
 """How many cases are compiled as one graph."""
 FAMILIES = (
-    *(table.elementwise, table.casts, table.sources, table.reductions, table.indexing),
-    *(table.views, table.wrong_indices, written, chains, graphs, models),
+    *(table.elementwise, table.casts, table.bitcasts, table.sources, table.reductions),
+    *(table.indexing, table.views, table.wrong_indices, written, chains, graphs, models),
 )
 
 EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}
@@ -402,10 +402,10 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
     dtype = DType(want.dtype.name)
     if not dtype.is_float:
         return np.asarray(want != got)
-    x, y = want.astype(np.float64), got.astype(np.float64)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if near:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # NaN may be a signal
+        x, y = want.astype(np.float64), got.astype(np.float64)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if near:
             limits = limits_of(dtype)
             same |= abs(x - y) <= near * np.maximum(limits.eps * abs(x), limits.subnormal)
     if signs:

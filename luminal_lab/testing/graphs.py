@@ -23,6 +23,7 @@ from luminal_lab.core.parse import parse
 from luminal_lab.errors import LabError
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.joining import stack
 from luminal_lab.tensor.store import Store
 from luminal_lab.testing.cases import F32, Case, CaseRun, CaseWriter, named, tame
 
@@ -327,7 +328,20 @@ def decoding(cx: Sheet) -> list[Tensor]:
     return [kept, (q @ keys.mT).softmax(-1) @ keys]
 
 
-MODELS = (perceptron, attention, language, picture, halves, decoding)
+def packed(cx: Sheet) -> list[Tensor]:
+    """Write a product with weights of 4 bits, and numbers made of the bits of a hash."""
+    x, pairs, key = (
+        cx.of("x", 5, 32),
+        cx.of("pairs", 6, 16, dtype="uint8"),
+        cx.of("key", "n", dtype="uint32"),
+    )
+    weights = stack([pairs & 15, pairs >> 4], -1).reshape(6, 32).cast("float32") - 8
+    mixed = key * 0x9E3779B9
+    mixed = mixed ^ (mixed >> 16) ^ (mixed << 7)
+    return [x @ weights.T, mixed, ((mixed >> 9) | 0x3F800000).bitcast("float32") - 1]
+
+
+MODELS = (perceptron, attention, language, picture, halves, decoding, packed)
 
 
 def models() -> Iterator[Case]:

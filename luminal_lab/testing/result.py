@@ -14,6 +14,7 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import OPS, tuple_text
 from luminal_lab.core.printer import as_text
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_class
 from luminal_lab.testing.cases import Case, CaseRun
 
 SHOWN = 3
@@ -78,6 +79,7 @@ def _shown(title: str, arrays: Mapping[str, Array]) -> list[str]:
     return lines
 
 
+@told_class
 @dataclass(frozen=True, repr=False)
 class Conformance:
     """The outcomes of all cases that were run on a device.

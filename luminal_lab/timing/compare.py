@@ -292,6 +292,7 @@ def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(named)
 
 
+@told_object("segment")
 @dataclass(frozen=True, repr=False)
 class Segment:
     """What all devices have done by the time they all hold the same values again."""

@@ -235,10 +235,10 @@ class _RowMaker:
         if self.covering is not None:
             effort = effort_for(self.dims)
             work = self.covering.attribution.work(node.id, effort) or work
-        weights: dict[tuple[str, str], float] = {}
+        weights: dict[tuple[str, str, str], float] = {}
         for part, share in work.items():
             line = "".join(lines_text([part.meta.origin]))
-            origin = part.meta.scope, line
+            origin = part.meta.scope, line, part.meta.origin.text if part.meta.origin else ""
             weights[origin] = weights.get(origin, 0.0) + share
         return parts_of(weights)
 

@@ -23,6 +23,7 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import ComputePeak, Figure, Specification
 from luminal_lab.machines.rates import size_text
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.work import Work, work_of_definition
 
 Bound: TypeAlias = Literal["memory", "cache", "compute", "launch"]
@@ -37,6 +38,7 @@ TENSOR = "tensor units, which a schedule for this device might use"
 WHOLE = "that not all of its operations are products"
 
 
+@told_object("times")
 @dataclass(frozen=True, repr=False)
 class Modelled:
     """The least time that a device's figures allow for a launch; nothing was run."""

@@ -36,7 +36,7 @@ from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.folded import Asked, Folded, Part, folded
-from luminal_lab.timing.timeline import Timeline, chrome_trace
+from luminal_lab.timing.timeline import Timeline, check_timeline, chrome_trace
 from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
@@ -469,6 +469,8 @@ class Timings(Charted, Displayed):
                 check_samples(row.samples)
             if timings.rates is not None:
                 check_rates(timings.rates)
+            if timings.timeline is not None:
+                check_timeline(timings.timeline, len(timings))
         except ValueError as error:
             raise RecordingError(
                 f"timings: they cannot be read: {error}", hint="time the graph again"

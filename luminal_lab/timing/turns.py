@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.machines.load import Load, load_text
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.timings import unit_of
 
 TURN = 6e-3
@@ -34,6 +35,7 @@ BUDGET = 2.5
 Runs = Callable[[], object]
 
 
+@told_object("turns")
 @dataclass(frozen=True, repr=False)
 class Turns:
     """The seconds of one run in each turn of both, and the load meanwhile."""

@@ -39,6 +39,12 @@ SIGNS = {
     'stroke-width="2"/>',
 }
 """A point by the symbol that plotly has for it."""
+BORDERS = {
+    "circle": '<circle class="g" cx="{x}" cy="{y}" r="6.5"/>',
+    "diamond": '<path class="g" d="M{x} {y}m0-8.5l8.5 8.5l-8.5 8.5l-8.5-8.5z"/>',
+    "circle-open": "",
+}
+"""What parts a point from another one below it."""
 
 
 class Box(NamedTuple):
@@ -122,7 +128,8 @@ def still_roofline(payload: Payload, theme: Theme = "auto") -> Picture:
     lines = [trace for trace in payload["data"] if trace["mode"] == "lines"]
     points = [trace for trace in payload["data"] if trace["mode"] != "lines"]
     parts += [_line(trace, scale) for trace in lines]
-    for trace in points:
+    # The first device's points are uppermost.
+    for trace in reversed(points):
         parts += _points(trace, scale)
     legend, bottom = _legend([*lines, *points], TOP + DEEP + 50)
     chart = f'<g transform="translate(0 {number(more)})">{"".join(parts)}{legend}</g>'
@@ -232,7 +239,8 @@ def _stroke(trace: Payload) -> str:
 
 
 def _points(trace: Payload, scale: Scale) -> Iterator[str]:
-    sign = SIGNS[trace["marker"]["symbol"]]
+    symbol = trace["marker"]["symbol"]
+    sign = BORDERS[symbol] + SIGNS[symbol]
     columns = (trace[key] for key in ("x", "y", "text", "textposition", "hovertext"))
     for x, y, name, place, hover in zip(*columns, strict=True):
         at, high = scale.x(x), scale.y(y)

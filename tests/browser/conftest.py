@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,9 +41,9 @@ def _the_script_is_built():
         missing(error.message)
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser; without it, or Playwright, these tests are skipped."""
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Start the browser; without it, or Playwright, tests that ask are skipped."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         missing(f"no browser is on the PATH: none of {', '.join(NAMES)}")
@@ -55,6 +56,13 @@ def chromium() -> Iterator[Any]:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, for all tests."""
+    with launched() as browser:
+        yield browser
 
 
 @dataclass

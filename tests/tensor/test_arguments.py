@@ -109,7 +109,8 @@ def x() -> Any:
         (
             lambda x: x.sum(dtype=""),
             "dtype: '' is not a dtype that luminal_lab has",
-            "one of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool",
+            "one of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, bool",
         ),
     ],
 )

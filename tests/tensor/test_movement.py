@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import (
     AxisError,
     DTypeError,
@@ -27,7 +28,7 @@ from luminal_lab.tensor.joining import (
     vstack,
 )
 from tests.expect import error_of
-from tests.tensor.against import INTS, against, draw, interpret, special
+from tests.tensor.against import INTS, against, draw, interpret, special, to_torch
 
 Function = Callable[[Any], Any]
 
@@ -185,6 +186,45 @@ CHAIN: list[Function] = [
     lambda x: x.split(2, 0)[0],
     lambda x: x.rot90(),
 ]
+
+
+@pytest.mark.parametrize(("one", "two"), [*product(DType, DType)])
+def test_bits_read_as_another_dtype(torch: ModuleType, one: DType, two: DType):
+    count = 16 // one.itemsize
+    raw = np.random.default_rng(0).integers(0, 256, (3, 16), np.uint8)
+    x = (raw & 1).astype(bool) if one is DType.bool_ else raw.view(one.numpy)
+    if two is DType.bool_ is not one:
+        wrong = error_of(lambda: interpret(lambda t: t.bitcast(two), x))
+        assert wrong.message == f"bitcast: not every {one} has the bits of a bool"
+        return
+    found, wanted = interpret(lambda t: [t.bitcast(two), t.view(two)], x), x.view(two.numpy)
+    for array in found:
+        assert array.shape == wanted.shape == (3, count * one.itemsize // two.itemsize)
+        assert array.tobytes() == wanted.tobytes()
+    theirs = (
+        torch.tensor(raw).view(getattr(torch, one))
+        if one is not DType.bool_
+        else to_torch(torch, x)
+    )
+    theirs = theirs.view(getattr(torch, two)).contiguous().view(torch.uint8)
+    assert theirs.numpy().tobytes() == wanted.tobytes()
+
+
+def test_bits_of_one_number_and_of_symbolic_axes():
+    cx = Graph()
+    one, n = cx.tensor((), name="one"), cx.dim("n", multiple_of=4)
+    x, m = cx.tensor((2, n), "uint8", name="x"), cx.tensor((2, 3), "int16", name="m")
+    assert one.bitcast("int32").shape == ()
+    assert x.bitcast("float32").shape == (2, n // 4)
+    assert x.view("int16").shape == (2, n // 2)
+    assert m.view(3, 2).shape == m.view((3, 2)).shape == (3, 2)
+    assert m.view(np.uint8).shape == m.view(np.dtype("u1")).shape == (2, 6)
+    assert error_of(lambda: one.bitcast("int8")).message == (
+        "bitcast: %one () is float32 and has no axis along which int8 could be"
+    )
+    assert error_of(lambda: m.bitcast("float32")).message == (
+        "bitcast: the last axis of %m (2, 3) is no multiple of 2, the number of int16 in a float32"
+    )
 
 
 def test_views_of_views(torch: ModuleType):

@@ -12,7 +12,7 @@ import { LONGER, painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
-import { drawStubs, stubsOf } from "./stubs";
+import { drawStubs, stubsOf, thingsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import type { Places } from "../data/view";
 import { css, typeScale } from "../parts/styles";
@@ -22,7 +22,8 @@ css`
 .ll-root:not(.ll-page, :focus-within) .ll-graph { touch-action: pan-y; }
 .ll-graph.ll-moving { cursor: grabbing; }
 .ll-graph.ll-over { cursor: pointer; }
-.ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
+/* An outline of its own would lie under what is drawn. */
+.ll-root .ll-graph:focus-visible { outline: none; } .ll-graph:focus-visible::after { content: ""; position: absolute; inset: 0; border: 2px solid var(--ll-accent); pointer-events: none; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
 `;
@@ -159,6 +160,9 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stub = (): void => {
     clearTimeout(pause);
+    paint.name();
+    // Far out things have no words that it could cover.
+    map?.stand(now.level.detail ? thingsOf(now) : [], now.size);
     drawStubs(stubs, stubsOf(now), now, map ? [placeIn(element, map.element)] : [], (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
@@ -244,10 +248,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.size = { width, height };
     if (!width || !height) return;
     if (paint.isEmpty) isFitting = true;
-    if (isFitting) {
-      look(fitCamera());
-      tell();
-    }
+    look(isFitting ? fitCamera() : now.camera);
+    if (isFitting) tell();
     paint.draw();
   };
 

@@ -103,6 +103,12 @@ class JAX(Peer):
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return self.nn.gelu(x @ weight.T + bias, approximate=True)
+
+        return self.of(d, spelling, "x", "weight", "bias")
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])
         return self.of(d, lambda q, k, v: self.attended(q, k, v, is_causal), *"qkv")

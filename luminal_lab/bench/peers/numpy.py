@@ -96,6 +96,17 @@ class NumPy(Peer):
 
         return ready(run)
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        hidden = np.empty((sizes["rows"], sizes["hidden"]), np.float32)
+        out = np.empty_like(hidden)
+
+        def run() -> Array:
+            np.matmul(d["x"], d["weight"].T, out=hidden)
+            np.add(hidden, d["bias"], out=hidden)
+            return gelu(hidden, out)
+
+        return ready(run)
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         length = sizes["length"]
         q, k, v = (d[name] for name in "qkv")

@@ -171,6 +171,13 @@ class ONNXRuntime(Peer):
         bent = w.node("Gelu", w.node("Gemm", x, up, up_bias), approximate="tanh")
         return self.ready(w, w.node("Gemm", bent, down, down_bias), d["x"].shape, {})
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
+        x = w.input("x", d["x"])
+        weight, bias = (w.constant(d[name], name) for name in ("weight", "bias"))
+        bent = w.node("Gelu", w.node("Gemm", x, weight, bias, transB=1), approximate="tanh")
+        return self.ready(w, bent, (sizes["rows"], sizes["hidden"]), {})
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         w = GraphWriter()
         q, k, v = (w.input(name, d[name][None]) for name in "qkv")

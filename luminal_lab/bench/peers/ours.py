@@ -152,6 +152,12 @@ class Ours(Peer):
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.of(d, spelling, *names, rows=sizes["rows"])
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return (x @ weight.T + bias).gelu("tanh")
+
+        return self.of(d, spelling, "x", "weight", "bias", rows=sizes["rows"])
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(
             d,

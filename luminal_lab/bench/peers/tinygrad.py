@@ -96,6 +96,12 @@ class TinyGrad(Peer):
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return (x @ weight.T + bias).gelu()
+
+        return self.of(d, spelling, "x", "weight", "bias")
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])
         return self.of(

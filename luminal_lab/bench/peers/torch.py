@@ -149,6 +149,19 @@ class Torch(Peer):
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.into(eager, fused, *self.tensors(d, *names))
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        torch, gelu, linear = self.torch, self.F.gelu, self.F.linear
+        hidden = torch.empty(sizes["rows"], sizes["hidden"])
+
+        def fused(x: Any, weight: Any, bias: Any) -> Any:
+            return gelu(linear(x, weight, bias), approximate="tanh")
+
+        def eager(out: Any, x: Any, weight: Any, bias: Any) -> Any:
+            torch.addmm(bias, x, weight.T, out=hidden)
+            return gelu(hidden, approximate="tanh", out=out)
+
+        return self.into(eager, fused, *self.tensors(d, "x", "weight", "bias"))
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         attend, is_causal = self.F.scaled_dot_product_attention, bool(sizes["causal"])
 

@@ -18,7 +18,7 @@ from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
-from luminal_lab.devices.cpu.run import CPURun, Pointers
+from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
@@ -101,7 +101,6 @@ class CPUProgram(CPUSource):
     ) -> None:
         super().__init__(ir, compiler, **options)
         self.threads = usable_cores() if threads is None else threads
-        self.pointers = Pointers()
         self._arena = self._scratch = MemoryBlock(0)
         # Done now, so that compile reports what cannot be compiled.
         chosen = compiler or find_compiler()

@@ -28,6 +28,7 @@ from luminal_lab.devices.build.cache import FRESH, bytes_text, cut_text
 from luminal_lab.errors import ArgumentError, nearest
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.reading import read_plain
+from luminal_lab.tensor.arguments import told_object
 
 CachedKind: TypeAlias = Literal["libraries", "winners", "rates"]
 KINDS: tuple[CachedKind, ...] = get_args(CachedKind)
@@ -97,6 +98,7 @@ class CachedEntry(NamedTuple):
         return True
 
 
+@told_object("cached")
 class CachedEntries(tuple[CachedEntry, ...]):
     """What is kept on disk, the most recently used first; shown as a table."""
 

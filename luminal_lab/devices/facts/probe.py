@@ -43,6 +43,9 @@ from luminal_lab.machines.load import Load, load_text
 from luminal_lab.machines.rates import PeakRates, Rate
 from luminal_lab.progress import progress
 from luminal_lab.reading import read_plain
+from luminal_lab.tensor.arguments import told_class
+
+told_class(PeakRates)  # `machines/` is below what tells of wrong calls
 
 METHOD = 4
 """The version of the method, raised whenever it changes, so that rates are measured again."""

@@ -33,10 +33,9 @@ from luminal_lab.machines.figures import (
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.tables import Table, aligned, frame
-from luminal_lab.tensor.arguments import told_class
+from luminal_lab.tensor.arguments import told_class, told_object
 
-for _record in (Specification, PeakRates):  # `machines/` is below what reports wrong calls
-    told_class(_record)
+told_class(Specification)  # `machines/` is below what tells of wrong calls
 
 CPU_LAUNCH = 1e-6
 """The least seconds that a launch takes on a CPU."""
@@ -50,6 +49,7 @@ ALIASES = {"a100": "A100 80 GB", "4090": "RTX 4090"}
 """Other names of devices, with the device that each means."""
 
 
+@told_object("specifications")
 class Specifications(tuple[Specification, ...]):
     """All devices whose figures are known; a sequence with a table."""
 

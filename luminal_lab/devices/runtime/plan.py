@@ -14,7 +14,7 @@ import numpy as np
 
 from luminal_lab.core import ops
 from luminal_lab.core.binding import bound_shape
-from luminal_lab.core.dims import Dim, evaluate, symbols
+from luminal_lab.core.dims import Dim, Expr, Shape, both, evaluate, known, symbols
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
@@ -96,6 +96,7 @@ class Bound:
             plan.check(dims)
         self.dims = dict(dims)
         self._numbers: dict[Dim, int] = {}
+        self._shapes: dict[Shape, tuple[int, ...]] = {}
         self.memory = plan.memory(dims)
         sizes = self.memory.bytes
         self.spans: list[LaunchSpan] = []
@@ -112,8 +113,11 @@ class Bound:
         return self._numbers[dim]
 
     def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], NumpyType]:
-        """Return a type in NumPy's terms."""
-        return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
+        """Return a type as NumPy knows it."""
+        shape = self._shapes.get(type.shape)
+        if shape is None:
+            shape = self._shapes[type.shape] = ints(bound_shape("run", type.shape, self.dims))
+        return shape, type.dtype.numpy
 
 
 class RunPlan(Generic[BoundT]):
@@ -263,6 +267,8 @@ class RunPlan(Generic[BoundT]):
             if isinstance(node.op, (*FITTING, ops.Input, ops.HostCall, ops.Pick)):
                 continue
             types = tuple(ir[id].type for id in node.sources)
+            if _always_fits(node.op, types):
+                continue
             names = {symbol.name for symbol in node.op.symbols()}
             for type in types:
                 names |= {s.name for dim in type.shape for s in symbols(dim)}
@@ -297,3 +303,17 @@ class RunPlan(Generic[BoundT]):
         key = tuple([dims[name] for name in names])
         known = self._memory.get(key)
         return known or self._memory.keep(key, self.plan.bind({name: dims[name] for name in names}))
+
+
+def _always_fits(op: Op, types: tuple[TensorType, ...]) -> bool:
+    """Return whether an op fits for all sizes that the bounds of dims allow."""
+    match op:
+        case ops.Constant(value=Expr()):
+            return False
+        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
+            return all(known(dim >= 0) for dim in shape)
+        case ops.Slice(start=start, stop=stop):
+            limits = zip(start, stop, types[0].shape, strict=True)
+            return all(known(both(a >= 0, both(a <= b, b <= size))) for a, b, size in limits)
+        case _:
+            return False

@@ -39,6 +39,7 @@ from luminal_lab.core.dims import Symbol
 from luminal_lab.core.op import TensorType, mentioned
 from luminal_lab.core.printer import as_text, dim_declaration
 from luminal_lab.kernels.definition.terms import Term, free, write
+from luminal_lab.tensor.arguments import told_object
 
 
 class Buffer(NamedTuple):
@@ -95,6 +96,7 @@ def header_text(
     return f"{title}(\n{lines}) -> ({', '.join(returned)})"
 
 
+@told_object("definition")
 @dataclass(frozen=True, repr=False)
 class Definition:
     """What a kernel computes: the arrays that it reads, and a term for each array it computes.

@@ -27,6 +27,7 @@ from luminal_lab.kernels.memory.layout import ArenaLayout, LifeSpan, arrange, mo
 from luminal_lab.kernels.memory.program import MemoryProgram, MemoryStep, MemoryValue
 from luminal_lab.kernels.memory.text import Row, rows_of, table
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_object
 
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
@@ -94,6 +95,7 @@ class _Tabled(Charted, Displayed):
         return DISPLAYS[f"{type(self).__name__}.plot"](self, before, theme=theme)
 
 
+@told_object("plan")
 @dataclass(frozen=True, repr=False)
 class MemoryPlan(_Tabled):
     """Where each value of a program lives."""
@@ -169,6 +171,7 @@ class MemoryPlan(_Tabled):
         return f"<MemoryPlan: {len(self.places)} values; print(…) shows it>"
 
 
+@told_object("plan")
 @dataclass(frozen=True, repr=False)
 class BoundPlan(_Tabled):
     """A memory plan with numbers for all sizes and offsets."""

@@ -64,6 +64,7 @@ from luminal_lab.kernels.definition.terms import (
     walk as walk_terms,
     write,
 )
+from luminal_lab.tensor.arguments import told_object
 
 Kind: TypeAlias = Literal[
     "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor", "bulk"
@@ -147,6 +148,7 @@ class Access:
     statement: Set
 
 
+@told_object("nest")
 @dataclass(frozen=True, repr=False)
 class Nest:
     """How a kernel computes. Names of arrays, axes and dims all differ."""

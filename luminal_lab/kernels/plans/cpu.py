@@ -32,7 +32,7 @@ from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
-from luminal_lab.kernels.steps.schedule import Handle, RefusedPlan, Scheduling, word_of
+from luminal_lab.kernels.steps.schedule import Handle, PlanRefusal, Scheduling, word_of
 from luminal_lab.kernels.steps.step import level
 from luminal_lab.kernels.steps.stopping import shorten
 from luminal_lab.kernels.steps.sums import Partial
@@ -67,7 +67,7 @@ def cpu_schedule(
     defaults: Defaults | None = None,
 ) -> Scheduling:
     """Return a nest that runs well, with the numbers asked for or those of the shipped table."""
-    table, why, refused = defaults or shipped(), "", list[RefusedPlan]()
+    table, why, refused = defaults or shipped(), "", list[PlanRefusal]()
     plans = pass_plan, convolution_plan, contraction_plan, _general
     for plan, usual in product(plans, table.usual(machine, lambda: shape_of(nest))):
         scheduling = Scheduling(nest, why, asked, usual, refused, word_of(plan))
@@ -81,7 +81,7 @@ def cpu_schedule(
 
 
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
-    with scheduling.by(contraction_plan), scheduling.attempt():  # lines may stand before a product
+    with scheduling.by(contraction_plan), scheduling.attempt("plan"):  # lines may precede a product
         contraction_plan(scheduling, machine, alone=False)
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):

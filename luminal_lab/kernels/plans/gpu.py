@@ -105,7 +105,7 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
 
 def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
     """Apply a plan to a nest, or to a loop, if it fits and there is enough memory."""
-    with scheduling.by(plan), scheduling.attempt() as attempt:
+    with scheduling.by(plan), scheduling.attempt("plan") as attempt:
         if not plan(scheduling, *top, gpu):
             raise ScheduleError(ELSE)
         for phase in phases(scheduling.nest):

@@ -14,7 +14,7 @@
 //     LAB_STORE(type, array, place, v) *
 //     LAB_LOAD_SHARED, LAB_STORE_SHARED *   the same, in memory that the block shares
 //     lab_sync() *                          all threads of the block wait for each other
-//     lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64
+//     lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64 u32 u64
 //     lab_warp_sum_D(v, n) *                the sum over n lanes side by side, n = 2, 4, … 32
 //     lab_warp_max_D(v, n) *                the largest of n lanes, NaN if one is
 //     lab_block_sum_D(v, shared, n) *       the sum over all n threads, and

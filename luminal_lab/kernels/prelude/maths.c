@@ -56,6 +56,10 @@ static inline $TYPE lab_from_$REAL(lab_$BITS u) {
     return x;
 }
 
+static inline lab_u16 lab_bits_$HALF(lab_$HALF x) { return x; }
+
+static inline lab_$HALF lab_from_$HALF(lab_u16 u) { return u; }
+
 static inline $TYPE lab_fma_$REAL($TYPE x, $TYPE y, $TYPE z) {
 #if defined(__clang__)
 #pragma clang fp contract(fast)
@@ -403,6 +407,16 @@ static inline lab_i64 lab_mod_i64(lab_i64 x, lab_i64 y) {
     return ((r != 0) & ((r ^ b) < 0)) ? r + b : r;
 }
 
+static inline lab_$WHOLE lab_mod_$WHOLE(lab_$WHOLE x, lab_$WHOLE y) { return x % (y ? y : 1); }
+
+static inline lab_$INT lab_shift_left_$INT(lab_$INT x, lab_$INT y) {
+    return (lab_$WIDE)y < $WIDTH ? (lab_$INT)((lab_$WIDE)x << y) : 0;
+}
+
+static inline lab_$INT lab_shift_right_$INT(lab_$INT x, lab_$INT y) {
+    return (lab_$WIDE)y < $WIDTH ? (lab_$INT)(x >> y) : $SIGN;
+}
+
 /* Truncating the quotient of doubles is exact, and vector code, unlike division of integers. */
 static inline lab_$NARROW lab_mod_$NARROW(lab_$NARROW x, lab_$NARROW y) {
     lab_i32 a = x, b = y;
@@ -418,3 +432,5 @@ static inline lab_$INT lab_cast_$FLOAT_$INT($TYPE x) {
 }
 
 static inline $MADE lab_cast_$FROM_$TO($GIVEN x) { return $VALUE; }
+
+static inline $MADE lab_bitcast_$OLD_$NEW($GIVEN x) { return $SAME; }

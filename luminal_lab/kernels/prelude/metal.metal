@@ -51,6 +51,10 @@ static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
 
 static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
 
+static inline lab_u16 lab_bits_f16(lab_f16 x) { return as_type<ushort>(x); }
+
+static inline lab_f16 lab_from_f16(lab_u16 u) { return as_type<half>(u); }
+
 static inline float lab_cast_f16_f32(lab_f16 x) { return (float)x; }
 
 static inline lab_f16 lab_cast_f32_f16(float x) { return (lab_f16)x; }
@@ -61,10 +65,10 @@ static inline void lab_sync() {
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
 }
 
-static inline lab_i64 lab_shuffle_xor_i64(lab_i64 x, int mask) {
+static inline lab_$LONG lab_shuffle_xor_$LONG(lab_$LONG x, int mask) {
     const uint low = simd_shuffle_xor((uint)x, (ushort)mask);
     const uint high = simd_shuffle_xor((uint)(x >> 32), (ushort)mask);
-    return (lab_i64)((lab_u64)high << 32 | low);
+    return (lab_$LONG)((lab_u64)high << 32 | low);
 }
 
 static inline int lab_tile_row_in(uint thread_) {

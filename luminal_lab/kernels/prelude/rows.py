@@ -11,7 +11,7 @@ from functools import cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from luminal_lab.core.dtypes import SHORT, DType
+from luminal_lab.core.dtypes import INTEGERS, SHORT, DType
 
 Row: TypeAlias = dict[str, str]
 
@@ -20,8 +20,10 @@ C_TYPES: Final = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
     DType.float32: "float",
 }
 """How each dtype is stored: 16-bit floats as their bits, bools as bytes that are 0 or 1."""
-INTEGERS: Final = [dtype for dtype in DType if dtype.kind == "int"]
-EXCHANGED: Final = (DType.float32, DType.float64, DType.int32, DType.int64)
+EXCHANGED: Final = (
+    *(DType.float32, DType.float64),
+    *(dtype for dtype in INTEGERS if dtype.itemsize >= 4),
+)
 """The dtypes that lanes of a warp exchange."""
 FLOAT: Final = """REAL=f32 TYPE=float BITS=u32 F=f FAST=F BIAS=127 BELOW=126 FRACTION=23 DIGITS=24
     ROUND=0x1.8p23f LOGE=0x1.715476p+0f LNHIGH=0x1.62e4p-1f LNLOW=0x1.7f7d1cp-20f FALL=64 FALLEN=112
@@ -60,6 +62,7 @@ def rows() -> tuple[Row, ...]:
         *map(_integer, INTEGERS),
         *(_saturated(x, y) for x in (DType.float32, DType.float64) for y in INTEGERS),
         *(_cast(x, y) for x, y in product(DType, DType)),
+        *(_bitcast(x, y) for x, y in product(DType, DType) if x.itemsize == y.itemsize),
         *(row for dtype in EXCHANGED for row in _exchanged(dtype)),
         *({"HALF": dtype.short} for dtype in DType if dtype.is_half),
         *({"UNIT": name, "STORED": type, "FACTOR": kind} for name, type, kind in METAL_UNITS),
@@ -77,9 +80,15 @@ def least(dtype: DType) -> str:
 
 
 def _integer(dtype: DType) -> Row:
-    if dtype is DType.int64:
-        return {"INT": dtype.short, "WIDE": "u64"}
-    return {"INT": dtype.short, "WIDE": "u32", "NARROW": dtype.short}
+    is_long, is_narrow = dtype.itemsize == 8, dtype.limits[1] <= DType.int32.limits[1]
+    words = {
+        "INT": dtype.short,
+        "WIDE": "u64" if is_long else "u32",
+        "WIDTH": f"{8 * dtype.itemsize}",
+    }
+    words["SIGN"] = "0" if dtype.is_unsigned else "x < 0 ? -1 : 0"
+    kinds = {"LONG": is_long, "NARROW": is_narrow, "WHOLE": dtype.is_unsigned and not is_narrow}
+    return words | {word: dtype.short for word, holds in kinds.items() if holds}
 
 
 def _saturated(x: DType, y: DType) -> Row:
@@ -90,7 +99,7 @@ def _saturated(x: DType, y: DType) -> Row:
         "FLOAT": x.short,
         "TYPE": C_TYPES[x],
         "INT": y.short,
-        "SPAN": "i64" if y is DType.int64 else "i32",
+        "SPAN": "i32" if most <= DType.int32.limits[1] else y.short,
         "LOW": f"{float(low)!r}{suffix}",
         "HIGH": f"{float(most + 1)!r}{suffix}",
         "LARGEST": f"0x{most:x}",
@@ -108,6 +117,14 @@ def _cast(x: DType, y: DType) -> Row:
         value = f"({C_TYPES[y]})x"
     words = {"FROM": x.short, "GIVEN": C_TYPES[x], "TO": y.short, "MADE": C_TYPES[y]}
     return words | {"VALUE": value}
+
+
+def _bitcast(x: DType, y: DType) -> Row:
+    """Return the words of bits that are read as another dtype of the same size."""
+    bits = f"lab_bits_{x.short}(x)" if x.is_float else "x"
+    same = f"lab_from_{y.short}((lab_u{8 * y.itemsize}){bits})" if y.is_float else bits
+    words = {"OLD": x.short, "GIVEN": C_TYPES[x], "NEW": y.short, "MADE": C_TYPES[y]}
+    return words | {"SAME": f"({C_TYPES[y]}){same}"}
 
 
 def _exchanged(dtype: DType) -> Iterator[Row]:

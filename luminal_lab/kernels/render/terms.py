@@ -15,7 +15,8 @@ import numpy as np
 
 from luminal_lab.core.dims import Symbol, bounds
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Add, BitAnd, Bitcast, BitOr, BitXor, Cast, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -33,6 +34,16 @@ from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.index import ATOM, LEAST, LESS, PRODUCT, SUM, UNARY
 from luminal_lab.kernels.render.values import c_type, function_of, functions_in, key_word, number
 
+SIGNS: Mapping[type[Op], tuple[str, int, int]] = {
+    LessThan: ("<", SUM, LESS),
+    BitAnd: ("&", UNARY, LEAST),
+    BitOr: ("|", UNARY, LEAST),
+    BitXor: ("^", UNARY, LEAST),
+}
+"""The ops with a sign in C: how tightly what stands beside it must bind, and how the whole does.
+
+Compilers warn where signs of bits stand beside other signs without brackets.
+"""
 WIDTH = 72
 """How long an expression may grow before its parts get names."""
 SPECIAL = {"inf": "LAB_INF", "-inf": "LAB_INF", "nan": "LAB_NAN"}
@@ -86,7 +97,7 @@ class Terms:
             bits = self.arrays.bits(term)
             if bits is not None:
                 return Text(bits)
-            if isinstance(term, Apply) and term.op == Cast(dtype):
+            if isinstance(term, Apply) and term.op in (Cast(dtype), Bitcast(dtype)):
                 return self.applied(term, {}, self.uses(term, exact), as_bits=True)
         value = self.text(term, exact)
         return value._replace(text=self.code.stored(value.text, dtype))
@@ -203,7 +214,11 @@ class Terms:
         dtype = DType.float32 if term.dtype.is_half else term.dtype
         if dtype.is_float and isinstance(op, (Add, Mul)) and not onto:
             sign, args = self.signed(op, args, uses)
-        values = [self.value(arg, known, uses) for arg in args]
+        bits = self.arrays.bits(args[0]) if isinstance(op, Bitcast) else None
+        if bits is not None:
+            values = [Text(bits, is_plain=True)]
+        else:
+            values = [self.value(arg, known, uses) for arg in args]
         if isinstance(op, Cast):
             values = [
                 value if arg in self.exact else self.rounded(arg, value)
@@ -241,7 +256,7 @@ class Terms:
                 return all(value in self.exact or self.is_exact(value) for value in results)
             case Apply(op=Mul(), args=(value, Number(value=-1))):
                 return value in self.exact or self.is_exact(value)
-            case Apply(op=Cast()) | Lookup() | Number() | Count():
+            case Apply(op=Cast() | Bitcast()) | Lookup() | Number() | Count():
                 return True
             case _:
                 return False
@@ -275,18 +290,15 @@ class Terms:
                 return Text(f"-{values[0].at(ATOM)}", UNARY, is_plain=is_plain)
             level = PRODUCT if sign == "*" else SUM
             return Text(f"{values[0].at(level)} {sign} {values[1].at(level + 1)}", level)
+        if type(op) in SIGNS:
+            between, inner, level = SIGNS[type(op)]
+            return Text(f" {between} ".join(value.at(inner) for value in values), level)
         match op:
-            case LessThan():
-                return Text(f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS)
             case Where():
                 test, chosen, other = (value.at(LESS) for value in values)
                 return Text(f"{test} ? {chosen} : {other}", LEAST)
-            case Cast():
-                source = term.args[0].dtype
-                if as_bits:
-                    return Text(self.code.narrowed(texts[0], source, term.dtype))
-                text = self.code.cast(texts[0], source, term.dtype)
-                return values[0] if text == texts[0] else Text(text)
+            case Cast() | Bitcast():
+                return self.converted(term, values[0], as_bits=as_bits)
             case _:
                 function = op.name if isinstance(op, (Add, Mul)) else function_of(op)
                 if function is not None:
@@ -298,6 +310,19 @@ class Terms:
                 ]
                 self.code.uses |= functions_in(op.c_form)
                 return Text(op.c_form.format(*forms), LEAST)
+
+    def converted(self, term: Apply, value: Text, *, as_bits: bool) -> Text:
+        """Return a value in another dtype, or as its bits read as that."""
+        code, source, target = self.code, term.args[0].dtype, term.dtype
+        if isinstance(term.op, Cast):
+            if as_bits:
+                return Text(code.narrowed(value.text, source, target))
+            text = code.cast(value.text, source, target)
+            return value if text == value.text else Text(text)
+        lies = self.arrays.bits(term.args[0]) is not None
+        bits = value.text if lies else code.stored(value.text, source)
+        text = code.call(f"lab_bitcast_{source.short}_{target.short}", bits)
+        return Text(text if as_bits else code.widened(text, target))
 
 
 def fused(update: Set, dtype: DType) -> Apply | None:

@@ -30,7 +30,7 @@ from luminal_lab.kernels.render.terms import Terms, Text
 
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
-IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
+IN_PLACE = tuple(dtype for dtype in DType if dtype.itemsize >= 4)
 """The dtypes whose sums C's own += makes."""
 
 

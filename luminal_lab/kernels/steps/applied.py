@@ -19,8 +19,10 @@ from luminal_lab.errors import ParseError, ScheduleError, expect, position as pl
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("step")
 @dataclass(frozen=True, repr=False)
 class Change:
     """One step of a schedule, with the nest before and after it; `str` shows the difference."""
@@ -42,6 +44,7 @@ class Change:
         return f"<Change {self.step}; print(…) shows what it made of the nest>"
 
 
+@told_object("steps")
 @dataclass(frozen=True, repr=False)
 class Changes(Sequence[Change]):
     """All steps of a schedule, in order, from the plain nest to the one that runs."""

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, position as place_of
+from luminal_lab.tensor.arguments import told_object
 
 NO_CHOICES: Mapping[str, int] = {}
 
@@ -49,6 +50,7 @@ class Taken(NamedTuple):
         return f"{self.choice}; {self.value} is taken{note}"
 
 
+@told_object("choices")
 @dataclass(frozen=True, repr=False)
 class Choices(Sequence[Taken]):
     """All open numbers of a schedule, in the order in which its plan takes them."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -178,11 +178,18 @@ def word_of(plan: Callable[..., object]) -> str:
     return plan.__name__.strip("_").removesuffix("_plan")
 
 
-class RefusedPlan(NamedTuple):
-    """A plan in a word, and what it could not do: why it does not fit, or a step's refusal."""
+Tried: TypeAlias = Literal["plan", "step"]
+"""A plan as a whole, or optional steps of one."""
+
+
+class PlanRefusal(NamedTuple):
+    """What a plan could not do."""
 
     plan: str
+    """In a word."""
     why: str
+    kind: Tried = "plan"
+    """Whether the plan as a whole was refused, or an optional step of it did not apply."""
 
 
 class Scheduling:
@@ -194,7 +201,7 @@ class Scheduling:
         why: str = "",
         asked: Mapping[str, int] = NO_CHOICES,
         usual: Usual = NO_USUAL,
-        refused: list[RefusedPlan] | None = None,
+        refused: list[PlanRefusal] | None = None,
         plan: str = "",
     ) -> None:
         self.nests = [nest]
@@ -209,7 +216,7 @@ class Scheduling:
         self.taken: dict[str, Taken] = {}
         self.plan = plan
         """The plan that is being tried, in a word."""
-        self.refused: list[RefusedPlan] = [] if refused is None else refused
+        self.refused: list[PlanRefusal] = [] if refused is None else refused
         """What plans could not do so far; attempts share the list."""
 
     @contextmanager
@@ -221,9 +228,9 @@ class Scheduling:
         finally:
             self.plan = outer
 
-    def declined(self, why: str) -> Literal[False]:
+    def declined(self, why: str, kind: Tried = "plan") -> Literal[False]:
         """Note why a plan does not fit this nest; return False, as the plan then does."""
-        self.refused.append(RefusedPlan(self.plan, why))
+        self.refused.append(PlanRefusal(self.plan, why, kind))
         return False
 
     def choose(self, choice: Choice, default: int | None = None) -> int:
@@ -266,9 +273,12 @@ class Scheduling:
             tuple(Handle(name, self) for name in new.locals if name not in old.locals),
         )
 
-    def attempt(self) -> Attempt:
-        """Return a context for `with` that keeps all steps of its block or none of them."""
-        return Attempt(self)
+    def attempt(self, kind: Tried = "step") -> Attempt:
+        """Return a context for `with` that keeps all steps of its block or none of them.
+
+        `kind` says what is attempted: a whole plan, or optional steps of one.
+        """
+        return Attempt(self, kind)
 
     def allows(self, *steps: Step) -> bool:
         """Return whether steps could be applied, without applying them."""
@@ -480,8 +490,9 @@ def chosen(
 class Attempt:
     """Steps that are all kept or all taken back; a ScheduleError ends them and goes no further."""
 
-    def __init__(self, scheduling: Scheduling) -> None:
+    def __init__(self, scheduling: Scheduling, kind: Tried) -> None:
         self.scheduling = scheduling
+        self.kind: Tried = kind
         self.count = len(scheduling.steps)
         self.taken = {**scheduling.taken}
         self.held = False
@@ -500,7 +511,7 @@ class Attempt:
             self.undo()
         self.why = error.message if isinstance(error, ScheduleError) else ""
         if self.why and self.why != ELSE:
-            self.scheduling.declined(self.why)
+            self.scheduling.declined(self.why, self.kind)
         return isinstance(error, ScheduleError)
 
     def undo(self) -> None:

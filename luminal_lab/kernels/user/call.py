@@ -53,7 +53,7 @@ from luminal_lab.kernels.user.kernel import (
 from luminal_lab.passes.gradients.custom import custom_gradient
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told, told_object
+from luminal_lab.tensor.arguments import is_function, told, told_object
 from luminal_lab.tensor.store import Store
 from luminal_lab.trust import write
 
@@ -107,7 +107,7 @@ def kernel(
         )
     read = header_of(stated if stated.startswith("kernel") else f"kernel {stated}")
     for option, call in (("meaning", meaning), ("numpy", numpy), ("gradient", gradient)):
-        if call is not None and not callable(call):
+        if call is not None and not is_function(call):
             raise DefinitionError(
                 f"kernel {read.name}: its {option} is {said(call)}", hint="give a function"
             )

@@ -59,6 +59,9 @@ C_ELEMENTS: Mapping[DType, tuple[str, ...]] = {
     DType.int16: ("short", "int16_t", "short int"),
     DType.int32: ("int", "int32_t", "signed int"),
     DType.int64: ("long long", "int64_t", "long", "long int", "long long int"),
+    DType.uint64: ("unsigned long long", "uint64_t", "unsigned long", "size_t"),
+    DType.uint32: ("unsigned int", "uint32_t", "unsigned"),
+    DType.uint16: ("unsigned short", "uint16_t"),
     DType.uint8: ("unsigned char", "uint8_t"),
     DType.bool_: ("bool", "_Bool", "unsigned char", "uint8_t"),
 }
