@@ -1,6 +1,6 @@
 """The table of what a device must get right: each op alone, on all its dtypes and special values.
 
-A case is a graph, data for its inputs, and how near to the interpreter's the results must be.
+A case is a graph, data for its inputs, and how close to the interpreter's the results must be.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a device must get right beside single ops: symbolic dims, random graphs, small models.
+"""What a device must get right besides single ops: symbolic dims, random graphs, small models.
 
 All are drawn with fixed seeds, and are the same on every machine.
 """

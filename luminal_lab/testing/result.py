@@ -125,7 +125,7 @@ class Conformance:
         return tuple(op for op, _ in blamed.most_common())
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each case.
+        """Return a pandas table with a row for each case.
 
         >>> report = ll.devices.conformance(ll.GenericCompiler(), only="source", dtypes=["float32"])
         >>> report.to_pandas()["op"].unique().tolist()
