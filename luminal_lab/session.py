@@ -96,7 +96,7 @@ class Graph(CompiledStore):
             listener.wrote(self)
 
     def _listen(self) -> None:
-        """Have IPython, if there is one, say when a cell begins."""
+        """Ask IPython, if it is there, to announce each cell."""
         shell = running_shell()
         if shell is not None:
             shell.before_each_cell(self._begin)
@@ -433,7 +433,7 @@ Results: %2. Shown: 1 input, 1 mul.>
         save_recording(path, [subject, *searches], values_kept)
 
     def _searches(self) -> Iterator[Subject]:
-        """Yield the last search, if there was one, and what it found is still there."""
+        """Yield the last search, if there was one and its results are still there."""
         if self._searched is not None:
             from luminal_lab.io.recorded_search import subject_of_search  # noqa: PLC0415  # loaded when used
 
@@ -481,7 +481,7 @@ Results: %2. Shown: 1 input, 1 mul.>
 
     def _begin(self, cell: str) -> None:
         """Close the previous cell, and supersede what this one made in its last run."""
-        self.within()  # first drop what was broken off
+        self.within()  # first drop what was interrupted
         with held():
             self._supersede_cell(cell)
 

@@ -254,9 +254,9 @@ class Kernel(Displayed):
         if self.schedule is None:
             raise self._without("has no plan")
         told = "".join(
-            f"\n{head}" + "".join(f"\n  {one.plan}: {one.why}." for one in met)
+            f"\n{head}" + "".join(f"\n  {r.plan}: {r.why}." for r in met)
             for kind, head in REFUSALS.items()
-            if (met := [one for one in self.refused if one.kind == kind and _names(one, what)])
+            if (met := [r for r in self.refused if r.kind == kind and _names(r, what)])
         )
         count = f"{len(self.schedule)} step{'s' * (len(self.schedule) != 1)}"
         whole = f"{self.name} has a schedule of {count}"

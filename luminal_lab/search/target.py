@@ -88,17 +88,17 @@ def target_of(device: DeviceCompiler) -> Target:
                 forms=False,
             )
         case GPUCompiler():
-            place = modelled.ModelledPlace.of(device)
+            target = modelled.ModelledPlace.of(device)
             return Target(
-                place.gpu,
+                target.gpu,
                 gpu_schedule,
-                place.maker,
+                target.maker,
                 modelled.work,
-                place.signature,
-                partial(gpu_definition, gpu=place.gpu),
-                place.device,
+                target.signature,
+                partial(gpu_definition, gpu=target.gpu),
+                target.device,
                 forms=False,
-                model=place.model,
+                model=target.model,
             )
         case _:
             raise ArgumentError(f"search: nothing is known of {device!r}", hint=DEVICES)

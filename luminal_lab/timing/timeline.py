@@ -151,7 +151,7 @@ def _lanes(entries: Iterable[_Entry]) -> list[list[_Timed]]:
     lanes: list[list[_Timed]] = [[]]
     for span, name, args in sorted(entries, key=lambda entry: entry[0]):
         start, end = max(0, round(1e9 * span.start)), max(0, round(1e9 * span.end))
-        free = [one for one in lanes if not one or one[-1].end <= start]
+        free = [lane for lane in lanes if not lane or lane[-1].end <= start]
         if not free:
             lanes.append([])
         lane = free[0] if free else lanes[-1]

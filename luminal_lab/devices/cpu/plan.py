@@ -128,10 +128,10 @@ class CPUPlan(RunPlan[CPUBound]):
             kernel = self.kernel_of(node_work)
             if kernel is not None:
                 touched = tuple([sizes[slot] for slot in (*node_work.reads, *node_work.makes)])
-                place = places.setdefault((kernel.name, touched), len(places) + 1)
-                if place > len(self.alike):
+                number = places.setdefault((kernel.name, touched), len(places) + 1)
+                if number > len(self.alike):
                     self.alike.append(AlikeWorks(kernel, touched))
-                self.alike_of[at] = place
+                self.alike_of[at] = number
         self.input_of = {slot: node for node, slot in self.inputs}
         self.carried = [pair for pair in self.inputs if pair[1] in self.owned]
         """The inputs that a run writes over."""

@@ -1,8 +1,8 @@
-// Maths for both languages of GPUs, where what CPUs do is slow there: no double, and no tables.
+// Maths for both languages of GPUs, where the CPU's way is slow there: no double, and no tables.
 //
-// Functions here stand in for those of the same names in maths.c. Consumer cards are 64
-// times as slow in double as in float, and Apple's have none. `fmaf` is meant as it is written:
-// its product is not rounded. tests/kernels/prelude/test_gpu.py holds it to 2 ulp, or exactly.
+// Functions here replace those with the same names in maths.c. Consumer cards are 64 times as slow
+// in double as in float, and Apple's have none. `fmaf` is meant literally: its product is not
+// rounded. tests/kernels/prelude/test_gpu.py holds it to 2 ulp, or exactly.
 
 static inline float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
 

@@ -1,4 +1,4 @@
-// What a library has of a program: the functions of its kernels, and its launches.
+// What a library knows about a program: the functions of its kernels, and its launches.
 
 typedef void lab_function(LAB_GIVEN);
 

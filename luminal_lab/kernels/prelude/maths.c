@@ -1,23 +1,24 @@
-// The primitives, and casts, as NumPy means them: C99 that includes nothing, and calls libm's `fmod`.
+// The primitives, and casts, with NumPy's meaning: C99 that includes nothing, and calls libm's
+// `fmod`.
 //
 // All but the far functions are free of branches, tables and calls, so that loops over them become
 // vector code. They are written for `-O3 -march=native -ffp-contract=off -fno-math-errno
-// -fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded before
-// they are added. Where a processor does both in one instruction, lab_fma_f32(x, y, z) is x y + z,
-// rounded once. Elsewhere it rounds twice, which all functions allow for, and calls no library.
+// -fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded
+// before they are added. If a processor does both in one instruction, lab_fma_f32(x, y, z) is x y +
+// z, rounded once. Otherwise it rounds twice, which all functions allow for, and calls no library.
 //
 // exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
 // that only has to add a small term to an exact one; that keeps the error near half an ulp more than
 // rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
 //
-// 16-bit floats are stored as their bits and computed in float32: their functions are the casts. Of
-// floats add and mul are C's own; of integers they wrap. Nothing is a multiple of 0 here, and all are
-// of -1, whose quotient might not fit.
+// 16-bit floats are stored as their bits and computed in float32: their functions are the casts.
+// For floats, add and mul are C's own; for integers they wrap. Nothing is a multiple of 0 here, and
+// everything is a multiple of -1, whose quotient might not fit.
 //
-// lab_sin_f64(x) is right everywhere, by a rare slow path with branches, and a loop over it is not
-// vector code; so with lab_cos_f64 and lab_mod of floats. A loop that is to be takes
-// lab_sin_f64_near(x) for a block of elements, collects lab_sin_f64_is_far(x), which is nonzero where
-// near may be wrong, by `|`, and where one was far does the block again:
+// lab_sin_f64(x) is right everywhere, by a rare slow path with branches, so a loop over it is not
+// vector code; the same holds for lab_cos_f64 and lab_mod of floats. To become vector code, a loop
+// uses lab_sin_f64_near(x) for a block of elements, combines lab_sin_f64_is_far(x), which is
+// nonzero where near may be wrong, with `|`, and repeats the block if one was far:
 //
 //     for (lab_i64 from = 0; from < n; from += 256) {
 //         const lab_i64 to = from + 256 < n ? from + 256 : n;
@@ -30,7 +31,7 @@
 //         for (lab_i64 j = from; far && j < to; j++) y[j] = lab_sin_f64(x[j]);
 //     }
 //
-// where y must not lie over what the second loop reads again.
+// where y must not overlap what the second loop reads again.
 
 typedef __INT8_TYPE__ lab_i8;
 typedef __INT16_TYPE__ lab_i16;

@@ -1,8 +1,9 @@
-// What the functions of a CPU's kernels call beside the maths: macros, vectors, sums of narrow values.
+// What the functions of a CPU's kernels call besides the maths: macros, vectors, sums of narrow
+// values.
 //
-// There are instructions that make floats of narrower neighbours, which compilers do not find in a
-// loop: for int8 they unpack step by step instead, which takes twice as long as to read from memory
-// what is added.
+// There are instructions that widen narrow neighbours to floats, which compilers do not find in a
+// loop: for int8 they unpack step by step instead, which takes twice as long as reading the
+// summands from memory.
 
 /* What every function of a kernel is given: the buffers (inputs, locals, outputs), the dims of its
    definition in order, the count of runs, where to report an index out of range, which task it is,

@@ -1,18 +1,19 @@
-// What runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
+// Runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
 //
-// The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
-// that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
-// before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
+// The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a
+// thread that takes a task with compare-and-swap knows that it belongs to the present phase, which
+// cannot end before that task is done. So no thread has to check in, and a thread that wakes up
+// late does no harm.
 //
-// Threads without work look for some for a while, so that runs that follow each other find them awake,
-// and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
-// Some systems put a thread that wakes up onto the core of whoever woke it, and leave it there for
-// longer than a phase takes (virtual machines that pack their cores do): on Linux the caller looks
-// where each thread was last, and has those that would stand behind it, or each other, go elsewhere.
-// Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
-// written over; from there on the run is finished.
+// Threads without work look for some for a while, so that successive runs find them awake, and then
+// sleep. A phase of one task, or one marked as short, is run by the caller alone. Some systems put
+// a thread that wakes up onto the core of the thread that woke it, and leave it there for longer
+// than a phase takes (virtual machines that pack their cores do): on Linux the caller checks where
+// each thread was last, and sends those elsewhere that would wait for its core, or for each
+// other's. Ctrl-C sets a flag that is checked before each task, up to the launch from which inputs
+// are overwritten; from there on the run is finished.
 //
-// It is compiled once, and not into each program: those come as tables of launches (launch.h).
+// It is compiled once, and not into each program: programs come as tables of launches (launch.h).
 
 // -- the pool -------------------------------------------------------------------------------------
 
