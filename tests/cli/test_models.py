@@ -7,6 +7,7 @@ import pytest
 import luminal_lab as ll
 from tests.cli.asking import ask
 from tests.importing.test_contents import TINY, onnx_file
+from tests.needs import need
 
 OURS = TINY.replace("com.example.Swish", "Sigmoid").replace(', "com.example": 1', "")
 
@@ -26,7 +27,7 @@ def test_a_model_of_which_something_is_not_here(capsys, tmp_path):
 
 
 def test_it_is_told_to_programs(capsys, tmp_path):
-    pytest.importorskip("safetensors", reason="files of weights need safetensors")
+    need("safetensors")
     ll.nn.Linear(2, 3).save(tmp_path / "w.safetensors")
     status, out, _ = ask(capsys, "models", "inspect", tmp_path / "w.safetensors", "--json")
     told = json.loads(out)

@@ -15,6 +15,7 @@ from luminal_lab.errors import ArgumentError
 from luminal_lab.viz.live.export import page_of
 from tests.cli.asking import ask, recording, started
 from tests.expect import error_of
+from tests.needs import need
 from tests.viz.searches import of_a_program
 
 PAGE = b"<!doctype html><title>run</title>"
@@ -156,7 +157,7 @@ def test_only_who_knows_the_address_is_answered(live, monkeypatch):
 
 
 def test_weights_are_told_and_shown(capsys, tmp_path, monkeypatch):
-    pytest.importorskip("safetensors", reason="files of weights need safetensors")
+    need("safetensors")
     ll.nn.Linear(2, 3).save(tmp_path / "head.safetensors")
     status, out, err = ask(capsys, "open", tmp_path / "head.safetensors", "--text")
     assert (status, err) == (0, "")

@@ -1,5 +1,6 @@
 """What files of models hold: read without running them, with what is not here and why."""
 
+import importlib
 import io
 import json
 import zipfile
@@ -13,6 +14,7 @@ import luminal_lab as ll
 from luminal_lab.errors import InputError, ModelError
 from luminal_lab.importing.contents import contents
 from tests.expect import error_of
+from tests.needs import need
 
 TINY = """<ir_version: 8, opset_import: ["": 18, "com.example": 1]>
 tiny (float[batch, 4] x) => (float[batch, 2] y)
@@ -21,7 +23,8 @@ tiny (float[batch, 4] x) => (float[batch, 2] y)
 
 
 def onnx_file(folder: Path, text: str = TINY) -> Path:
-    parser = pytest.importorskip("onnx.parser", reason="ONNX files need the package onnx")
+    need("onnx")
+    parser = importlib.import_module("onnx.parser")
     path = folder / "tiny.onnx"
     path.write_bytes(parser.parse_model(text).SerializeToString())
     return path
@@ -44,7 +47,7 @@ def test_an_op_that_the_standard_spells_is_here(tmp_path):
 
 
 def test_a_program_of_torch_is_read_and_not_unpickled(tmp_path):
-    torch = pytest.importorskip("torch", reason="programs of torch.export need torch")
+    torch = need("torch")
     net = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2)).eval()
     rows = torch.export.Dim("rows")
     program = torch.export.export(net, (torch.zeros(2, 1, 4, 4),), dynamic_shapes=({0: rows},))
@@ -86,7 +89,7 @@ def test_a_program_that_is_none_is_an_error_of_ours(given, tmp_path):
 
 
 def test_weights_a_recording_and_a_damaged_model(tmp_path):
-    pytest.importorskip("safetensors", reason="files of weights need safetensors")
+    need("safetensors")
     ll.nn.Linear(2, 3, dtype="float16").save(tmp_path / "w")
     held = contents(tmp_path / "w")
     assert (held.bytes, held.as_json()["kind"]) == (18, "safetensors")

@@ -10,8 +10,9 @@ import luminal_lab as ll
 from luminal_lab.errors import InputError
 from luminal_lab.importing.weights import read_weights
 from tests.expect import error_of
+from tests.needs import need
 
-pytest.importorskip("safetensors", reason="files of weights need safetensors")
+need("safetensors")
 
 
 def message_of(call):

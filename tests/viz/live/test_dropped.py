@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import luminal_lab as ll
+from tests.needs import need
 from tests.viz.live.test_replies import Page
 
 PIECE = 1000
@@ -45,7 +46,7 @@ def test_a_recording_opens_beside_what_is_on_show(page, tmp_path):
 
 
 def test_weights_open_and_can_be_looked_at(page, tmp_path):
-    pytest.importorskip("safetensors", reason="files of weights need safetensors")
+    need("safetensors")
     ll.nn.Linear(2, 3).initialise(1).save(tmp_path / "w")
     run = dropped(page, "head.safetensors", (tmp_path / "w").read_bytes())["run"]
     assert page.titles == ["first", "head"]
