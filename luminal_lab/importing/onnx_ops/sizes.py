@@ -31,7 +31,7 @@ BOOL: Final[Any] = np.bool_
 MOST: Final = 4096
 """The most elements of an array that counts as sizes."""
 PLAIN: Final = frozenset(["int64", "int32", "bool", "float32", "float64"])
-FLOATS: Final[dict[str, Callable[..., Array]]] = {
+FLOATS: Final[dict[str, np.ufunc]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Neg": np.negative,
     "Floor": np.floor, "Ceil": np.ceil,
 }  # fmt: skip
@@ -73,8 +73,11 @@ def calculated(
     if not dims and (name not in FOLDED or attributes.get("fmod")):
         return None
     if floats and not dims and name in FLOATS:
+        numbers = [value for value in given if value is not None]
+        if len(numbers) != FLOATS[name].nin:
+            return None
         with np.errstate(all="ignore"):
-            return [np.asarray(FLOATS[name](*[value for value in given if value is not None]))]
+            return [np.asarray(FLOATS[name](*numbers))]
     if floats and not dims and name not in MOVED:
         return None
     if not dims and name == "Cast":
