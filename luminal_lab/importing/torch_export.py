@@ -16,8 +16,9 @@ import io
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,9 +30,6 @@ from luminal_lab.importing.torch_sizes import Torch, axes_of
 from luminal_lab.importing.torch_steps import OF_TORCH, origin_of
 from luminal_lab.tensor.arguments import told
 from luminal_lab.trust import admit_exported, asked
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 @told
@@ -73,15 +71,15 @@ def from_torch(
         return as_module(torch, program, kind or type(module).__name__, dynamic, is_live)
 
 
-def _torch() -> ModuleType:
+def _torch() -> Torch:
+    """Return torch, which whoever calls this has."""
     try:
-        import torch  # whoever calls this has it
+        return import_module("torch")
     except ImportError as error:
         raise DeviceError(
             f"from_torch: PyTorch is not installed: {error}",
-            hint="pip install torch; an ONNX file needs none: ll.from_onnx(path)",
+            hint="pip install torch",
         ) from None
-    return torch
 
 
 @contextmanager
@@ -212,7 +210,8 @@ def _shapes(torch: Torch, what: str, value: Any, names: Any) -> Any:  # noqa: AN
         parts = cast("Sequence[Any]", value)
         many = isinstance(names, (tuple, list))
         inner = cast("Sequence[Any]", names if many else [None] * len(parts))
-        return [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=False)]
+        shapes = [_shapes(torch, what, part, own) for part, own in zip(parts, inner, strict=False)]
+        return shapes if isinstance(value, list) else tuple(shapes)
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value)
         inner_names = cast("dict[str, Any]", names) if isinstance(names, dict) else {}

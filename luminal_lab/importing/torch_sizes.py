@@ -57,20 +57,23 @@ def sizes_of(
 ) -> Sizes:
     """Return the symbols of a program as dims of ours, under the names that `dynamic` has."""
     words: dict[Any, tuple[str, int]] = {}
+    limits_of = {s: limits for s, limits in program.range_constraints.items() if s.is_symbol}
     example: dict[str, int] = {}
     for size, word in _free_sizes(torch, program, placeholders, names, dynamic):
         expression = size.node.expr
         for symbol in expression.free_symbols:
-            limits = program.range_constraints.get(symbol)
+            limits = limits_of.setdefault(symbol, None)
             example.setdefault(str(symbol), _hint_of(size, symbol, limits))
         factor, symbol = expression.as_coeff_Mul()
         if word and symbol.is_symbol and factor.is_integer:
             words.setdefault(symbol, (word, int(factor)))
     dims: dict[str, Dim] = {}
     sizes: dict[str, int] = {}
-    for symbol, limits in program.range_constraints.items():
+    for symbol, limits in limits_of.items():
         word, by = words.get(symbol, (str(symbol), 1))
-        low, high = _bound(limits.lower, 1), _bound(limits.upper, FARTHEST)
+        low, high = 1, FARTHEST
+        if limits is not None:
+            low, high = _bound(limits.lower, 1), _bound(limits.upper, FARTHEST)
         low = max(1, low if low > SPECIAL_SIZES else 1)
         ours = Symbol(free_name(word), low * by, None if high >= FARTHEST else high * by, by)
         dims[str(symbol)] = ours // by

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.origin import Origin, line_at
-from luminal_lab.errors import ModelError
+from luminal_lab.errors import DTypeError, ModelError
 from luminal_lab.importing.imported import Ref, Step, Structure, refs_in
 from luminal_lab.importing.torch_sizes import Torch, dtype_of
 from luminal_lab.tensor import Tensor
@@ -85,8 +85,12 @@ class Reading:
                 missing.append(Missing(target, reason, origin, scope))
                 continue
             assert write is not None
-            args = tuple([self._given(arg) for arg in node.args])
-            kwargs = {k: self._given(v) for k, v in node.kwargs.items() if k not in DROPPED}
+            try:
+                args = tuple([self._given(arg) for arg in node.args])
+                kwargs = {k: self._given(v) for k, v in node.kwargs.items() if k not in DROPPED}
+            except DTypeError as error:
+                missing.append(Missing(target, error.message.partition(": ")[2], origin, scope))
+                continue
             result = self.name_of(node)
             steps.append(Step(target, write, args, (result,), kwargs, scope, origin))
         return steps, missing
@@ -116,7 +120,7 @@ class Reading:
             entries = cast("dict[Any, Any]", value)
             return {key: self._given(part) for key, part in entries.items()}
         if isinstance(value, torch.dtype):
-            return dtype_of(value, "a result")
+            return dtype_of(value, "its result")
         if isinstance(value, (torch.device, torch.layout, torch.memory_format)):
             return None
         return value

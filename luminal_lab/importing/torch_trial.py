@@ -38,16 +38,17 @@ def tried(
     graph = Store("trial", 0)
     try:
         trial(*([graph] if not trial.types else []), **trial.tensors(graph))
-    except ModelError:
-        raise
     except LabError as error:
         notes: list[str] = getattr(error, "__notes__", [])
-        what = notes[0].split()[1] if notes else "a step"
+        if error.message.startswith("from_torch: ") or not notes:
+            raise
+        target = notes[0].split()[1].rstrip(",")
         wrong = ModelError(
-            f"from_torch: {what} cannot be written: {error.message}",
+            f"from_torch: {target} cannot be imported: {error.message}",
             where=error.where,
             hint=error.hint,
         )
+        wrong.missing = [target]
         for note in notes:
             wrong.add_note(note)
         raise at_user(wrong) from None

@@ -31,7 +31,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """Return elements by indices of some axes."""
     if any(at is not None and at.dtype is DType.bool_ for at in indices):
         raise ModelError(
-            "index: a mask chooses elements, so the shape of the result depends on values",
+            "a mask chooses elements, so the shape of its result depends on values",
             hint="keep the shape and use torch.where",
         )
     key: list[Any] = [slice(None) if at is None else at for at in indices]
@@ -49,7 +49,7 @@ def index_put(
         rest = x.ndim - masks[0].ndim
         if len(indices) > 1 or (size_of(values.shape) != 1 and values.ndim > rest):
             raise ModelError(
-                "index_put: a mask chooses where values go, so their number depends on data",
+                "a mask chooses where values go, so their number depends on values",
                 hint="use torch.where",
             )
         (mask,) = masks
@@ -164,16 +164,14 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:  # noq
 def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """Return 1 at each value's position of a new axis, else 0."""
     if num_classes < 0:
-        raise ModelError(
-            "one_hot: the number of classes depends on values", hint="give num_classes"
-        )
+        raise ModelError("the number of classes depends on values", hint="give num_classes")
     return x.one_hot(num_classes)
 
 
 @aten("bincount")
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Refuse: the number of bins depends on values."""
-    raise ModelError("bincount: the number of bins depends on values", hint="use scatter_add")
+    raise ModelError("the number of bins depends on values", hint="use scatter_add")
 
 
 @aten("searchsorted.Tensor")
@@ -198,7 +196,7 @@ def bucketize(
 def histc(graph: Sources, x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Return how many values are in each of equal intervals."""
     if min == max:
-        raise ModelError("histc: its interval depends on values", hint="give min and max")
+        raise ModelError("its interval depends on values", hint="give min and max")
     values = x.cast(DType.float32).flatten()
     inside = (values >= min) & (values <= max)
     at = ((values - min) * (bins / (max - min))).floor().clip(0, bins - 1).cast(DType.int64)

@@ -165,7 +165,7 @@ def as_strided(
 ) -> Tensor:
     """Return elements of a tensor in row-major order by their distances in memory."""
     if any(isinstance(step, Expr) for step in stride):
-        raise ModelError("as_strided: the strides depend on sizes", hint="write it with views")
+        raise ModelError("its strides depend on sizes", hint="write it with views")
     at = graph.full((), storage_offset or 0, DType.int64)
     for length, step in zip(size, stride, strict=True):
         at = at.unsqueeze(-1) + graph.arange(length) * step
