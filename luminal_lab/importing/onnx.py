@@ -20,7 +20,7 @@ import numpy as np
 from luminal_lab.core.dims import Dim, Symbol, free_name
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.errors import ModelError, expect, nearest, whole_number
+from luminal_lab.errors import DimError, ModelError, ShapeError, expect, nearest, whole_number
 from luminal_lab.importing.imported import Imported, Ref, Step, graph_name, named
 from luminal_lab.importing.onnx_control import OURS, Control
 from luminal_lab.importing.onnx_file import (
@@ -138,8 +138,12 @@ class Reader(Control):
                 scope.keep(value.name, array, array)
             elif value.name not in scope.refs:
                 name = self._argument(value.name, inputs)
-                types[name] = self._type(value, given)
-                tensor = self.graph.tensor(types[name].shape, types[name].dtype)
+                try:
+                    types[name] = self._type(value, given)
+                    tensor = self.graph.tensor(types[name].shape, types[name].dtype)
+                except (DimError, ShapeError) as error:
+                    what = f"the input {value.name!r}: {error.message}"
+                    raise self.error(what, error.hint) from error
                 inputs[name] = Ref(name)
                 scope.keep(value.name, tensor, Ref(name))
                 self.input_ids[value.name] = tensor.id
@@ -212,7 +216,9 @@ class Reader(Control):
             return self.graph.as_dim(cast("Symbol", given[word]))
         size = whole_number(given[word])
         if size is None or size < 0:
-            raise self.error(f"known has {given[word]!r} for the dim {word!r}", "give its size, or a Symbol")
+            raise self.error(
+                f"known has {given[word]!r} for the dim {word!r}", "give its size, or a Symbol"
+            )
         return size
 
     def _refused(self, name: str, why: str) -> ModelError:

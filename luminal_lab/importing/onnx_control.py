@@ -159,7 +159,7 @@ class Control(Nodes):
         return function, defaults
 
     def _checking(self) -> Proto:
-        context = self.library.checker.C.CheckerContext()
+        context = type(self.library.checker.DEFAULT_CONTEXT)()
         context.ir_version = self.library.IR_VERSION
         context.opset_imports = {"": self.opset}
         return context
@@ -180,11 +180,18 @@ class Control(Nodes):
     def branch(self, scope: Scope, node: Proto, depth: int) -> None:
         """Write the branch that a condition chooses, which must be known."""
         holds = self._decided(scope, node.input[0])
-        body = self.attributes(node)["then_branch" if holds else "else_branch"]
+        body = self._graph_of(node, "then_branch" if holds else "else_branch")
         inner = scope.inner(_prefix(scope, node))
         made = self._body(inner, body, depth)
         for name, (value, ref) in zip(node.output, made, strict=True):
             scope.keep(name, value, ref)
+
+    def _graph_of(self, node: Proto, name: str) -> Proto:
+        """Return the graph that an attribute is."""
+        for attribute in node.attribute:
+            if attribute.name == name and attribute.type == GRAPH:
+                return attribute.g
+        raise Refusal(f"the graph {name} is missing", DAMAGED)
 
     def _body(self, inner: Scope, body: Proto, depth: int) -> list[tuple[Value, object]]:
         """Write a graph within a node, and return its outputs."""
@@ -224,7 +231,7 @@ class Control(Nodes):
 
     def loop(self, scope: Scope, node: Proto, depth: int) -> None:
         """Write a loop's body as often as it runs, which must be known."""
-        body = self.attributes(node)["body"]
+        body = self._graph_of(node, "body")
         most, condition = [*node.input, "", ""][:2]
         state = [scope.pair(name) for name in node.input[2:]]
         left = len(body.output) - 1 - len(state)
@@ -259,7 +266,7 @@ class Control(Nodes):
         if self.opset < 9:
             raise Refusal("scans of batches, as before version 9, are not supported")
         attributes = self.attributes(node)
-        body, over = attributes["body"], int(attributes["num_scan_inputs"])
+        body, over = self._graph_of(node, "body"), int(attributes.get("num_scan_inputs", 0))
         carried = len(node.input) - over
         left = len(body.output) - carried
         if over < 1 or carried < 0 or left < 0 or len(body.input) != len(node.input):

@@ -54,16 +54,20 @@ class Write:
     op: str
     opset: int
     outputs: int
+    tensors: tuple[bool, ...] = ()
+    """Which outputs are tensors, though for some sizes they may be known."""
 
     def __call__(self, graph: Sources, *inputs: Value, **attributes: object) -> object:
         """Return the node's output, or a tuple of them."""
         call = Call(graph, self.op, self.opset, self.outputs, _unknown, _constant_in(graph))
         try:
-            result = written(call, inputs, attributes)
+            result = [*written(call, inputs, attributes)]
+            for at, is_tensor in enumerate(self.tensors):
+                result[at] = call.tensor(result[at]) if is_tensor else result[at]
         except Refusal as refusal:
             hint = refusal.hint or None
             raise ModelError(f"{self.op}: {refusal.reason}", hint=hint) from refusal
-        return result if self.outputs > 1 else result[0]
+        return tuple(result) if self.outputs > 1 else result[0]
 
 
 def _unknown(_: Tensor) -> Array | None:
@@ -264,7 +268,8 @@ class Nodes(File, ABC):
             if name and not is_known(value):
                 results[at] = full
         if any(results):
-            write = Write(node.op_type, self.opset, len(node.output))
+            tensors = tuple(isinstance(value, Tensor) for value in result)
+            write = Write(node.op_type, self.opset, len(node.output), tensors)
             place = scope_name(f"{scope.prefix}{node.name}") if node.name else ""
             self.steps.append(
                 Step(node.op_type, write, tuple(args), tuple(results), attributes, place)

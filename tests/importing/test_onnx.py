@@ -140,6 +140,25 @@ def test_a_size_times_a_fraction_stays_symbolic(imported: Import) -> None:
     assert "n//2" in str(model(ll.Graph().tensor(("n",))).shape)
 
 
+def test_positions_go_as_far_as_a_dim(imported: Import) -> None:
+    model = imported("""
+        places (float[b, seq] x) => (int64[seq] y, float[b, seq] z)
+        {
+            s = Shape<start = 1>(x)
+            axis = Constant<value = int64[1] {0}>()
+            n = Squeeze(s, axis)
+            zero = Constant<value = int64 {0}>()  one = Constant<value = int64 {1}>()
+            y = Range(zero, n, one)
+            f = Cast<to = 1>(n)
+            r = Sqrt(f)
+            z = Div(x, r)
+        }""")
+    assert model(ll.Graph().tensor((2, "t")))[0].shape[0] == ll.Graph().dim("t")
+    places, scaled = run(model, np.full((1, 4), 6, np.float32))
+    assert places.tolist() == [0, 1, 2, 3]
+    assert scaled.tolist() == [[3, 3, 3, 3]]
+
+
 def test_dims_without_a_name_get_one(imported: Import) -> None:
     model = imported("any (float[?, 4] x) => (float[?, 4] y) { y = Relu(x) }")
     assert str(model.types["x"]) == "f32[x_0, 4]"

@@ -47,8 +47,18 @@ TEXTS = [
       p = Pad<mode = "edge">(q, pads)  r = Resize<mode = "linear">(p, none, scales)
       m = ReduceMean<keepdims = 0, axes = [2]>(q)
       o = SoftmaxCrossEntropyLoss(m, t)
-      v, w = TopK(m, two)  y = Tile(m, reps) }
-    """,
+      v, w = TopK(m, two)  y = Tile(m, reps) }""",
+    """m (float[1, 2, 3, 4] q, float[1, 5, 4] s, float[2, 3] l, int64[2] t) => (float[1, 2, 3, 4] y)
+    { z = NegativeLogLikelihoodLoss(l, t)
+      a, b, c = Attention<is_causal = 1>(q, q, q)
+      r = RotaryEmbedding(a, cos, cos)
+      d, e = LinearAttention<q_num_heads = 2, kv_num_heads = 2, update_rule = "linear">(s, s, s)
+      f, g = CausalConvWithState(s, kernel)
+      list = SequenceConstruct(r, q)
+      twice = SequenceMap(list) < body = each (float[1, 2, 3, 4] i) => (float[1, 2, 3, 4] o)
+        { o = Add(i, i) } >
+      zero = Constant<value = int64 {0}>()  h = SequenceAt(twice, zero)
+      u = Add(h, z)  v = ReduceSum(d)  w = ReduceSum(f)  x = Add(v, w)  y = Add(u, x) }""",
 ]
 
 
@@ -61,7 +71,8 @@ def models() -> list[Any]:
         text = text.replace("{U}", numbers(16))
         functions = """<domain: "ours", opset_import: ["": 17]>
             f <by> (a) => (b) { c = Constant<value_float: float = @by>()  b = Mul(a, c) }"""
-        head = '<ir_version: 8, opset_import: ["": 17, "ours": 1]>\n'
+        newest = onnx.defs.onnx_opset_version() if "Attention" in text else 17
+        head = f'<ir_version: 8, opset_import: ["": {newest}, "ours": 1]>\n'
         model = parser.parse_model(head + text + (functions if "ours.f" in text else ""))
         for name, array in HELD.items():
             if any(name in node.input for node in model.graph.node):
@@ -75,6 +86,8 @@ HELD = {
     "none": np.zeros(0, np.float32),
     "scales": np.array([1, 1, 2.5], np.float32),
     "two": np.array([2]),
+    "cos": np.ones((1, 3, 2), np.float32),
+    "kernel": np.ones((5, 1, 2), np.float32),
     "reps": np.array([1, 1]),
 }
 

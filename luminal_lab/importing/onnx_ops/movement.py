@@ -18,6 +18,7 @@ from luminal_lab.importing.onnx_ops.table import (
     Sizes,
     Value,
     axis_of,
+    has_dims,
     op,
     whole,
 )
@@ -334,16 +335,21 @@ def constant_of_shape(call: Call, shape: Sizes, *, value: Known | None = None) -
 
 
 @op("Range")
-def arange(call: Call, start: Known, limit: Known, delta: Known) -> Known:
-    """Return numbers from start to limit."""
-    first, last, step = (value.reshape(-1)[0] for value in (start, limit, delta))
+def arange(call: Call, start: Value, limit: Value, delta: Value) -> Value:
+    """Return numbers from start to limit; for whole numbers both may be dims."""
+    ends = {"start": start, "limit": limit, "delta": delta}
+    if any(has_dims(value) for value in ends.values()):
+        first, last, step = (call.sizes(value, name)[0] for name, value in ends.items())
+        (stride,) = whole([step], "the step")
+        return call.graph.arange(first, last, stride)
+    first, last, step = (call.known(value, name).reshape(-1)[0] for name, value in ends.items())
     if not step or not np.isfinite(float(last)) or not np.isfinite(float(first)):
         raise Refusal(f"from {first} to {last} by {step} is no range")
     count = (float(last) - float(first)) / float(step)
     if count > MOST_KNOWN:
         raise Refusal(f"a range of {count:.0f} numbers is too long")
     numbered: Any = np.arange
-    return numbered(first, last, step, start.dtype)
+    return numbered(first, last, step, np.asarray(first).dtype)
 
 
 MOST_KNOWN = 1 << 22

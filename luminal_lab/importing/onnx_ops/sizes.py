@@ -17,7 +17,7 @@ import numpy as np
 from luminal_lab.core.dims import Dim, Expr, bounds, equal, known, maximum, minimum, negate
 from luminal_lab.core.dtypes import Array
 from luminal_lab.importing.onnx_ops.movement import dims_array
-from luminal_lab.importing.onnx_ops.table import ELEMENTS, Share, Value
+from luminal_lab.importing.onnx_ops.table import ELEMENTS, Share, Value, has_dims
 
 Size: TypeAlias = Any
 """A whole number, a dim, or a share of one."""
@@ -31,7 +31,7 @@ BOOL: Final[Any] = np.bool_
 MOST: Final = 4096
 """The most elements of an array that counts as sizes."""
 PLAIN: Final = frozenset(["int64", "int32", "bool", "float32", "float64"])
-FLOATS: Final[dict[str, Callable[..., Array]]] = {
+FLOATS: Final[dict[str, np.ufunc]] = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Neg": np.negative,
     "Floor": np.floor, "Ceil": np.ceil,
 }  # fmt: skip
@@ -53,11 +53,6 @@ def are_sizes(values: Sequence[Value]) -> bool:
     )
 
 
-def has_dims(value: Value) -> bool:
-    """Return whether a value is an array of dims."""
-    return isinstance(value, np.ndarray) and value.dtype == object
-
-
 def calculated(
     name: str, values: Sequence[Value], attributes: dict[str, Any], outputs: int
 ) -> Made:
@@ -66,31 +61,40 @@ def calculated(
     if function is None:
         return None
     given = [cast("Array | None", value) for value in values]
-    dims = any(has_dims(value) for value in given)
     floats = any(value is not None and value.dtype.kind == "f" for value in given)
-    if dims and floats and name not in ("Mul", "Div"):
-        return None
-    if not dims and (name not in FOLDED or attributes.get("fmod")):
-        return None
-    if floats and not dims and name in FLOATS:
-        with np.errstate(all="ignore"):
-            return [np.asarray(FLOATS[name](*[value for value in given if value is not None]))]
-    if floats and not dims and name not in MOVED:
-        return None
-    if not dims and name == "Cast":
-        wanted = ELEMENTS.get(attributes.get("to", 0), "")
-        return [given[0].astype(wanted)] if wanted in PLAIN and given[0] is not None else None
     try:
-        result = function(given, attributes, outputs)
-        if result is None:
+        if not any(has_dims(value) for value in given):
+            return _numbers(name, given, attributes, outputs, floats)
+        if floats and name not in ("Mul", "Div"):
             return None
-        arrays = [_tidied(np.asarray(part)) for part in result]
-        like = given[min(name == "Where", len(given) - 1)]
-        if dims or floats or name in ("Shape", "Size") or like is None:
-            return arrays
-        return [a if a.dtype.kind == "b" else _as(a, like.dtype) for a in arrays]
+        result = function(given, attributes, outputs)
+        return result and [_tidied(np.asarray(part)) for part in result]
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError):
+        return None  # a graph says what is wrong
+
+
+def _numbers(
+    name: str, given: Given, attributes: dict[str, Any], outputs: int, floats: bool
+) -> Made:
+    """Return an op's results for arrays of numbers, in their dtype."""
+    if attributes.get("fmod"):
         return None
+    if name == "Cast":
+        wanted = ELEMENTS.get(attributes.get("to", 0), "")
+        return [_first(given).astype(wanted)] if wanted in PLAIN else None
+    if floats and name in FLOATS:
+        with np.errstate(all="ignore"):
+            return [np.asarray(FLOATS[name](*[_first([value]) for value in given]))]
+    if floats and name not in MOVED:
+        return None
+    result = FUNCTIONS[name](given, attributes, outputs)
+    if result is None:
+        return None
+    arrays = [_tidied(np.asarray(part)) for part in result]
+    if floats or name in ("Shape", "Size"):
+        return arrays
+    like = _first(given[name == "Where" :]).dtype
+    return [array if array.dtype.kind == "b" else _as(array, like) for array in arrays]
 
 
 def _as(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -202,12 +206,12 @@ def _cast(values: Given, attributes: dict[str, Any], _: int) -> Made:
     array, name = values[0], ELEMENTS.get(attributes.get("to", 0), "")
     if array is None:
         return None
-    if "int" in name:
+    if name in PLAIN and "int" in name:
         parts = [_floor(dim) for dim in array.flat]
     elif name == "bool":
         decided = [known(dim) if isinstance(dim, Expr) else bool(dim) for dim in array.flat]
         return None if None in decided else [np.array(decided, bool).reshape(array.shape)]
-    elif "float" in name:
+    elif name == "float32":
         sizes: list[Size] = list(array.flat)
         parts = [dim if isinstance(dim, Share) else Share(dim, 1) for dim in sizes]
     else:
@@ -267,7 +271,7 @@ def _slice(values: Given, attributes: dict[str, Any], _: int) -> Made:
 def _reduce(function: Callable[..., object]) -> Function:
     def call(values: Given, attributes: dict[str, Any], _: int) -> Made:
         array = values[0]
-        if array is None or (array.ndim > 1):
+        if array is None or array.ndim > 1 or attributes.get("noop_with_empty_axes"):
             return None
         total: Any = function([int(p) if isinstance(p, INTEGER) else p for p in array.flat])
         result = np.empty(1, object)
@@ -466,5 +470,3 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "Size": _count,
     "Transpose": _transpose,
 }
-FOLDED: Final = frozenset(FUNCTIONS) - {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}
-"""What is calculated at once for whole numbers, too; a graph would say the same."""

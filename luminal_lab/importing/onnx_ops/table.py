@@ -68,6 +68,11 @@ def is_known(value: Value) -> TypeIs[Array]:
     return isinstance(value, np.ndarray) and value.dtype != object
 
 
+def has_dims(value: Value) -> bool:
+    """Return whether a value is an array of dims."""
+    return isinstance(value, np.ndarray) and value.dtype == object
+
+
 class Refusal(Exception):  # noqa: N818  # it is no error yet
     """Why a node cannot become part of a module; the reader says of which node."""
 
@@ -125,13 +130,16 @@ class Call:
         return self.constant(value)
 
     def _of_dims(self, dims: Array) -> Tensor:
-        if any(isinstance(dim, Share) for dim in dims.flat):
-            raise Refusal("a size times a fraction is used where a tensor is meant")
         flat: list[Any] = list(dims.flat)
-        parts = [self.graph.constant(dim, "int64").reshape(1) for dim in flat]
+        parts = [self._of_dim(dim).reshape(1) for dim in flat]
         if not parts:
             return self.graph.zeros(dims.shape, "int64")
         return parts[0].concat(parts[1:]).reshape(dims.shape)
+
+    def _of_dim(self, dim: Dim | Share) -> Tensor:
+        if isinstance(dim, Share):  # it has been a float
+            return self.graph.constant(dim.dim, "float32") * (1 / dim.over)
+        return self.graph.constant(dim, "int64")
 
     def known(self, value: Value, name: str) -> Known:
         """Return the values of an input, or raise a Refusal that names it."""
