@@ -19,7 +19,8 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, TensorType
-from luminal_lab.core.ops import Cast, Constant
+from luminal_lab.core.ops import Bitcast, Cast, Constant
+from luminal_lab.core.ops.bits import Bitwise
 
 WIDE, NARROW = DType.float64, DType.float32
 
@@ -126,7 +127,7 @@ def inverses(case: Case) -> Iterator[Suspect]:
 
 def _behind(ir: IR, node: Node, known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     """Return a node and the values through which alone it depends on anything, nearest first."""
-    if not isinstance(node.op, Elementwise) or isinstance(node.op, Cast):
+    if not isinstance(node.op, Elementwise) or isinstance(node.op, (Cast, Bitcast, Bitwise)):
         return (node.id,)
     sources = [known[id] for id in node.sources if not isinstance(ir[id].op, Constant)]
     if not sources:

@@ -133,7 +133,8 @@ class Indexing(Reduction):
         ]
         if len(indices) == 1:
             return x._take(first, indices[0])
-        indices = [at.cast(DType.int64) for at in indices[0]._together("index", *indices[1:])]
+        wide = [at.cast(DType.int64) for at in indices]
+        indices = wide[0]._together("index", *wide[1:])
         flat, inside = indices[0], (indices[0] > -1) & (indices[0] < sizes[0])
         for at, size in zip(indices[1:], sizes[1:], strict=True):
             flat, inside = flat * size + at, inside & (at > -1) & (at < size)

@@ -12,7 +12,8 @@ from luminal_lab.kernels.definition.running import factors
 from luminal_lab.kernels.definition.terms import Apply, Fold, Lookup, Read, Term, walk
 from luminal_lab.kernels.kernel import Kernel
 
-MOVES = (ops.Contiguous, ops.Cast, View)
+RECAST = (ops.Cast, ops.Bitcast)
+MOVES = (ops.Contiguous, *RECAST, View)
 """Ops that only move elements, or change how they are stored."""
 
 
@@ -47,7 +48,7 @@ def family_of_definition(definition: Definition) -> str:
     if any(isinstance(term, Lookup) for term in terms):
         return "gather"
     applied = [term for term in terms if isinstance(term, Apply)]
-    return "elementwise" if any(not isinstance(term.op, ops.Cast) for term in applied) else "copy"
+    return "elementwise" if any(not isinstance(term.op, RECAST) for term in applied) else "copy"
 
 
 def _is_product(fold: Fold) -> bool:

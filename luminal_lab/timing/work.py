@@ -98,7 +98,9 @@ def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
 
 def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
     match node.op:
-        case ops.Contiguous() | ops.Cast() | ops.Gather() | ops.Update() | ops.Where():
+        case ops.Contiguous() | ops.Cast() | ops.Bitcast() | ops.Gather():
+            return 0
+        case ops.Update() | ops.Where():
             return 0
         case Reduce():
             return _size(ir[node.sources[0]].type, dims)

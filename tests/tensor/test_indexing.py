@@ -72,6 +72,7 @@ BASIC: list[Any] = [
     ((0, 1), (1, 0), (0, 2)),
     np.zeros((0, 2), np.int64),
     np.array([1, 0], np.uint8),
+    np.array([1, 0], np.uint64),
 ]
 
 
@@ -93,7 +94,8 @@ def test_getitem_as_numpy_has_it():
 def test_getitem_by_tensors():
     x, i, j = draw((3, 4, 5)), at(2, 1, below=3, least=-3), at(3, below=4, least=-4, seed=1)
     narrow = i.astype(np.int8), j.astype(np.int32)
-    for a, b in ((i, j), narrow):
+    unsigned = np.mod(i, 3).astype(np.uint64), j
+    for a, b in ((i, j), narrow, unsigned):
         for key in (
             lambda i, j: i,
             lambda i, j: (i, j),

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
 from luminal_lab.core.op import size_of
-from luminal_lab.core.ops import Cast, Mul, Where
+from luminal_lab.core.ops import Bitcast, Cast, Mul, Where
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.running import running
 from luminal_lab.kernels.definition.terms import (
@@ -43,7 +43,9 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
         match term:
             case Fold(states=None, size=size):
                 total = total + points * size
-            case Apply(op=Cast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1))):
+            case (
+                Apply(op=Cast() | Bitcast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1)))
+            ):
                 pass
             case Apply():
                 total = total + points
