@@ -201,7 +201,7 @@ def with_run(facts, run):
         ),
         (
             lambda f: with_run(f, RunFacts(1.0, (), ((9, 0.0, 1.0),))),
-            "facts.times[0].run.kernels has 9, and there are 1",
+            "facts.times[0].run.kernels has 9, and there are 2",
         ),
         (
             lambda f: with_run(f, RunFacts(1.0, (), ((0, -1.0, 1.0),))),
