@@ -34,6 +34,8 @@ import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import inf
+from numbers import Real
 from operator import index
 from types import UnionType
 from typing import Any
@@ -288,6 +290,20 @@ def whole_number(like: object) -> int | None:
         return index(like)  # pyright: ignore[reportArgumentType]  # it is tried
     except TypeError:
         return None
+
+
+def real_number(like: object) -> float | None:
+    """Return an argument as a float, where Python's and NumPy's real numbers count, or None.
+
+    >>> real_number(3), real_number(2.5), real_number(True), real_number("3")
+    (3.0, 2.5, None, None)
+    """
+    if isinstance(like, bool) or not isinstance(like, Real):
+        return None
+    try:
+        return float(like)
+    except OverflowError:  # a whole number, which no float holds
+        return inf
 
 
 def flag(what: str, value: object) -> bool:

@@ -381,7 +381,7 @@ Results: %2. Shown: 1 input, 1 mul.>
 
         with self.whole():
             shown = workbench([self._backed("workbench", times, dialects)])
-            if at:
+            if not isinstance(at, str) or at:  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
                 shown.at = at
             return shown
 

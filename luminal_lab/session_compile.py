@@ -14,7 +14,7 @@ from luminal_lab.core.binding import solve_shape
 from luminal_lab.core.interpret import Environment, Probe, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect
+from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect, real_number
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -449,7 +449,8 @@ class CompiledStore(Store):
         from luminal_lab.advice.suspect import Case, recipe_of  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
 
-        if not hasattr(budget, "__float__") or not 0 <= budget < float("inf"):
+        seconds = real_number(budget)
+        if seconds is None or not 0 <= seconds < float("inf"):
             raise ArgumentError(
                 f"advise: budget is {budget!r}",
                 where=str(here() or "") or None,
@@ -478,7 +479,7 @@ class CompiledStore(Store):
                 recompiled,
                 tuple(node.id for node in written if node.id >= since),
             )
-        return advise(case, budget)
+        return advise(case, seconds)
 
     def _environment(self, written: IR, probes: Mapping[int, Sequence[Probe]]) -> Environment:
         """Return what a run beside the session depends on."""

@@ -17,6 +17,7 @@ from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
+from luminal_lab.timing.timeline import LONGEST
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
 Asked: TypeAlias = Dialect | Literal["assembly"]
@@ -304,6 +305,8 @@ def _check(facts: Facts) -> None:
     for at, time in enumerate(facts.times):
         launches = [row.launch for row in time.rows]
         _within(f"facts.times[{at}].rows", launches, len(facts.launches))
+        if time.run is not None:
+            _check_run(f"facts.times[{at}].run", time.run, len(facts.launches))
     _within("facts.boards", (board.kernel for board in facts.boards), len(facts.kernels))
     for name, rule in facts.rules.items():
         for sketch in (rule.left, rule.right):
@@ -311,6 +314,14 @@ def _check(facts: Facts) -> None:
                 _within(f"facts.rules.{name}", (sketch.root,), len(sketch.nodes))
                 for at, node in enumerate(sketch.nodes):  # each reads those before it: no cycle
                     _within(f"facts.rules.{name}", node.reads, at)
+
+
+def _check_run(path: str, run: RunFacts, launches: int) -> None:
+    _within(f"{path}.kernels", (launch for launch, _, _ in run.kernels), launches)
+    spans = [(0.0, run.seconds), *run.calls, *(kernel[1:] for kernel in run.kernels)]
+    for start, length in spans:
+        if not (0 <= start < LONGEST and 0 <= length < LONGEST):
+            raise ValueError(f"{path} has something that took {length} s from {start} s on")
 
 
 def _within(path: str, numbers: Iterable[int], count: int) -> None:

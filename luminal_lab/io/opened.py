@@ -21,7 +21,6 @@ from luminal_lab.errors import (
     UnknownNameError,
     nearest,
     visible,
-    whole_number,
 )
 from luminal_lab.io.board_facts import RecordedBoard, foreign_kernels, recorded_board
 from luminal_lab.io.facts import Facts, Subject
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 PASSES: Final = (
     "index pass round nodes_before nodes_after firings refusals seconds verified checked"
 )
+MOST: Final = 1 << 40
+"""The most bytes that a limit may be."""
 TIMES: Final = "device how launch kernel node seconds low high bytes flops share bound note"
 
 
@@ -76,9 +77,9 @@ def open(  # noqa: A001  # as users call it: ll.open
     >>> print(run["simplify"].firings[0])
     add-zero: %4 → %2
     """
-    number = whole_number(limit)
-    if number is None or number < 1:
-        raise ArgumentError(f"open: the limit is {limit!r}", hint="give a number of bytes")
+    number = ArgumentError.unless_number(
+        limit, f"open: the limit is {limit!r}", "give a number of bytes", 1, MOST
+    )
     name = as_path("open", path).name
     is_trusted = asked("open", trust)
     contents = contents_of(read_bytes("recording", path), name, number)

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.errors import ArgumentError, RecordingError, real_number
 from luminal_lab.machines.load import load_text
 from luminal_lab.plain import read
 from luminal_lab.reading import read_json as parsed, shown
@@ -102,7 +102,8 @@ class PeakRates:
           float32 multiply and add                  4 threads      100.0 GFLOP/s
           read                      from memory     4 threads       20.0 GB/s
         """
-        if not all(hasattr(rate, "__float__") and rate > 0 for rate in (gflops, gbytes)):
+        known = [real_number(rate) for rate in (gflops, gbytes)]
+        if not all(rate is not None and rate > 0 for rate in known):
             raise ArgumentError(
                 f"rates of {device!r}: they are {gflops!r} GFLOP/s and {gbytes!r} GB/s",
                 hint="both are numbers, and more than 0",

@@ -30,7 +30,7 @@ from luminal_lab.core.verify import verify
 from luminal_lab.errors import ArgumentError, GraphError, LabError, whole_number
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.passes.shown import Shown
+from luminal_lab.passes.shown import Shown, is_given
 from luminal_lab.progress import progress
 from luminal_lab.tensor.arguments import is_function, told_object
 
@@ -141,7 +141,7 @@ def minimise(
     if whole_number(most) is None or most < 1:
         raise ArgumentError(f"minimise: most is {most!r}", hint="give how many graphs are tried")
     said = {"shows": shows, "fires": fires, "misses": misses, "raises": raises}
-    given = [name for name, value in said.items() if value]
+    given = [name for name, value in said.items() if is_given(value)]
     if len(given) != 1:
         raise ArgumentError(
             f"minimise: {' and '.join(given) or 'nothing'} says what the graph is to show",

@@ -32,6 +32,15 @@ def _same(text: str) -> str:
     return VARYING.sub("…", text)
 
 
+def is_given(value: object) -> bool:
+    """Return whether an argument says something; arrays have no truth value.
+
+    >>> is_given(None), is_given(""), is_given("softmax")
+    (False, False, True)
+    """
+    return not (value is None or (isinstance(value, str) and not value))
+
+
 @dataclass(frozen=True)
 class Shown:
     """An effect of passes on a graph."""
@@ -59,7 +68,7 @@ class Shown:
         given = pipeline, granted, check
         if raises is not None:
             return Raises(*given, *Raises.seen(ir, given, raises))
-        name = misses or fires
+        name = misses if is_given(misses) else fires
         hint = 'give its name, as in "add-zero"'
         expect(name, str, "minimise: {} is neither a rule nor a search", hint)
         if fires:

@@ -33,6 +33,7 @@ from luminal_lab.errors import (
     expect,
     flag,
     position,
+    real_number,
 )
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -291,6 +292,7 @@ class Board(Tries):
             raise ArgumentError(
                 f"board: there is a try called {name!r}", hint="give another name, or drop that one"
             )
+        check_seconds(seconds)
         parsed = read_schedule(schedule, self.name)  # what cannot be read is no try
         text = schedule.strip("\n") if isinstance(schedule, str) else str(parsed)
         tried = Try(name, text, self.name, "failed")
@@ -303,6 +305,7 @@ class Board(Tries):
 
     def measure(self, *, seconds: float = SECONDS) -> Board:
         """Time all tries once more, in turns, and return the board."""
+        check_seconds(seconds)
         sound = [tried for tried in self._tries[1:] if tried.state != "refused"]
         self._measure(sound, seconds)
         return self
@@ -394,6 +397,13 @@ class Board(Tries):
     def __repr__(self) -> str:
         many = "1 try" if len(self) == 1 else f"{len(self)} tries"
         return f"<Board of {self.name}: {many}; print(…) shows them, .add(schedule) tries another>"
+
+
+def check_seconds(seconds: object) -> None:
+    """Raise unless a try may take so many seconds."""
+    number = real_number(seconds)
+    if number is None or not 0 < number < float("inf"):
+        raise ArgumentError(f"board: seconds is {seconds!r}", hint="as in seconds=20")
 
 
 def device_of(compilation: Compilation) -> DeviceCompiler:

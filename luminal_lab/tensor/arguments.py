@@ -300,7 +300,7 @@ def _tell_attributes(cls: type, word: str = "") -> None:
             return object.__getattribute__(self, name)
         # Optional protocols that NumPy, IPython and others look up, and our own questions.
         if name[:1] == "_" or is_ours(sys._getframe(1).f_code.co_filename):  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
-            raise AttributeError(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         public = [known for known in dir(self) if known[0] != "_"]
         raise UnknownNameError(
             f"{word or type(self).__name__}: there is no {name!r}",

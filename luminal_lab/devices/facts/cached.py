@@ -25,7 +25,7 @@ from typing_extensions import override
 
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.cache import FRESH, bytes_text, cut_text
-from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.errors import ArgumentError, nearest, real_number
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.reading import read_plain
 from luminal_lab.tensor.arguments import told_object
@@ -161,17 +161,22 @@ def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntri
     >>> sorted({entry.kind for entry in ll.devices.cached("rates")}) in ([], ["rates"])
     True
     """
-    if kind is not None and kind not in KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind in KINDS):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise ArgumentError(
             f"cached: there is no kind {kind!r}",
             hint=nearest(kind, KINDS) or f"the kinds are {', '.join(KINDS)}",
         )
-    latest = time.time() - older
+    seconds = real_number(older)
+    if seconds is None or not seconds >= 0:
+        raise ArgumentError(
+            f"cached: older is {older!r}", hint="give seconds, as in older=30 * 86400 for 30 days"
+        )
+    latest = time.time() - seconds
     entries = [
         entry
         for folder in folders()
         for entry in _entries(folder)
-        if kind in (None, entry.kind) and (not older or entry.used.timestamp() <= latest)
+        if kind in (None, entry.kind) and (not seconds or entry.used.timestamp() <= latest)
     ]
     return CachedEntries(sorted(entries, key=lambda entry: entry.used, reverse=True))
 
