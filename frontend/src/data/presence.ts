@@ -88,7 +88,8 @@ export class Presence {
     if (!this.isOwn) return SAME;
     const status = view.thing.status[thing]!, row = view.thing.row[thing]!;
     if (!between || row < 0) return status;
-    // What only a later firing changes is still as it was.
+    // What only a later firing changes is still as it was; most things no firing changes.
+    if (between.before.has(row) && between.now.has(row)) return SAME;
     const id = run.id[row]!, was = between.before.row(id), is = between.now.row(id);
     if (was < 0) return status;
     if (is < 0) return REMOVED;

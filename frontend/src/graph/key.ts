@@ -35,25 +35,36 @@ export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement
     return one;
   };
   const entry = (picture: SVGElement, words: string): HTMLElement => h("li", null, picture, words);
+  /** What there is to tell apart in both graphs. */
+  const seen = (): ReadonlySet<number | "view" | "unused"> => {
+    const { run, place } = store, there = new Presence(run, place, "both"), { thing } = there.view, found = new Set<number | "view" | "unused">();
+    for (let one = 0; one < there.view.things; one++) {
+      if (!there.has(one)) continue;
+      const status = there.status(one), row = thing.row[one]!;
+      found.add(status);
+      if (thing.marks[one]! & UNUSED) found.add("unused");
+      // What is gone is drawn as that, whatever it was.
+      if (row >= 0 && status !== REMOVED && run.kind(row) === "view") found.add("view");
+    }
+    return found;
+  };
+  let at: unknown = store.place, known = seen();
   const draw = (): void => {
-    const { run, place, selected, related } = store, { stage } = place, there = new Presence(run, place, "both"), { view } = there;
-    const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => there.has(thing) && test(thing));
-    const changes = [ADDED, REMOVED, REWIRED, PASSING].filter((status) => has((thing) => there.status(thing) === status));
-    // What is gone is drawn as that, whatever it was.
-    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && there.status(thing) !== REMOVED && run.kind(view.thing.row[thing]!) === "view";
+    const { place, selected, related } = store, { stage } = place;
+    if (place !== at) [at, known] = [place, seen()];
     fill(
       list,
-      changes.map((status) => {
+      [ADDED, REMOVED, REWIRED, PASSING].filter((status) => known.has(status)).map((status) => {
         const [name, sign] = STATUS[status]!;
         return entry(swatch(name, status === REMOVED || status === PASSING ? "ll-broken" : "", sign), WORDS[status]!);
       }),
-      has(isView) && entry(swatch("view", "ll-dotted"), "view"),
-      has((thing) => (view.thing.marks[thing]! & UNUSED) > 0) && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),
+      known.has("view") && entry(swatch("view", "ll-dotted"), "view"),
+      known.has("unused") && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),
       selected && [entry(ring("ll-halo", "ll-ring"), "selected"), related.nodes[stage]?.size ? entry(ring("ll-near"), "comes of it, or holds it") : null],
     );
   };
   host.append(div("ll-foot", list, amount));
-  const stops = (["place", "selection", "bundle"] as const).map((event) => store.on(event, draw));
+  const stops = [store.on("place", draw), store.on("selection", draw), store.on("bundle", () => ((at = null), draw()))];
   draw();
   return { dispose: () => stops.forEach((stop) => stop()) };
 }

@@ -129,7 +129,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     root?.classList.toggle("ll-tall", layout === "wide" && shown.includes("source"));
     root?.classList.toggle("ll-tower", layout === "below");
     if (layout !== "wide") {
-      const [pictures, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 50 : 60);
+      const [pictures, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 56 : 60);
       graphs(pictures);
       details(rest);
     } else {

@@ -319,7 +319,8 @@ class Live:
     def static(self, mark: str = "", theme: Theme = "auto") -> str:
         """Return the picture and its words as HTML without a script, each with an attribute."""
         words, more = self.words(), f" {mark}" if mark else ""
-        style = ' style="font-family:monospace"'
+        # JupyterLab breaks lines of what is preformatted.
+        style = ' style="font-family:monospace;white-space:pre;overflow:auto"'
         text = f"<pre{more}{style}>{plain(words)}</pre>" if words else ""
         image = self.picture(theme).html.replace("<img", f"<img{more}", 1)
         return f"<div{more}>{text}{image}{self.below()}</div>"
