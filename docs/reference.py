@@ -93,8 +93,9 @@ PAGES = {
     ),
     "nn": ReferencePage(
         "Modules",
-        "Layers, models, losses and optimisers. [Modules](../nn.md) explains them.",
-        "",
+        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
+        "[ONNX models](../onnx_models.md) explain them.",
+        "ll.from_onnx ll.from_torch",
     ),
     "course": ReferencePage(
         "The course",

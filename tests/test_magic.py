@@ -7,6 +7,7 @@ import pytest
 from luminal_lab.errors import ArgumentError
 from luminal_lab.magic import options_of
 from tests.expect import error_of
+from tests.needs import need
 from tests.notebook import Notebook, Ran, notebook
 
 WRITE = """\
@@ -137,7 +138,7 @@ def test_what_a_cell_records_can_be_saved(kernel: Notebook):
 
 
 def test_the_widget_is_below_its_picture(kernel: Notebook):
-    pytest.importorskip("anywidget")
+    need("anywidget")
     ran = kernel.run(f"%%lab\n{WRITE}made = cx.compile('dce')")
     assert ran.status == "ok", ran.error
     assert ran.kinds() == [

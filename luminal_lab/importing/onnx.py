@@ -17,29 +17,24 @@ from typing import Final, cast
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, free_name
+from luminal_lab.core.dims import Dim, Symbol, free_name
 from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.op import TensorType
-from luminal_lab.errors import ArgumentError, ModelError, nearest, whole_number
+from luminal_lab.errors import ModelError, expect, nearest, whole_number
 from luminal_lab.importing.imported import Imported, Ref, Step, graph_name, named
 from luminal_lab.importing.onnx_control import OURS, Control
 from luminal_lab.importing.onnx_file import (
     MOST_AXES,
     NOT_OURS,
     Proto,
-    library,
-    line_of,
     numpy_dtype,
-    wrong,
+    read_model,
 )
 from luminal_lab.importing.onnx_nodes import Scope, Write
 from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal, Value, is_known
-from luminal_lab.reading import read_plain
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 
-MOST_BYTES: Final = 1 << 31
-"""The most bytes of a model without its external data: protobuf reads no more."""
 READ_AS_MATRICES: Final = frozenset(["MatMul", "Gemm", "Gather"])
 """The ops whose weights `ll.quantise` may mark."""
 
@@ -50,8 +45,8 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
 
     Call it with tensors of any graph, in the order of the model's inputs or by their names. Dims
     that the file names may have any size. `known` fixes inputs and dims at import, by name: what a
-    model decides by them is decided then, and such inputs are no longer arguments. docs/onnx.md
-    says what is supported.
+    model decides by them is decided then, and such inputs are no longer arguments. A dim may also
+    be a `Symbol`, with bounds or as a multiple. docs/onnx_models.md says what is supported.
 
     >>> import pytest
     >>> parser = pytest.importorskip("onnx.parser")
@@ -63,24 +58,9 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
     >>> [*model.parameters()], model(cx.tensor(("n", 4))).shape
     (['w'], (n, 2))
     """
-    if not isinstance(path, (str, Path)):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may err
-        raise ArgumentError(f"from_onnx: {path!r} is no path", hint="name an ONNX file")
+    expect(path, str | Path, "from_onnx: {} is no path", "name an ONNX file")
     file = Path(path)
-    package = library()
-    try:
-        data = read_plain(file, MOST_BYTES)
-    except (OSError, ValueError) as error:
-        raise wrong(
-            f"from_onnx: {file} cannot be read: {getattr(error, 'strerror', None) or error}",
-            "give the path of an ONNX file",
-        ) from error
-    try:
-        model = package.load_model_from_string(data)
-    except Exception as error:  # protobuf's own, which has no public base
-        raise wrong(
-            f"from_onnx: {file.name} is no ONNX model: {line_of(error)}",
-            "the file may be damaged, or of another kind",
-        ) from error
+    model = read_model(file, "from_onnx")
     return module_of(model, file.name, file.parent, known)
 
 
@@ -213,7 +193,7 @@ class Reader(Control):
         dims = [
             int(dim.dim_value)
             if dim.HasField("dim_value") and dim.dim_value >= 0
-            else self._dim(dim.dim_param or f"{value.name}_{axis}", given)
+            else self._dim(dim.dim_param.strip("?") or f"{value.name}_{axis}", given)
             for axis, dim in enumerate(tensor.shape.dim)
         ]
         return TensorType(DType(name), tuple(dims))
@@ -228,9 +208,11 @@ class Reader(Control):
             self.dims[word] = name
         if word not in given:
             return self.graph.as_dim(self.dims[word])
+        if isinstance(given[word], Symbol):
+            return self.graph.as_dim(cast("Symbol", given[word]))
         size = whole_number(given[word])
         if size is None or size < 0:
-            raise self.error(f"known has {given[word]!r} for the dim {word!r}", "give its size")
+            raise self.error(f"known has {given[word]!r} for the dim {word!r}", "give its size, or a Symbol")
         return size
 
     def _refused(self, name: str, why: str) -> ModelError:

@@ -220,7 +220,7 @@ class Nodes(File, ABC):
         )
         inputs = [value for value, _ in pairs]
         result: Sequence[Value] | None = None
-        if are_sizes(inputs):
+        if are_sizes(inputs) and not any(self._is_trained(*pair) for pair in pairs):
             result = calculated(call.op, inputs, attributes, call.outputs)
         if result is not None:
             args = [value if is_known(value) else ref for value, ref in pairs]
@@ -269,6 +269,11 @@ class Nodes(File, ABC):
             self.steps.append(
                 Step(node.op_type, write, tuple(args), tuple(results), attributes, place)
             )
+
+    def _is_trained(self, value: Value, ref: object) -> bool:
+        """Return whether a value is a weight, which stays a parameter."""
+        trained = is_known(value) and value.dtype.kind == "f" and value.ndim > 0
+        return trained and isinstance(ref, Ref)
 
     # -- values ------------------------------------------------------------------------------------
 

@@ -224,8 +224,17 @@ class Field:
         return self.name
 
 
-SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
-SIGNS |= {"bit_and": "&", "bit_or": "|", "bit_xor": "^", "shift_left": "<<", "shift_right": ">>"}
+SIGNS = {
+    "add": "+",
+    "mul": "*",
+    "mod": "%",
+    "less_than": "<",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
+    "shift_left": "<<",
+    "shift_right": ">>",
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

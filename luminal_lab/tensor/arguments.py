@@ -34,7 +34,7 @@ import numpy as np
 from typing_extensions import TypeIs
 
 from luminal_lab.core.op import Op
-from luminal_lab.core.origin import Origin, here, is_ours, line_of
+from luminal_lab.core.origin import Origin, here, is_ours, line_at
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, UnknownNameError, nearest
 
 P = ParamSpec("P")
@@ -481,4 +481,7 @@ def raised_at(error: BaseException) -> Origin | None:
         if not is_ours(file) and not file.startswith(LIBRARIES):
             found = trace
         trace = trace.tb_next
-    return None if found is None else line_of(found.tb_frame, found.tb_lineno)
+    if found is None:
+        return None
+    frame = found.tb_frame
+    return line_at(frame.f_code.co_filename, found.tb_lineno, frame.f_globals)

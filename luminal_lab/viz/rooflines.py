@@ -33,18 +33,18 @@ DASHES = {"solid": "", "dot": "1.5 3", "dash": "6 4"}
 PLACES = ("middle right", "middle left", "top center", "bottom center")
 """Where a name may stand beside its point, in the words of plotly, the best first."""
 SIGNS = {
-    "circle": '<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>',
-    "diamond": '<path d="M{x} {y}m0-6.5l6.5 6.5l-6.5 6.5l-6.5-6.5z" fill="{colour}"/>',
-    "circle-open": '<circle cx="{x}" cy="{y}" r="5" fill="none" stroke="{colour}" '
+    "circle": '<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>',
+    "diamond": '<path d="M{x} {y}m0-8l8 8l-8 8l-8-8z" fill="{colour}"/>',
+    "circle-open": '<circle cx="{x}" cy="{y}" r="6" fill="none" stroke="{colour}" '
     'stroke-width="2"/>',
 }
-"""A point by the symbol that plotly has for it."""
+"""A point by the symbol that plotly has for it; each is seen around the one that lies on it."""
 BORDERS = {
-    "circle": '<circle class="g" cx="{x}" cy="{y}" r="6.5"/>',
-    "diamond": '<path class="g" d="M{x} {y}m0-8.5l8.5 8.5l-8.5 8.5l-8.5-8.5z"/>',
+    "circle": '<circle class="g" cx="{x}" cy="{y}" r="5"/>',
+    "diamond": '<path class="g" d="M{x} {y}m0-9.5l9.5 9.5l-9.5 9.5l-9.5-9.5z"/>',
     "circle-open": "",
 }
-"""What parts a point from another one below it."""
+"""What sets a point off from another one below it."""
 
 
 class Box(NamedTuple):

@@ -15,6 +15,7 @@ from luminal_lab.bench.studies.advice import PLANTED, planted
 from luminal_lab.errors import ArgumentError, InputError, LabWarning
 from luminal_lab.timing.turns import Turns
 from tests.expect import error_of, state
+from tests.needs import need
 
 SMALL = 32
 FASTER = Turns((0.002,) * 8, (0.001,) * 8)
@@ -79,6 +80,7 @@ def test_a_finding_has_its_place_its_change_and_its_gain(monkeypatch):
     assert "(measured in turns, 2.00 to 2.00)" in text
     assert f"at      {finding.lines[0]}:  h = (x * 2.0).graph_break()  # planted" in text
     assert repr(advice) == "<Advice on planted: 1 finding; print(…) shows them>"
+    need("pandas")
     assert list(advice.to_pandas()["kind"]) == ["graph-break"]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from tests.needs import need
 
 STARTING = 90
 """Seconds that the server may take, on a machine that does other things."""
@@ -33,6 +33,7 @@ class Server:
 
     def write(self, name: str, cells: Sequence[str]) -> Path:
         """Write a notebook of code cells."""
+        nbformat = need("nbformat")
         made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         made.metadata["kernelspec"] = {
             "name": "python3",
@@ -46,6 +47,7 @@ class Server:
 
     def receive(self, own: Path, name: str) -> Path:
         """Write a notebook as from somebody else: the same outputs, which nobody has signed."""
+        nbformat = need("nbformat")
         # What is signed is the content, and not its name.
         found = nbformat.read(own, 4)
         found.cells.append(nbformat.v4.new_code_cell("# received"))

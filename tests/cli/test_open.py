@@ -65,6 +65,7 @@ def test_a_search_is_told(capsys, tmp_path):
     assert json.loads(out)["parts"][0]["candidates"] == len(search.candidates)
 
 
+@pytest.mark.needs("script")
 def test_a_recording_is_written_as_a_page(capsys, run_lab, monkeypatch):
     page = run_lab.with_name("page.html")
     assert ask(capsys, "export", run_lab, "-o", page) == (0, f"written to {page}\n", "")
@@ -197,6 +198,7 @@ def test_a_port_that_cannot_be():
     )
 
 
+@pytest.mark.needs("script")
 def test_without_a_browser_the_address_is_said(capsys, run_lab, monkeypatch):
     opened = []
     monkeypatch.setattr(opening.webbrowser, "open", lambda address: bool(opened.append(address)))
@@ -212,6 +214,7 @@ def test_without_a_browser_the_address_is_said(capsys, run_lab, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.needs("script")
 def test_it_is_served_until_ctrl_c(run_lab):
     with started("open", run_lab, "--no-browser") as process:
         assert process.stdout is not None

@@ -55,6 +55,7 @@ def test_its_text_says_what_it_holds(run):
     assert rest == [f"  {one}", "  two, 5 → 1 nodes; 2 passes, 6 firings"]
 
 
+@pytest.mark.needs("pandas")
 def test_tables(run):
     table = run.to_pandas()
     assert [*table["pass"]] == ["written", "simplify", "dce"]

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import trust
-from luminal_lab.devices.build import cache
 from luminal_lab.io.recording import save_recording
 from luminal_lab.plain import plain
 from luminal_lab.search import board as boards, measure, worker
@@ -22,6 +20,7 @@ from luminal_lab.viz.live.backed import backed_compile
 from luminal_lab.viz.live.columns import read
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import error_of
+from tests.needs import need
 from tests.processes import children
 from tests.search.planted import faulty, job_of
 
@@ -30,9 +29,8 @@ EIGHTS = "split i by 8 as task, own\nparallel i.task"
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    folder = tmp_path_factory.mktemp("cache")
+    folder = tmp_path_factory.mktemp("spare")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
         patch.setattr(worker, "spare_folder", lambda: folder)
         patch.setattr(measure, "LAST_ROUNDS", 8)
         yield
@@ -72,8 +70,7 @@ def test_a_kernel_has_a_board_with_its_schedule_first():
 
 
 def test_real_tries_are_checked_and_timed_beside_the_first():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     cx = session()
     before, compilation = children(), cx.compilation
     board = cx.board()
@@ -92,8 +89,7 @@ def test_real_tries_are_checked_and_timed_beside_the_first():
 
 
 def test_wrong_values_and_crashes_are_states():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     board = session().board()
     for fault, state, why in (
         ("((float *)lab_buffers[1])[0] = 7; return;", "wrong", "O[0] is 7.0, and should be "),
@@ -239,6 +235,7 @@ def test_the_board_as_text_and_as_a_table():
         "first       1 s        1 s … 1 s                        first",
         "eights*  500 ms  500 ms … 500 ms  0.500  0.500 … 0.500  faster",
     ]
+    need("pandas")
     table = board.to_pandas()
     assert table["ratio"].tolist()[1] == 0.5
     assert table["name"].tolist()[0] == boards.FIRST
@@ -293,9 +290,10 @@ def test_a_recording_keeps_boards_and_shows_them_without_a_compiler(
     (facts,) = read(bench.data).header["runs"][0]["facts"]["boards"]
     assert [one["name"] for one in facts["tries"]] == ["first", "eights", "a slip"]
     assert facts["how"] == "recorded"
-    opened.export(tmp_path / "page.html")
     opened.save(tmp_path / "again.lab")
     assert str(ll.open(tmp_path / "again.lab").boards[0]) == str(opened.boards[0])
+    need("script")
+    opened.export(tmp_path / "page.html")
 
 
 def test_the_python_of_a_recorded_try_is_never_the_files(tmp_path: Path):

@@ -196,7 +196,7 @@ def test_torch_tensors_are_operands(torch):
         (1j, DTypeError, "add: a complex that holds complex128, and not numbers"),
         (object, DTypeError, "add: a type is neither a number nor an array"),
         ([[1], [2, 3]], LabError, "add: a list that cannot be read as one array"),
-        (np.zeros(2, np.uint32), DTypeError, "dtype: 'uint32' is not a dtype that"),
+        (np.zeros(2, np.longdouble), DTypeError, f"dtype: '{np.dtype(np.longdouble)}' is not a"),
         (np.zeros(3), ShapeError, "add: the shapes cannot be broadcast together: %x (2,) and %"),
     ],
 )

@@ -57,6 +57,22 @@ ROWS: list[tuple[str, str, str]] = [
     ("n,3", "(x > 0).bitwise_or(x < 1)", ""),
     ("n,3", "(x > 0).bitwise_xor(x < 1)", ""),
     ("n,3", "(x > 0).bitwise_not()", ""),
+    (
+        "n,3; n,1",
+        "x.view('int32').bitwise_left_shift(y.cast('int32'))",
+        "x.view(torch.int32).bitwise_left_shift(y.int())",
+    ),
+    (
+        "n,3; n,1",
+        "x.view('int32').bitwise_right_shift(y.cast('int32'))",
+        "x.view(torch.int32).bitwise_right_shift(y.int())",
+    ),
+    ("n,m", "x.bitcast('uint8')", "(x + 0).view(torch.uint8)"),
+    (
+        "m,n",
+        "x.bitcast('int16').bitcast('float32')",
+        "(x + 0).view(torch.int16).view(torch.float32)",
+    ),
     ("n,3; n,3", "(x > 0).where(x, y)", "torch.where(x > 0, x, y)"),
     ("n,3", "x.masked_fill(x > 0, 5.0)", ""),
     ("n,3; n", "ll.where(x > 0, x, y.unsqueeze(1))", "torch.where(x > 0, x, y.unsqueeze(1))"),

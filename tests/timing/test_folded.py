@@ -1,20 +1,19 @@
 """Times folded by module, line and kind: the parts add up, and who wrote more takes more."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.timing import measure
 from luminal_lab.timing.folded import Part
 from luminal_lab.timing.timings import Timing, Timings
 from tests.expect import error_of
+from tests.needs import need
 
 MS = 1e-3
 FUSED = Timing(
@@ -63,6 +62,7 @@ def test_the_table():
         "2.000    40%         2  a.py:2",
     ]
     assert text[-1] == "measured while other programs kept 1.5 cores busy"
+    need("pandas")
     table = TIMES.by("kind").to_pandas()
     assert list(table["kind"]) == ["product", "other"]
     assert "code" not in table
@@ -116,9 +116,7 @@ def test_what_cannot_be_asked():
 
 
 def test_a_model_is_folded_by_its_modules_and_what_it_does(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    need("cc")
     rates = PeakRates.stated("a machine", gflops=100, gbytes=10)
     monkeypatch.setattr(measure, "peak_rates", lambda: rates)
     cx = ll.Graph()

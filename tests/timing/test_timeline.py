@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import shutil
 from decimal import Decimal
 from itertools import pairwise
 
@@ -13,13 +12,13 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.parse import parse
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import RecordingError
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.timing import measure
 from luminal_lab.timing.timeline import TRACKS, Span, Timeline, chrome_trace, laid, run_of
 from luminal_lab.timing.timings import Timing, Timings
 from tests.expect import error_of
+from tests.needs import need
 
 TEXT = """graph g(%x: f32[2]) -> (%c) {
   %a = exp2 %x : f32[2]
@@ -146,9 +145,7 @@ def test_times_without_a_run_are_laid_out_and_say_so(tmp_path):
 
 
 def test_a_run_is_written_as_a_trace(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    need("cc")
     rates = PeakRates.stated("a machine", gflops=100, gbytes=10)
     monkeypatch.setattr(measure, "peak_rates", lambda: rates)
     cx = ll.Graph()

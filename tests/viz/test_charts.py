@@ -13,6 +13,7 @@ from luminal_lab.viz.charts import bars, roofs
 from luminal_lab.viz.figures import figure
 from tests.devices.made_up import Unfused, recording, rescheduled, written
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_without_plotly_there_is_a_hint(found, monkeypatch):
 
 
 def test_plotly_accepts_them(found):
-    go = pytest.importorskip("plotly.graph_objects")
+    go = need("plotly.graph_objects")
     for drawn in (found.plot(), found.roofline(), figure(bars(found))):
         assert isinstance(drawn, go.Figure)
     assert len(found.plot().data) == 3

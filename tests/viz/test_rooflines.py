@@ -27,6 +27,7 @@ def payload(*points):
     return {"data": [trace], "layout": {}}
 
 
+@pytest.mark.needs("plotly")
 def test_each_point_has_its_name(compared):
     named = [trace.text for trace in compared.roofline().data if trace.mode == "markers+text"]
     assert [list(names) for names in named] == [

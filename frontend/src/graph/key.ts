@@ -3,9 +3,10 @@
 import { STATUS } from "./drawing";
 import { div, fill, h, s } from "../parts/dom";
 import { outline } from "./shapes";
+import { Presence } from "../data/presence";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
-import { ADDED, REMOVED, REWIRED, UNUSED } from "../data/view";
+import { ADDED, PASSING, REMOVED, REWIRED, UNUSED } from "../data/view";
 
 css`
 .ll-foot { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 2px 8px; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
@@ -16,7 +17,7 @@ css`
 .ll-key-of text { font: bold 11px var(--ll-font); text-anchor: middle; fill: var(--ll-text); }
 `;
 
-const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes" };
+const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes", [PASSING]: "gone by the end of the pass" };
 
 /** A list below the pictures, which shrinks to what there is to tell apart; beside it stands how much is shown, if nothing else says that. */
 export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement): Pane {
@@ -35,16 +36,16 @@ export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement
   };
   const entry = (picture: SVGElement, words: string): HTMLElement => h("li", null, picture, words);
   const draw = (): void => {
-    const { run, place: { stage }, selected, related } = store, view = run.viewOf(stage), { effect } = run.stages[stage]!;
-    const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => test(thing));
-    const changes = effect ? [ADDED, REMOVED, REWIRED].filter((status) => view.thing.status.includes(status)) : [];
+    const { run, place, selected, related } = store, { stage } = place, there = new Presence(run, place, "both"), { view } = there;
+    const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => there.has(thing) && test(thing));
+    const changes = [ADDED, REMOVED, REWIRED, PASSING].filter((status) => has((thing) => there.status(thing) === status));
     // What is gone is drawn as that, whatever it was.
-    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && !(effect && view.thing.status[thing] === REMOVED) && run.kind(view.thing.row[thing]!) === "view";
+    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && there.status(thing) !== REMOVED && run.kind(view.thing.row[thing]!) === "view";
     fill(
       list,
       changes.map((status) => {
         const [name, sign] = STATUS[status]!;
-        return entry(swatch(name, status === REMOVED ? "ll-broken" : "", sign), WORDS[status]!);
+        return entry(swatch(name, status === REMOVED || status === PASSING ? "ll-broken" : "", sign), WORDS[status]!);
       }),
       has(isView) && entry(swatch("view", "ll-dotted"), "view"),
       has((thing) => (view.thing.marks[thing]! & UNUSED) > 0) && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),

@@ -75,6 +75,26 @@ test("stepping shows what is there, and moves nothing", () => {
   expect(whereIs(5)).toEqual(before);
 });
 
+test("from firing to firing the picture stays where it is, unless what changed would be out of sight", () => {
+  const chain = Array.from({ length: 60 }, (_, at) => ({ id: at, op: at ? "exp2" : "input", reads: at ? [at - 1] : [] }));
+  const rewired = (id: number) => ({ rule: "r", gone: [chain[id]!], fresh: [{ ...chain[id]!, op: "sin" }] });
+  const fired = [3, 4, 55].map(rewired), after = chain.map((node) => fired.flatMap(({ fresh }) => fresh).find(({ id }) => id === node.id) ?? node);
+  show({ stages: [{ title: "written", nodes: chain }, { title: "sines", nodes: after, firings: fired }] }, { stage: 1, firing: 1 });
+  const isInSight = (id: number): boolean => {
+    graph.flush();
+    const [, y] = whereIs(id);
+    return y > -20 && y < 500;
+  };
+  expect(isInSight(3)).toBe(true);
+  const { camera } = graph;
+  store.go({ firing: 2 });
+  expect(graph.camera).toEqual(camera);
+  store.go({ firing: 3 });
+  expect(isInSight(55)).toBe(true);
+  store.go({ firing: 1 });
+  expect(isInSight(3)).toBe(true);
+});
+
 test("a closed box says at each firing what is in it then", () => {
   const node = (id: number, ...reads: number[]) => ({ id, op: "exp2", reads, scope: "a" }), x = { id: 1, op: "input" };
   show({

@@ -29,9 +29,9 @@ from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
 from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.prelude.rows import C_TYPES
-from luminal_lab.kernels.render.values import PRIMITIVE, c_type, function_of, number
+from luminal_lab.kernels.render.values import FUNCTIONS, c_type, function_of, number
 
-NAMES = [*PRIMITIVE, "fma"]
+NAMES = [*(name for name in FUNCTIONS if not name.startswith("shift_")), "fma"]
 NAMES += [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType
@@ -16,12 +16,12 @@ from luminal_lab.tensor.lazy import Lazy
 Number: TypeAlias = Tensor | Scalar
 
 methods("""
-    abs acos acosh asin asinh atan atan2 atanh cos cosh deg2rad erf erfc exp exp2 expm1 frac hardsigmoid
-    hardswish isfinite isinf isnan log log10 log1p log2 log_sigmoid_forward=log_sigmoid logical_not
-    log_sigmoid=log_sigmoid logaddexp logit mish neg rad2deg reciprocal=recip relu relu6 rsqrt selu
+    abs acos acosh asin asinh atan atan2 atanh cos cosh deg2rad erf erfc exp exp2 expm1 frac
+    hardsigmoid hardswish isfinite isinf isnan log log10 log1p log2 logical_not
+    log_sigmoid logaddexp logit mish neg rad2deg reciprocal=recip relu relu6 rsqrt selu
     sigmoid sign sgn=sign signbit silu sin sinc sinh sqrt square tan tanh
     xlogy.Tensor xlogy.Scalar_Other=xlogy copysign.Tensor copysign.Scalar nan_to_num
-    celu elu_plain=elu gelu hardshrink hardtanh leaky_relu softshrink threshold prelu
+    celu gelu hardshrink hardtanh leaky_relu softshrink threshold prelu
     bitwise_not logical_and logical_or logical_xor maximum minimum
     remainder.Tensor remainder.Scalar fmod.Tensor fmod.Scalar
     eq.Tensor eq.Scalar ne.Tensor ne.Scalar le.Tensor le.Scalar ge.Tensor ge.Scalar
@@ -35,8 +35,9 @@ methods("""
 # -- arithmetic ------------------------------------------------------------------------------------
 
 
-def _times(x: Number, alpha: Scalar) -> Number:
-    return x if isinstance(alpha, (int, float)) and alpha == 1 else x * alpha
+def _times(x: Number, alpha: Scalar) -> Any:  # noqa: ANN401  # of the kind of x
+    own: Any = x
+    return own if isinstance(alpha, (int, float)) and alpha == 1 else own * alpha
 
 
 @aten("add.Tensor", "add.Scalar")
@@ -54,7 +55,8 @@ def sub(x: Tensor, y: Number, alpha: Scalar = 1) -> Tensor:
 @aten("rsub.Tensor", "rsub.Scalar")
 def rsub(x: Tensor, y: Number, alpha: Scalar = 1) -> Tensor:
     """Return y - alpha · x."""
-    return y - _times(x, alpha)  # pyright: ignore[reportReturnType]  # x is a tensor
+    other: Any = y
+    return other - _times(x, alpha)
 
 
 @aten("mul.Tensor", "mul.Scalar")

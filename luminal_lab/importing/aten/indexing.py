@@ -8,9 +8,10 @@ from typing import Any
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Scalar
 from luminal_lab.errors import ModelError
-from luminal_lab.importing.aten.table import aten
+from luminal_lab.importing.aten.table import aten, source
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.movement import size_of
+from luminal_lab.tensor.sources import Sources
 
 
 @aten("embedding")
@@ -45,14 +46,15 @@ def index_put(
     values = values.cast(x.dtype)
     masks = [at for at in indices if at is not None and at.dtype is DType.bool_]
     if masks:
-        if len(indices) > 1 or size_of(values.shape) != 1:
+        rest = x.ndim - masks[0].ndim
+        if len(indices) > 1 or (size_of(values.shape) != 1 and values.ndim > rest):
             raise ModelError(
                 "index_put: a mask chooses where values go, so their number depends on data",
                 hint="use torch.where",
             )
         (mask,) = masks
         wide = mask.reshape(*mask.shape, *[1] * (x.ndim - mask.ndim))
-        value = values.reshape(*[1] * x.ndim)
+        value = values.reshape(*[1] * x.ndim) if values.ndim > rest else values
         return wide.where(x + value if accumulate else value, x)
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     rest = [axis for axis in range(x.ndim) if axis not in axes]
@@ -151,7 +153,11 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:  # noqa: ANN401  # a number
     """Return x with a number in slices."""
-    return x.index_fill(dim, index, value)
+    if not isinstance(value, Tensor):
+        return x.index_fill(dim, index, value)
+    axis, row = dim % max(x.ndim, 1), _row(x)
+    shape = [*row.shape[:axis], _row(index).shape[0], *row.shape[axis + 1 :]]
+    return row.index_copy(axis, _row(index), value.cast(x.dtype).expand(*shape)).reshape(*x.shape)
 
 
 @aten("one_hot")
@@ -188,13 +194,13 @@ def bucketize(
     return at.cast(DType.int32) if out_int32 else at
 
 
-@aten("histc")
-def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+@source("histc")
+def histc(graph: Sources, x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Return how many values are in each of equal intervals."""
     if min == max:
         raise ModelError("histc: its interval depends on values", hint="give min and max")
     values = x.cast(DType.float32).flatten()
     inside = (values >= min) & (values <= max)
     at = ((values - min) * (bins / (max - min))).floor().clip(0, bins - 1).cast(DType.int64)
-    counts = x.graph.zeros((bins,), "int64")  # pyright: ignore[reportAttributeAccessIssue]  # a graph of sources
+    counts = graph.zeros((bins,), "int64")
     return counts.scatter_add(0, at, inside.cast(DType.int64)).cast(x.dtype)

@@ -8,20 +8,24 @@ from luminal_lab.core.dims import Dim, Expr, known, minimum
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Scalar
 from luminal_lab.errors import ModelError
-from luminal_lab.importing.aten.table import aten, methods
+from luminal_lab.importing.aten.table import along, aten, methods, source
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.joining import concat, stack
+from luminal_lab.tensor.sources import Sources
 
 FAR = 1 << 62
 """What exporters write for "to the end": no size is as large."""
 
 methods("""
-    permute transpose.int movedim.intlist=movedim movedim.int=movedim
-    view=reshape _unsafe_view=reshape reshape _reshape_alias_plain=reshape view_copy=reshape
-    unsqueeze squeeze squeeze.dim squeeze.dims expand_as view_as reshape_as
-    flip tile unfold diag_embed pixel_shuffle pixel_unshuffle
+    permute movedim.intlist=movedim movedim.int=movedim
+    view=reshape _unsafe_view=reshape reshape view_copy=reshape
+    unsqueeze squeeze expand_as view_as reshape_as
+    tile unfold diag_embed pixel_shuffle pixel_unshuffle
     channel_shuffle tril triu diagonal unbind.int chunk rot90 atleast_1d atleast_2d atleast_3d
 """)
+
+
+methods("squeeze.dim squeeze.dims flip transpose.int", along)
 
 
 @aten("expand", "expand_copy")
@@ -125,8 +129,9 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: Dim) -> Tensor:
     return x.update(src.unsqueeze(dim).cast(x.dtype), at, dim)
 
 
-@aten("slice_scatter")
+@source("slice_scatter")
 def slice_scatter(
+    graph: Sources,
     x: Tensor,
     src: Tensor,
     dim: int = 0,
@@ -143,23 +148,27 @@ def slice_scatter(
         return rows
     if step == 1:
         return x.update(rows, first, axis)
-    at = x.graph.arange(x.shape[axis])  # pyright: ignore[reportAttributeAccessIssue]  # a graph of sources
+    at = graph.arange(x.shape[axis])
     inside = (at >= first) & (at < last) & ((at - first) % step == 0)
     taken = rows.index_select(axis, ((at - first) // step).clip(0, count - 1))
     shape = [-1 if k == axis else 1 for k in range(x.ndim)]
     return inside.reshape(*shape).where(taken, x)
 
 
-@aten("as_strided", "as_strided_copy")
+@source("as_strided", "as_strided_copy")
 def as_strided(
-    x: Tensor, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
+    graph: Sources,
+    x: Tensor,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    storage_offset: Dim | None = None,
 ) -> Tensor:
     """Return elements of a tensor in row-major order by their distances in memory."""
     if any(isinstance(step, Expr) for step in stride):
         raise ModelError("as_strided: the strides depend on sizes", hint="write it with views")
-    at = x.graph.full((), storage_offset or 0, DType.int64)  # pyright: ignore[reportAttributeAccessIssue]  # a graph of sources
+    at = graph.full((), storage_offset or 0, DType.int64)
     for length, step in zip(size, stride, strict=True):
-        at = at.unsqueeze(-1) + x.graph.arange(length) * step  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        at = at.unsqueeze(-1) + graph.arange(length) * step
     return x.flatten().take(at)
 
 
@@ -187,16 +196,15 @@ def _padded(x: Tensor, pad: Sequence[Dim], value: Scalar = 0, mode: str = "const
     margins: list[tuple[Dim, Dim]] = [(0, 0)] * x.ndim
     for k in range(len(pad) // 2):
         margins[x.ndim - 1 - k] = pad[2 * k], pad[2 * k + 1]
-    for axis, (before, after) in enumerate(margins):
-        cut_before = -before if known(before < 0) else 0
-        cut_after = -after if known(after < 0) else 0
-        if cut_before != 0 or cut_after != 0:
-            x = x.slice_along(axis, cut_before, x.shape[axis] - cut_after)
-            kept = 0 if cut_before != 0 else before, 0 if cut_after != 0 else after
-            margins[axis] = kept
     if not x.dtype.is_float and isinstance(value, float):
         value = int(value)
-    return x.pad(margins, value, mode)
+    added = [[0 if known(side < 0) else side for side in sides] for sides in margins]
+    cut = [[-side if known(side < 0) else 0 for side in sides] for sides in margins]
+    x = x.pad(added, value, "constant" if 0 in x.shape else mode)
+    for axis, (before, after) in enumerate(cut):
+        if before != 0 or after != 0:
+            x = x.slice_along(axis, before, x.shape[axis] - after)
+    return x
 
 
 @aten("constant_pad_nd")

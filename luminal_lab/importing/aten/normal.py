@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 from luminal_lab.core.dims import Dim
 from luminal_lab.core.dtypes import DType
 from luminal_lab.importing.aten.table import aten, source
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.sources import Sources
 
 
 @aten("softmax.int", "special_softmax")
@@ -17,10 +18,17 @@ def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     return x.softmax(dim, dtype) if x.ndim else x.full_like(1.0)
 
 
-@aten("_softmax", "_safe_softmax")
-def softmax_half(x: Tensor, dim: int, half_to_float: object = False) -> Tensor:
+@aten("_softmax")
+def softmax_half(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """Return exp(x) over its sum along an axis."""
-    return softmax(x, dim, DType.float32 if half_to_float is True else None)
+    return softmax(x, dim, DType.float32 if half_to_float else None)
+
+
+@aten("_safe_softmax")
+def safe_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """Return exp(x) over its sum along an axis, and 0 where all of it is -∞."""
+    shares = softmax(x, dim, dtype)
+    return x.eq(-math.inf).all(dim, keepdim=True).where(0.0, shares) if x.ndim else shares
 
 
 @aten("log_softmax.int")
@@ -120,7 +128,7 @@ def native_group_norm(
     return x.group_norm(group, weight, bias, eps), mean, (var + eps).rsqrt()
 
 
-@aten("batch_norm_plain", "_native_batch_norm_legit_no_training")
+@aten("_native_batch_norm_legit_no_training")
 def batch_norm(
     x: Tensor,
     weight: Tensor | None,
@@ -213,7 +221,9 @@ def feature_dropout(x: Tensor, p: float, train: bool) -> Tensor:
 
 
 @source("native_dropout")
-def native_dropout(graph: Any, x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:  # noqa: ANN401  # as in `sources`
+def native_dropout(
+    graph: Sources, x: Tensor, p: float, train: bool | None
+) -> tuple[Tensor, Tensor]:
     """Return x with elements dropped, and where they were kept."""
     if train is False or p == 0:
         return x, x.full_like(True, DType.bool_)

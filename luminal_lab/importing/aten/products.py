@@ -6,24 +6,37 @@ from collections.abc import Sequence
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Scalar
-from luminal_lab.importing.aten.table import aten, methods
+from luminal_lab.importing.aten.table import aten, methods, source
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.product import einsum as einsum_of
+from luminal_lab.tensor.sources import Sources
 
-methods("mm bmm mv dot vdot=dot matmul linear outer inner kron addmm bilinear")
+methods("mm bmm mv dot vdot=dot matmul linear outer inner kron bilinear")
 
 
 @aten("baddbmm")
 def baddbmm(x: Tensor, left: Tensor, right: Tensor, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """Return beta · x plus alpha times the products of two batches of matrices."""
-    product = left.bmm(right) * alpha if alpha != 1 else left.bmm(right)
-    return product if beta == 0 else x * beta + product
+    return _plus(x, left.bmm(right), beta, alpha)
+
+
+@aten("addmm")
+def addmm(x: Tensor, left: Tensor, right: Tensor, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """Return beta · x plus alpha times the product of two matrices."""
+    return _plus(x, left.mm(right), beta, alpha)
 
 
 @aten("addmv")
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """Return beta · x plus alpha times a matrix times a vector."""
-    return x * beta + mat.mv(vec) * alpha
+    return _plus(x, mat.mv(vec), beta, alpha)
+
+
+def _plus(x: Tensor, product: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
+    """Return beta · x + alpha · product, in the dtype of the product."""
+    b, a = ((n if product.dtype.is_float else int(n)) for n in (beta, alpha))  # pyright: ignore[reportArgumentType]  # numbers
+    product = product if a == 1 else product * a
+    return product if b == 0 else (x if b == 1 else x * b) + product
 
 
 @aten("einsum")
@@ -49,8 +62,9 @@ def attention(
     )
 
 
-@aten("_grouped_mm", "_grouped_mm_plain")
+@source("_grouped_mm", "transformers.grouped_mm_fallback.default:")
 def grouped_mm(
+    graph: Sources,
     x: Tensor,
     weights: Tensor,
     offs: Tensor | None = None,
@@ -58,9 +72,14 @@ def grouped_mm(
     out_dtype: DType | None = None,
 ) -> Tensor:
     """Return the product of each row of x with the matrix of its group; offs are their ends."""
-    if offs is None:
+    if offs is None or x.ndim != 2 or weights.ndim != 3:
         return x.bmm(weights)
-    rows = x.graph.arange(x.shape[0])  # pyright: ignore[reportAttributeAccessIssue]  # a graph of sources
-    group = (rows.unsqueeze(1) >= offs.unsqueeze(0)).cast(DType.int64).sum(1)
-    group = group.clip(0, weights.shape[0] - 1)
-    return (x.unsqueeze(1) @ weights.index_select(0, group)).squeeze(1)
+    count, rows = weights.shape[0], x.shape[0]
+    group = (graph.arange(rows).unsqueeze(1) >= offs.unsqueeze(0)).cast(DType.int64).sum(1)
+    if isinstance(rows, int) and isinstance(count, int) and rows <= count:
+        chosen = weights.index_select(0, group.clip(0, count - 1))
+        product = (x.unsqueeze(1) @ chosen).squeeze(1)
+        return (group < count).unsqueeze(1).where(product, 0)
+    # More rows than matrices: a copy of a matrix for each row would be larger than all of them.
+    own = graph.arange(count).unsqueeze(1).eq(group).unsqueeze(-1)
+    return own.where(x, 0).bmm(weights).sum(0)

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.importing.aten.table import aten, methods
+from luminal_lab.importing.aten.table import along, methods
 from luminal_lab.tensor import Tensor
 
 Axes: TypeAlias = Sequence[int] | None
 
-methods("""
+methods(
+    """
     any any.dim all all.dim argmax argmin cumsum cumprod logcumsumexp trace
     cummax cummin kthvalue median.dim=median
-""")
+    """,
+    along,
+)
 
 
 def _axes(dim: Axes | int) -> list[int] | int | None:
@@ -22,13 +25,13 @@ def _axes(dim: Axes | int) -> list[int] | int | None:
     return dim if isinstance(dim, int) else list(dim) if dim else None
 
 
-@aten("sum", "sum.dim_IntList")
+@along("sum", "sum.dim_IntList")
 def total(x: Tensor, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:
     """Return the sum."""
     return x.sum(_axes(dim), keepdim, dtype)
 
 
-@aten("nansum")
+@along("nansum")
 def nansum(
     x: Tensor, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
@@ -36,67 +39,67 @@ def nansum(
     return x.nansum(_axes(dim), keepdim, dtype)
 
 
-@aten("mean", "mean.dim")
+@along("mean", "mean.dim")
 def mean(x: Tensor, dim: Axes = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:
     """Return the mean."""
     return x.mean(_axes(dim), keepdim, dtype)
 
 
-@aten("any.dims")
+@along("any.dims")
 def any_of(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return whether any element is not 0."""
     return x.any(_axes(dim), keepdim)
 
 
-@aten("all.dims")
+@along("all.dims")
 def all_of(x: Tensor, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return whether all elements are not 0."""
     return x.all(_axes(dim), keepdim)
 
 
-@aten("amax")
+@along("amax")
 def amax(x: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the largest value."""
     return x.amax(_axes(dim), keepdim)
 
 
-@aten("amin")
+@along("amin")
 def amin(x: Tensor, dim: Axes = (), keepdim: bool = False) -> Tensor:
     """Return the smallest value."""
     return x.amin(_axes(dim), keepdim)
 
 
-@aten("max")
+@along("max")
 def max_of(x: Tensor) -> Tensor:
     """Return the largest value of all."""
     return x.amax()
 
 
-@aten("min")
+@along("min")
 def min_of(x: Tensor) -> Tensor:
     """Return the smallest value of all."""
     return x.amin()
 
 
-@aten("max.dim")
+@along("max.dim")
 def max_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Return the largest value along an axis, and its position."""
     return x.amax(dim, keepdim), x.argmax(dim, keepdim)
 
 
-@aten("min.dim")
+@along("min.dim")
 def min_along(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Return the smallest value along an axis, and its position."""
     return x.amin(dim, keepdim), x.argmin(dim, keepdim)
 
 
-@aten("aminmax")
+@along("aminmax")
 def aminmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """Return the smallest and the largest value."""
     return x.aminmax(dim, keepdim)
 
 
-@aten("prod", "prod.dim_int")
+@along("prod", "prod.dim_int")
 def product(
     x: Tensor, dim: int | None = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
@@ -104,7 +107,7 @@ def product(
     return x.prod(dim, keepdim, dtype=dtype)
 
 
-@aten("logsumexp")
+@along("logsumexp")
 def logsumexp(x: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(x)))."""
     return x.logsumexp(_axes(dim), keepdim)
@@ -113,13 +116,13 @@ def logsumexp(x: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
 # -- moments ---------------------------------------------------------------------------------------
 
 
-@aten("var.dim", "var")
+@along("var.dim", "var")
 def var(x: Tensor, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
     """Return the variance."""
     return x.var(_axes(dim), int(unbiased), keepdim)
 
 
-@aten("var.correction")
+@along("var.correction")
 def var_corrected(
     x: Tensor, dim: Axes = None, correction: float | None = None, keepdim: bool = False
 ) -> Tensor:
@@ -127,13 +130,13 @@ def var_corrected(
     return x.var(_axes(dim), 1 if correction is None else correction, keepdim)
 
 
-@aten("std.dim", "std")
+@along("std.dim", "std")
 def std(x: Tensor, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Tensor:
     """Return the standard deviation."""
     return x.std(_axes(dim), int(unbiased), keepdim)
 
 
-@aten("std.correction")
+@along("std.correction")
 def std_corrected(
     x: Tensor, dim: Axes = None, correction: float | None = None, keepdim: bool = False
 ) -> Tensor:
@@ -141,7 +144,7 @@ def std_corrected(
     return x.std(_axes(dim), 1 if correction is None else correction, keepdim)
 
 
-@aten("var_mean.correction")
+@along("var_mean.correction")
 def var_mean(
     x: Tensor, dim: Axes = None, correction: float | None = None, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -149,7 +152,7 @@ def var_mean(
     return x.var_mean(_axes(dim), 1 if correction is None else correction, keepdim)
 
 
-@aten("linalg_vector_norm")
+@along("linalg_vector_norm")
 def vector_norm(
     x: Tensor,
     ord: float = 2,  # noqa: A002  # PyTorch's name
@@ -162,13 +165,13 @@ def vector_norm(
     return x.norm(ord, _axes(dim), keepdim)
 
 
-@aten("norm.ScalarOpt_dim", "norm.Scalar")
+@along("norm.ScalarOpt_dim", "norm.Scalar")
 def norm(x: Tensor, p: float | None = 2, dim: Axes = None, keepdim: bool = False) -> Tensor:
     """Return the norm of vectors."""
     return x.norm(2 if p is None else p, _axes(dim), keepdim)
 
 
-@aten("count_nonzero.dim_IntList", "count_nonzero")
+@along("count_nonzero.dim_IntList", "count_nonzero")
 def count_nonzero(x: Tensor, dim: Axes | int = None) -> Tensor:
     """Return the number of elements that are not 0."""
     return x.count_nonzero(_axes(dim))
@@ -177,16 +180,14 @@ def count_nonzero(x: Tensor, dim: Axes | int = None) -> Tensor:
 # -- order -----------------------------------------------------------------------------------------
 
 
-@aten("sort")
+@along("sort")
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
     """Return values in order, and where they were."""
-    if not x.ndim:
-        return x, x.full_like(0, DType.int64)
     at = x.argsort(dim, descending)
     return x.gather(dim, at), at
 
 
-@aten("sort.stable")
+@along("sort.stable")
 def sort_stable(
     x: Tensor, stable: bool | None = None, dim: int = -1, descending: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -194,7 +195,7 @@ def sort_stable(
     return sort(x, dim, descending)
 
 
-@aten("argsort", "argsort.stable")
+@along("argsort", "argsort.stable")
 def argsort(x: Tensor, *given: object, **named: object) -> Tensor:
     """Return where values in order are."""
     stable = [flag for flag in given if isinstance(flag, bool)] if len(given) > 2 else []
@@ -203,7 +204,7 @@ def argsort(x: Tensor, *given: object, **named: object) -> Tensor:
     return sort(x, *rest, **options)[1]  # pyright: ignore[reportArgumentType]  # as in the schema
 
 
-@aten("topk")
+@along("topk")
 def topk(
     x: Tensor,
     k: int,
@@ -212,19 +213,17 @@ def topk(
     sorted: bool = True,  # noqa: A002  # PyTorch's name
 ) -> tuple[Tensor, Tensor]:
     """Return the k largest values along an axis, and their positions."""
-    if not x.ndim:
-        return x, x.full_like(0, DType.int64)
     values, at = x.topk(k, dim, largest)
     return values, at
 
 
-@aten("dist")
+@along("dist")
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the norm of a difference."""
     return (x - other).norm(p)
 
 
-@aten("renorm")
+@along("renorm")
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return x with each part along an axis shortened to a norm."""
     axes = [axis for axis in range(x.ndim) if axis != dim % x.ndim]

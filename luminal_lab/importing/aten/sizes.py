@@ -10,10 +10,12 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 from luminal_lab.core.dims import Dim, Expr, equal, known, maximum, minimum, negate
+from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import ModelError
 from luminal_lab.importing.aten.table import aten, source
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.movement import size_of
+from luminal_lab.tensor.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class Ratio:
         return Ratio(-self.over, self.by)
 
 
-Size: TypeAlias = "Dim | float | Ratio"
+Size: TypeAlias = Any
+"""A dim, a float, or a ratio."""
 
 
 def _ratio(x: Size) -> Size:
@@ -109,7 +112,7 @@ def divided(x: Size, y: Size) -> Size:
 @aten("_operator.pow:", "torch.sym_pow:")
 def power(x: Dim, y: int) -> Dim:
     """Return x to a whole power."""
-    return reduce(operator.mul, [x] * y, 1) if isinstance(x, Expr) else x**y
+    return reduce(times, [x] * y, 1)
 
 
 @aten("_operator.eq:")
@@ -145,7 +148,7 @@ def smallest(*sizes: Dim) -> Dim:
 @aten("torch.sym_sum:")
 def sum_of(sizes: list[Dim]) -> Dim:
     """Return the sum of sizes."""
-    return reduce(operator.add, sizes, 0)
+    return reduce(plus, sizes, 0)
 
 
 @aten("torch.sym_ite:")
@@ -160,19 +163,21 @@ def chosen(condition: Dim, x: Dim, y: Dim) -> Dim:
 @aten("torch.sym_float:")
 def as_float(x: Size) -> Size:
     """Return a size, of which there may be fractions."""
-    return _ratio(x) if isinstance(x, Expr) else float(x)  # pyright: ignore[reportArgumentType]  # a number
+    return _ratio(x) if isinstance(x, Expr) else float(x)
 
 
 @aten("torch.sym_int:", "math.trunc:", "math.floor:")
 def floor(x: Size) -> Dim:
     """Return a ratio rounded down."""
-    return x if isinstance(x, Expr) else math.floor(x)
+    whole: Any = math.floor
+    return x if isinstance(x, Expr) else whole(x)
 
 
 @aten("math.ceil:")
 def ceil(x: Size) -> Dim:
     """Return a ratio rounded up."""
-    return x if isinstance(x, Expr) else math.ceil(x)
+    whole: Any = math.ceil
+    return x if isinstance(x, Expr) else whole(x)
 
 
 @aten("sym_size.int")
@@ -200,7 +205,7 @@ def stride(x: Tensor, dim: int) -> Dim:
 
 
 @source("scalar_tensor")
-def scalar(graph: Any, value: Size, dtype: Any = None) -> Tensor:  # noqa: ANN401  # as in `sources`
+def scalar(graph: Sources, value: Size, dtype: DType | None = None) -> Tensor:
     """Return a number, or a size, as a tensor."""
     if isinstance(value, Ratio):
         return graph.constant(value.over, "float32") / value.by

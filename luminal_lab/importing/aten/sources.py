@@ -87,7 +87,7 @@ def new_full(
 
 @source("arange")
 def arange(graph: Sources, end: Scalar, dtype: DType | None = None) -> Tensor:
-    """Return 0, 1, 2, …"""
+    """Return the whole numbers from 0 on."""
     return graph.arange(0, end, 1, dtype)
 
 
@@ -95,7 +95,9 @@ def arange(graph: Sources, end: Scalar, dtype: DType | None = None) -> Tensor:
 def arange_from(
     graph: Sources, start: Scalar, end: Scalar, step: float = 1, dtype: DType | None = None
 ) -> Tensor:
-    """Return start, start + step, …"""
+    """Return numbers from a start on, at equal steps."""
+    if dtype is not None and not dtype.is_float:
+        start, end = (int(n) if isinstance(n, float) else n for n in (start, end))
     return graph.arange(start, end, step, dtype)
 
 

@@ -1,10 +1,10 @@
-"""The table of ATen ops, which the files of this folder fill, and the ops that nothing can write."""
+"""The table of ATen ops, which the files here fill, and the ops that nothing can write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from luminal_lab.tensor import Tensor
 
@@ -69,7 +69,33 @@ def source(*names: str) -> Callable[[F], F]:
     return entered
 
 
-def methods(names: str) -> None:
+def along(*names: str) -> Callable[[F], F]:
+    """Enter a function of axes; as in PyTorch, a number passes for a vector of one.
+
+    >>> @along("top")
+    ... def top(x, dim):
+    ...     return x.amax(dim)
+    >>> OPS.pop("aten.top.default")(cx, cx.tensor(()), 0).shape
+    ()
+    """
+
+    def entered(function: F) -> F:
+        @wraps(function)
+        def on_axes(x: Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # the op's result
+            if x.ndim:
+                return function(x, *args, **kwargs)
+            result: Any = function(x.reshape(1), *args, **kwargs)
+            if isinstance(result, tuple):
+                return tuple([part.reshape(()) for part in cast("tuple[Tensor, ...]", result)])
+            return result.reshape(())
+
+        aten(*names)(on_axes)
+        return function
+
+    return entered
+
+
+def methods(names: str, enter: Callable[..., Callable[[Any], Any]] = aten) -> None:
     """Enter ops that are a tensor's method of the same name, or of the one behind a `=`.
 
     >>> methods("own_relu=relu")
@@ -78,7 +104,7 @@ def methods(names: str) -> None:
     """
     for word in names.split():
         name, _, ours = word.partition("=")
-        aten(name)(getattr(Tensor, ours or name.partition(".")[0]))
+        enter(name)(getattr(Tensor, ours or name.partition(".")[0]))
 
 
 def full_name(name: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from luminal_lab.core.dims import Dim, Expr
-from luminal_lab.importing.aten.table import aten
+from luminal_lab.core.dtypes import DType
+from luminal_lab.importing.aten.table import aten, source
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.sources import Sources
 
 
 def _batched(x: Tensor, count: int, call: Callable[[Tensor], Tensor]) -> Tensor:
@@ -73,14 +75,13 @@ def _avg_pool(count: int) -> Callable[..., Tensor]:
         divisor_override: int | None = None,
     ) -> Tensor:
         """Return the mean of each window."""
-        sizes, steps = list(kernel_size), _steps(stride)
-        return _batched(
-            x,
-            count,
-            lambda x: x.avg_pool(
-                sizes, steps, padding, ceil_mode, count_include_pad, divisor_override
-            ),
-        )
+        sizes, steps, by = list(kernel_size), _steps(stride), divisor_override
+        whole = not x.dtype.is_float
+        options = sizes, steps, padding, ceil_mode, count_include_pad, by and abs(by)
+        wide = x.cast(DType.float64) if whole else x
+        mean = _batched(wide, count, lambda x: x.avg_pool(*options))
+        mean = -mean if by and by < 0 else mean
+        return mean.cast(x.dtype) if whole else mean
 
     return avg_pool
 
@@ -95,6 +96,7 @@ def _adaptive(count: int) -> Callable[..., Tensor]:
 
 def _with_indices(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
     def max_pool_with_indices(
+        graph: Sources,
         x: Tensor,
         kernel_size: Sequence[int],
         stride: Sequence[int] | None = None,
@@ -105,12 +107,13 @@ def _with_indices(count: int) -> Callable[..., tuple[Tensor, Tensor]]:
         """Return the largest value of each window, and its number in the sample's channel."""
         options = list(kernel_size), _steps(stride), padding, dilation, ceil_mode
         values = _batched(x, count, lambda x: x.max_pool(*options))
-        return values, _batched(x, count, lambda x: _positions(x, *options))
+        return values, _batched(x, count, lambda x: _positions(graph, x, *options))
 
     return max_pool_with_indices
 
 
 def _positions(
+    graph: Sources,
     x: Tensor,
     kernel_size: list[int],
     stride: list[int] | None,
@@ -123,13 +126,11 @@ def _positions(
     layout = pooling.what, pooling.sizes, pooling.steps, pooling.gaps, pooling.margins
     windows = x.windows(*layout, x._least)  # pyright: ignore[reportPrivateUsage]  # as above
     spatial = x.shape[2:]
-    at = x.graph.arange(1)  # pyright: ignore[reportAttributeAccessIssue]  # a graph of sources
+    at = graph.arange(1)
     for size in spatial:
-        at = at.unsqueeze(-1) * size + x.graph.arange(size)  # pyright: ignore[reportAttributeAccessIssue]  # as above
+        at = at.unsqueeze(-1) * size + graph.arange(size)
     numbers = at.reshape(1, 1, *spatial).windows(*layout, 0)
-    within = range(x.ndim, windows.ndim)
     best = windows.flatten(x.ndim).argmax(-1, keepdim=True)
-    assert len(within) == len(spatial)
     return (
         numbers.flatten(x.ndim).expand(*windows.flatten(x.ndim).shape).gather(-1, best).squeeze(-1)
     )
@@ -138,7 +139,7 @@ def _positions(
 for _count in (1, 2, 3):
     aten(f"max_pool{_count}d")(_max_pool(_count))
     aten(f"avg_pool{_count}d")(_avg_pool(_count))
-    aten(f"max_pool{_count}d_with_indices")(_with_indices(_count))
+    source(f"max_pool{_count}d_with_indices")(_with_indices(_count))
     aten(f"adaptive_avg_pool{_count}d", f"_adaptive_avg_pool{_count}d")(_adaptive(_count))
 
 
@@ -182,7 +183,13 @@ def _resized(
 ) -> Tensor:
     """Return spatial axes resized, to sizes or by factors."""
     factors = [scale for scale in scales if scale is not None]
-    if output_size is None:
+    sizes = output_size or ()
+    given = list(zip(sizes, x.shape[2:], factors, strict=False))
+    # A given factor says where positions lie; the size is rounded down.
+    if output_size is None or (
+        len(given) == len(sizes)
+        and all(isinstance(n, int) and int(n * factor) == size for size, n, factor in given)
+    ):
         return x.interpolate(None, factors, mode, align_corners)
     if any(isinstance(size, Expr) for size in output_size):
         whole = [size // length for size, length in zip(output_size, x.shape[2:], strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, bounds, maximum, minimum
+from luminal_lab.core.dims import Dim, bounds, known as decided, maximum, minimum
 from luminal_lab.importing.onnx_ops.arithmetic import number_or
 from luminal_lab.importing.onnx_ops.table import (
     DAMAGED,
@@ -23,8 +23,8 @@ from luminal_lab.importing.onnx_ops.table import (
 )
 from luminal_lab.tensor import Tensor
 
-FAR = 1 << 31
-"""Ends of slices from here on mean the end of the axis."""
+FAR = 10**9
+"""Ends of slices from here on mean the end of an axis whose size is no number."""
 
 
 def size_of(dims: Sequence[Dim]) -> Dim:
@@ -218,16 +218,17 @@ def sliced(x: Tensor, axis: int, start: Dim, end: Dim, step: int) -> Tensor:
 def _bounded(at: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
     """Return a position within limits; a negative one counts from the end."""
     if isinstance(at, int):
-        if at >= FAR:
+        if at >= FAR and not isinstance(high, int):
             return high
-        if at <= -FAR:
+        if at <= -FAR and not isinstance(size, int):
             return low
     least, most = bounds(at)
     if most is not None and most < 0:
         at = at + size
     elif least is None or least < 0:
         raise Refusal(f"it is not known whether {at} is negative")
-    return maximum(low, minimum(at, high))
+    at = at if decided(at <= high) else minimum(at, high)
+    return at if decided(low <= at) else maximum(low, at)
 
 
 @op("Pad")

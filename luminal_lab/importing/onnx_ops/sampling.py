@@ -50,10 +50,9 @@ class Sampling(NamedTuple):
         ceil = np.ceil(at)
         ratio = np.where(at == ceil, 1.0, at - np.floor(at))
         weights = self._weights(ratio, scale)
-        count = weights.shape[1]
+        count = int(weights.shape[1])
         first: npt.NDArray[np.int64] = ceil.astype(np.int64) - count // 2
-        steps: npt.NDArray[np.int64] = np.arange(0, count, 1, np.int64)
-        index = first[:, None] + steps
+        index: npt.NDArray[np.int64] = first[:, None] + np.arange(count)
         if self.exclude_outside:
             weights = np.where((index < 0) | (index >= old), 0.0, weights)
             weights = weights / weights.sum(1, keepdims=True)

@@ -31,15 +31,24 @@ BOOL: Final[Any] = np.bool_
 MOST: Final = 4096
 """The most elements of an array that counts as sizes."""
 PLAIN: Final = frozenset(["int64", "int32", "bool", "float32", "float64"])
+FLOATS: Final[dict[str, Callable[..., Array]]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Neg": np.negative,
+    "Floor": np.floor, "Ceil": np.ceil,
+}  # fmt: skip
+"""What sizes go through as floats: such numbers are calculated as they are, in their dtype."""
+MOVED: Final = frozenset(
+    ["Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze", "Shape"]
+)
+"""What moves numbers, whatever they are."""
 FINEST: Final = 1 << 16
 """The largest denominator of a factor that sizes are multiplied by."""
 
 
 def are_sizes(values: Sequence[Value]) -> bool:
-    """Return whether inputs are whole numbers or dims, at least one of them, and not many."""
+    """Return whether inputs are numbers or dims that are known, and not many."""
     arrays = [value for value in values if value is not None]
     return bool(arrays) and all(
-        isinstance(value, np.ndarray) and value.dtype.kind in "iubO" and value.size <= MOST
+        isinstance(value, np.ndarray) and value.dtype.kind in "iubOf" and value.size <= MOST
         for value in arrays
     )
 
@@ -58,10 +67,15 @@ def calculated(
         return None
     given = [cast("Array | None", value) for value in values]
     dims = any(has_dims(value) for value in given)
-    kinds = {value.dtype for value in given if value is not None and value.dtype != object}
-    if dims and any(kind.kind == "f" for kind in kinds) and name not in ("Mul", "Div"):
+    floats = any(value is not None and value.dtype.kind == "f" for value in given)
+    if dims and floats and name not in ("Mul", "Div"):
         return None
     if not dims and (name not in FOLDED or attributes.get("fmod")):
+        return None
+    if floats and not dims and name in FLOATS:
+        with np.errstate(all="ignore"):
+            return [np.asarray(FLOATS[name](*[value for value in given if value is not None]))]
+    if floats and not dims and name not in MOVED:
         return None
     if not dims and name == "Cast":
         wanted = ELEMENTS.get(attributes.get("to", 0), "")
@@ -72,7 +86,7 @@ def calculated(
             return None
         arrays = [_tidied(np.asarray(part)) for part in result]
         like = given[min(name == "Where", len(given) - 1)]
-        if dims or name in ("Shape", "Size") or like is None:
+        if dims or floats or name in ("Shape", "Size") or like is None:
             return arrays
         return [a if a.dtype.kind == "b" else _as(a, like.dtype) for a in arrays]
     except (TypeError, ValueError, IndexError, KeyError, ArithmeticError, AttributeError):

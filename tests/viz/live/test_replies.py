@@ -11,14 +11,13 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import trust
-from luminal_lab.devices.build.toolchain import find_compiler
 from luminal_lab.display import Alive
-from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live import bundle, columns, replies
 from luminal_lab.viz.live.replies import Replies
 from luminal_lab.viz.live.shown import compilation_workbench
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import state
+from tests.needs import need
 
 
 class Page:
@@ -62,10 +61,7 @@ def page(cx: ll.Graph) -> Page:
 
 @pytest.fixture
 def on_cpu() -> tuple[ll.Graph, Page]:
-    try:
-        find_compiler()
-    except DeviceError as error:
-        pytest.skip(str(error))
+    need("cc")
     cx = ll.Graph("c")
     cx.tensor((4, 8), name="x").set(np.linspace(-1, 1, 32).reshape(4, 8)).softmax(-1).retrieve()
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
@@ -401,7 +397,7 @@ def test_sources_are_written_in_other_languages(on_cpu: tuple[ll.Graph, Page]):
 
 
 def test_ptx_needs_no_gpu(on_cpu: tuple[ll.Graph, Page]):
-    pytest.importorskip("cuda.bindings.nvrtc")
+    need("cuda.bindings.nvrtc")
     _, page = on_cpu
     reply = page.ask("ptx", run=0, kernel=0)
     if "error" in reply:
