@@ -112,7 +112,7 @@ class Try(Displayed):
     step: str = ""
     """The first step after which its values are wrong, if that is known."""
     seconds: Interval | None = None
-    """The time of a run; None where nothing was measured."""
+    """The time of a run; None if nothing was measured."""
     ratio: Interval | None = None
     """Its time as a share of the first one's in the same turn."""
     rounds: int = 0

@@ -116,7 +116,7 @@ class Batch:
     number: int
     drafts: tuple[ScheduleDraft, ...]
     best: float = 0.0
-    """The least share of the reference's time so far; 0 where none is known."""
+    """The least share of the reference's time so far; 0 if none is known."""
     is_last: bool = False
     """Whether it holds the best so far, to be measured for longer, or the default alone."""
     after: int = 0
@@ -162,7 +162,7 @@ class AnswersSoFar:
 
     @property
     def least_ratio(self) -> float:
-        """The least share of the reference's time; 0 where none is known."""
+        """The least share of the reference's time; 0 if none is known."""
         return min((trial.ratio for trial in self.best if trial.ratio is not None), default=0.0)
 
     @property
@@ -367,7 +367,7 @@ class Driver:
 
     @property
     def winner(self) -> DraftTrial | None:
-        """The schedule that beats the default; None where the default stays.
+        """The schedule that beats the default; None if the default stays.
 
         A search that was stopped before its last batch goes by the batches that it has.
         """

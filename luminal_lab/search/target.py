@@ -53,7 +53,7 @@ class Target:
     forms: bool = True
     """Whether its worker takes candidates with several kernels."""
     model: str = ""
-    """What its times are a model of, where nothing is measured; empty where they are measured."""
+    """What its times are a model of; empty if they are measured."""
 
     def recalling(self, schedules: Mapping[str, Schedule]) -> Recall:
         """Return a lookup for schedules, which are given by what kernels compute."""

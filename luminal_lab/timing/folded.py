@@ -42,7 +42,7 @@ class Part(NamedTuple):
     share: float
     """Its share of the launch's operations, from 0 to 1."""
     code: str = ""
-    """The text of the line, as it was when it ran; empty where nobody knows."""
+    """The text of the line, as it was when it ran; empty if unknown."""
 
 
 @told_object("row")
@@ -57,7 +57,7 @@ class FoldedRow:
     launches: tuple[int, ...]
     """The rows of the timings that count towards it."""
     code: str = ""
-    """The text of a line, as it was when it ran; empty where nobody knows."""
+    """The text of a line, as it was when it ran; empty if unknown."""
 
 
 @told_object("times")

@@ -69,7 +69,7 @@ class Timeline:
 
 
 def check_timeline(line: Timeline, rows: int) -> None:
-    """Raise a ValueError unless a run can have happened, in launches of so many rows."""
+    """Raise a ValueError unless a run can have happened, in launches of `rows` rows."""
     for span in (Span(0.0, line.seconds), *line.calls, *line.kernels):
         if not (0 <= span.start < LONGEST and 0 <= span.seconds < LONGEST):
             raise ValueError(f"something took {span.seconds} s from {span.start} s on")
@@ -144,7 +144,7 @@ def chrome_trace(timings: Timings) -> str:
 
 
 def _lanes(entries: Iterable[_Entry]) -> list[list[_Timed]]:
-    """Return what a track shows in whole nanoseconds, on so many lanes that nothing overlaps.
+    """Return what a track shows in whole nanoseconds, on enough lanes that nothing overlaps.
 
     Perfetto drops an event that begins within another and ends after it.
     """

@@ -30,7 +30,7 @@ def known_sum(numbers: Iterable[Number | None]) -> Number | None:
 
 
 class Work(NamedTuple):
-    """Operations and bytes; None where unknown."""
+    """Operations and bytes; None if unknown."""
 
     flops: int | None
     read: int | None

@@ -127,7 +127,7 @@ class Death:
     is_null: bool = False
 
 
-class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked for it
+class Died(Exception):  # noqa: N818  # a child's end is reported by its caller
     """A child has died."""
 
     def __init__(self, death: Death) -> None:

@@ -33,7 +33,7 @@ class CArgument(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The argument as C has it."""
+        """The argument as written in C."""
         const = "const " if self.is_const else ""
         return f"{const}{self.type} {'*' if self.is_pointer else ''}{self.name}".rstrip()
 
