@@ -286,9 +286,18 @@ def test_what_is_no_axis(axis, message, hint):
 
 
 def test_axes_of_what_has_none():
-    error = error_of(lambda: Graph().constant(1.0).sum(0), AxisError)
-    assert error.message == "sum: there is no axis 0 in %0 ()"
+    error = error_of(lambda: Graph().constant(1.0).sum(1), AxisError)
+    assert error.message == "sum: there is no axis 1 in %0 ()"
     assert error.hint == "it has no axes"
+
+
+def test_a_number_is_taken_as_a_vector_of_one():
+    x = Graph().constant(1.0)
+    assert [x.sum(axis).shape for axis in (0, -1, (0,))] == [()] * 3
+    assert [x.softmax(0).shape, x.cumsum(-1).shape, x.transpose(0, 0).shape] == [()] * 3
+    assert [part.shape for part in x.sort()] == [(), ()]
+    for axis in (1, -2, True):
+        error_of(lambda a=axis: x.cumsum(a), AxisError)
 
 
 def test_numpy_integers_are_axes():
