@@ -70,8 +70,21 @@ def _of_itself(name: str) -> None:
         return pulled(slope, lambda own: call(graph, *own, *options), x)[0]
 
 
-for _name in ("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
+for _name in ("avg_pool2d", "avg_pool3d"):
     _of_itself(_name)
+
+
+def _adaptive(count: int) -> None:
+    call: Callable[..., Any] = OPS[full_name(f"_adaptive_avg_pool{count}d")]
+
+    @source(f"_adaptive_avg_pool{count}d_backward")
+    def backward(graph: Sources, slope: Tensor, x: Tensor) -> Tensor:
+        """Return the gradient of a tensor that was averaged to the size of `slope`."""
+        return pulled(slope, lambda own: call(graph, own[0], slope.shape[-count:]), x)[0]
+
+
+_adaptive(2)
+_adaptive(3)
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
