@@ -20,7 +20,7 @@ from luminal_lab.bench.rows import geometric_mean
 from luminal_lab.bench.studies.torch_models import MODELS
 from luminal_lab.errors import LabError
 from luminal_lab.machines.here import usable_cores
-from luminal_lab.machines.load import Load
+from luminal_lab.machines.load import LOADED, Load
 
 TURN = 0.02
 """The seconds of a turn."""
@@ -118,6 +118,7 @@ def report(
         cells.append(f"{cell:>9}")
     medians = [f"{statistics.median(times[s]):.3f}" if s in times else "-" for s in SIDES]
     load = "unknown" if others is None else f"{others:.1f}"
+    load += " too many: measure again" if others is not None and others > LOADED else ""
     print(f"{name:<20}" + "".join(f"{m:>14}" for m in medians) + "".join(cells) + f"{load:>12}")
 
 
