@@ -93,8 +93,9 @@ PAGES = {
     ),
     "nn": ReferencePage(
         "Modules",
-        "Layers, models, losses and optimisers. [Modules](../nn.md) explains them.",
-        "",
+        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
+        "[PyTorch models](../torch_models.md) explain them.",
+        "ll.from_torch",
     ),
     "course": ReferencePage(
         "The course",
