@@ -192,14 +192,35 @@ def test_a_branch_is_decided_by_what_is_known(imported: Import) -> None:
     assert raised.value.hint == "give the input 'sr' by known={…}"
 
 
-def test_known_may_fix_a_dim(imported: Import) -> None:
-    text = """
+def resizing(mode: str, scale: float, coordinates: str) -> str:
+    return f"""
         up (float[1, 1, h, 4] x) => (float[1, 1, k, 4] y)
-        {
-            none = Constant<value = float[0] {}>()
-            scales = Constant<value = float[4] {1, 1, 1.5, 1}>()
-            y = Resize<mode = "linear">(x, none, scales)
-        }"""
+        {{
+            none = Constant<value = float[0] {{}}>()
+            scales = Constant<value = float[4] {{1, 1, {scale}, 1}}>()
+            y = Resize<mode = "{mode}", coordinate_transformation_mode = "{coordinates}">(
+                x, none, scales)
+        }}"""
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("scale", [1.5, 2.0, 0.5])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric"])
+def test_an_axis_of_any_size_is_resized_as_one_of_known_size(
+    imported: Import, mode: str, scale: float, coordinates: str
+) -> None:
+    text = resizing(mode, scale, coordinates)
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 4)).astype("f")
+    free, fixed = imported(text), imported(text, known={"h": 8})
+    assert np.allclose(run(free, x), run(fixed, x), atol=1e-5)
+    session = pytest.importorskip("onnxruntime").InferenceSession(
+        model_of(text).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    assert np.allclose(run(free, x), session.run(None, {"x": x})[0], atol=1e-5)
+
+
+def test_known_may_fix_a_dim(imported: Import) -> None:
+    text = resizing("nearest", 1.5, "half_pixel")
     assert "an axis of h is resized" in refused(imported, text)
     assert run(imported(text, known={"h": 4}), np.ones((1, 1, 4, 4), "f")).shape == (1, 1, 6, 4)
     assert "the model has no such input or dim" in refused(imported, text, known={"hh": 4})
