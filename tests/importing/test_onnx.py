@@ -159,6 +159,32 @@ def test_positions_go_as_far_as_a_dim(imported: Import) -> None:
     assert scaled.tolist() == [[3, 3, 3, 3]]
 
 
+def test_a_shape_may_be_chosen_by_comparisons(imported: Import) -> None:
+    model = imported("""
+        like (float[1, d] x, float[n, d] other) => (float[n, d] y)
+        {
+            s = Shape(other)
+            two = Constant<value = int64[1] {2}>()
+            ones = ConstantOfShape<value = int64[1] {1}>(two)
+            less = Constant<value = int64 {-1}>()
+            minus = Mul(ones, less)
+            keeps = Equal(s, minus)
+            shape = Where(keeps, ones, s)
+            y = Expand(x, shape)
+        }""")
+    assert run(model, np.ones((1, 2), "f"), np.zeros((3, 2), "f")).shape == (3, 2)
+
+
+def test_a_known_exponent_becomes_products_and_limits_become_numbers(imported: Import) -> None:
+    model = imported("""
+        m (float[n] x) => (float[n] y)
+        <float low = {-1}, float two = {2}>
+        { p = Pow(x, two)  y = Clip(p, low) }""")
+    cx = ll.Graph()
+    assert "log2" not in model(cx.tensor((3,))).op_counts()
+    assert run(model, np.array([-3, 0.5], "f")).tolist() == [9, 0.25]
+
+
 def test_dims_without_a_name_get_one(imported: Import) -> None:
     model = imported("any (float[?, 4] x) => (float[?, 4] y) { y = Relu(x) }")
     assert str(model.types["x"]) == "f32[x_0, 4]"
