@@ -175,6 +175,17 @@ def test_a_shape_may_be_chosen_by_comparisons(imported: Import) -> None:
     assert run(model, np.ones((1, 2), "f"), np.zeros((3, 2), "f")).shape == (3, 2)
 
 
+def test_a_table_of_positions_is_read_as_far_as_a_dim(imported: Import) -> None:
+    model = imported("""
+        m (float[n] x) => (float[n] y)
+        <float[4] table = {1, 2, 3, 4}, int64[1] zero = {0}>
+        { end = Shape(x)  rows = Slice(table, zero, end)  y = Add(x, rows) }""")
+    assert str(model(ll.Graph().tensor(("n",))).shape) == "(n,)"
+    assert run(model, np.zeros(3, "f")).tolist() == [1, 2, 3]
+    with pytest.raises(ShapeError):
+        run(model, np.zeros(5, "f"))
+
+
 def test_a_known_exponent_becomes_products_and_limits_become_numbers(imported: Import) -> None:
     model = imported("""
         m (float[n] x) => (float[n] y)
