@@ -43,8 +43,12 @@ READ_FIRST: Final = (
     "--trust, runs it, and luminal-lab trust FILE signs it for good"
 )
 IN_PYTHON: Final = 'll.CPUCompiler(compiler="…") runs what you name there'
+UNPICKLED: Final = (
+    "if you know who wrote it: ll.from_torch(path, trust=True), or luminal-lab trust FILE; an ONNX "
+    "file or the weights as safetensors run nothing"
+)
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
-"""What a file may call a compiler that it was made with."""
+"""Names under which a file may mention the compiler that it was made with."""
 LONGEST: Final = 60
 """The most characters of a source's first line that an error shows."""
 
@@ -115,8 +119,14 @@ def program_of(name: str) -> Foreign:
     return Foreign(_digest("program", name), "a program to run as the compiler", _cut(name))
 
 
+def exported_of(data: bytes, name: str) -> Foreign:
+    """Return the part to be trusted of a file that PyTorch unpickles: all of it."""
+    digest = _digest("exported", hashlib.sha256(data).hexdigest())
+    return Foreign(digest, "an exported program, which PyTorch unpickles", _cut(name))
+
+
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
-    """Return the part to be trusted of a kernel that would be made from what a file says of it."""
+    """Return the part to be trusted of a kernel to be made from what a file says about it."""
     digest = _digest("schedule", definition, schedule, device)
     text = f"{definition.strip()}\n{schedule.strip()}".splitlines()
     return Foreign(
@@ -194,6 +204,15 @@ def admit_program(name: str) -> None:
         refuse([foreign], "a text of passes names it", f"{IN_PYTHON}; of a file, {READ_FIRST}")
 
 
+def admit_exported(data: bytes, name: str, *, trust: bool) -> None:
+    """Raise a TrustError unless a file may be unpickled."""
+    foreign = exported_of(data, name)
+    if trust:
+        allow([foreign])
+    if not is_trusted(foreign):
+        refuse([foreign], "unpickling can run anything", UNPICKLED)
+
+
 def refuse(
     foreign: Iterable[Foreign], why: str = "it comes from a file", hint: str = READ_FIRST
 ) -> None:
@@ -219,7 +238,7 @@ def _first(source: str) -> str:
 
 
 def printable(line: str) -> str:
-    """Return a foreign line with nothing in it that a terminal obeys or hides."""
+    """Return a foreign line without anything that a terminal obeys or hides."""
     return "".join(letter if letter.isprintable() or letter == "\t" else "�" for letter in line)
 
 
@@ -284,7 +303,7 @@ def unsign(foreign: Iterable[Foreign]) -> bool:
 def sign_written(kernels: Iterable[Carried]) -> None:
     """Sign the kernels that this process wrote itself: users may run again what they save.
 
-    Where nothing can be written, the next process asks.
+    If nothing can be written, the next process asks.
     """
     written = [foreign_of(kernel) for kernel in kernels]
     sign(foreign for foreign in written if _HERE.get(foreign.digest))

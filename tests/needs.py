@@ -40,6 +40,8 @@ PACKAGES: Final = {
     "nbconvert": "notebooks",
     "nbformat": "notebooks",
     "nbval": "notebooks",
+    "onnx": "models of ONNX",
+    "onnxruntime": "ONNX Runtime as a witness",
     "pandas": "tables of pandas",
     "playwright": "pages in a browser",
     "plotly": "charts",

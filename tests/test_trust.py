@@ -240,7 +240,8 @@ PUBLIC: dict[str, list[Way] | str] = {
     **named(
         "an error",
         "ArgumentError AxisError DTypeError DefinitionError DeviceError DimError GraphError",
-        "InputError Interrupted LabError LabWarning NotComputedError ParseError PassError",
+        "InputError Interrupted LabError LabWarning ModelError NotComputedError ParseError",
+        "PassError",
         "RangeError RecordingError ScheduleError ShapeError TrustError UnknownNameError",
         "VerifyError errors",
     ),

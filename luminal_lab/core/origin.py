@@ -87,19 +87,18 @@ def has_run(file: str) -> bool:
 def _look_up(frame: FrameType) -> Origin:
     if len(_KNOWN) > _LIMIT:  # a process that compiles cells for ever
         _KNOWN.clear()
-    origin = line_of(frame, frame.f_lineno)
+    origin = line_at(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
     _KNOWN[id(frame.f_code), frame.f_lasti] = origin, frame.f_code
-    _RAN.add(origin.file)
     return origin
 
 
-def line_of(frame: FrameType, line: int) -> Origin:
-    """Return a line of the file or cell that a frame runs."""
-    file = frame.f_code.co_filename
-    text = linecache.getline(file, line, frame.f_globals).strip()
-    shell = running_shell()
-    cell = shell.cell_number(file) if shell is not None else None
-    return Origin(file if cell is None else f"cell {cell}", line, text)
+def line_at(file: str, line: int, names: dict[str, Any] | None = None) -> Origin:
+    """Return a line of a file or cell that ran in this process; its globals may load its text."""
+    text = linecache.getline(file, line, names).strip()
+    cell = shell.cell_number(file) if (shell := running_shell()) is not None else None
+    origin = Origin(file if cell is None else f"cell {cell}", line, text)
+    _RAN.add(origin.file)
+    return origin
 
 
 class Shell:

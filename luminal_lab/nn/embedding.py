@@ -91,5 +91,9 @@ class Embedding(Module):
         return x.linear(self.weight)
 
     @override
+    def matrices(self) -> tuple[Parameter]:
+        return (self.weight,)
+
+    @override
     def options(self) -> str:
         return f"{self.num_embeddings}, {self.embedding_dim}"

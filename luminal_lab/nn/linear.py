@@ -58,6 +58,10 @@ class Linear(Module):
         return x.linear(weight if self.layout == "out,in" else weight.T, self.bias)
 
     @override
+    def matrices(self) -> tuple[Parameter]:
+        return (self.weight,)
+
+    @override
     def options(self) -> str:
         layout = f", layout={self.layout!r}" if self.layout != "out,in" else ""
         return f"{self.in_features}, {self.out_features}{layout}"

@@ -127,7 +127,7 @@ class Module:
         caller = _CALLER.get()
         if caller is not None and not is_on_stack(caller.frame):
             caller = None  # Ctrl-C has broken it off
-        graph = _graph_in((args, kwargs)) or (caller and caller.graph)
+        graph = graph_in((args, kwargs)) or (caller and caller.graph)
         if graph is None:
             kinds = ", ".join(
                 "None" if value is None else type(value).__name__
@@ -259,6 +259,14 @@ class Module:
             if parameter.name is None or name.endswith(f".{parameter.name}"):
                 parameter.name = name
         return values
+
+    def matrices(self) -> Iterable[Parameter]:
+        """Return the weights of its own that products and look-ups read; `ll.quantise` marks them.
+
+        >>> [matrix.shape for matrix in ll.nn.Linear(3, 2).matrices()]
+        [(2, 3)]
+        """
+        return ()
 
     # -- modes -------------------------------------------------------------------------------------
 
@@ -476,7 +484,7 @@ def _once(parts: Iterable[tuple[str, T]]) -> dict[str, T]:
     return _by_name(first.values())
 
 
-def _graph_in(value: object) -> Workspace | None:
+def graph_in(value: object) -> Workspace | None:
     """Return the first graph among arguments: a tensor's, or an argument itself."""
     if isinstance(value, Lazy):
         return value.graph
@@ -486,7 +494,7 @@ def _graph_in(value: object) -> Workspace | None:
         value = list(cast("dict[object, object]", value).values())
     if isinstance(value, (list, tuple)):
         for entry in cast("Iterable[object]", value):
-            graph = _graph_in(entry)
+            graph = graph_in(entry)
             if graph is not None:
                 return graph
     return None

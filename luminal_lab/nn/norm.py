@@ -191,14 +191,14 @@ class BatchNorm(Module):
             n = x.constant(count, var.dtype, ())
             # A symbolic count may be 1 in a run, which has no variance: 0, as NaN would persist.
             others = n - 1 if isinstance(count, int) else (n - 1).clip(min=1.0)
-            batches = _carried(graph, self.num_batches_tracked, lambda old: old + 1)
+            batches = carried(graph, self.num_batches_tracked, lambda old: old + 1)
             rate = self.momentum
             step = batches.cast(var.dtype).recip() if rate is None else rate
             for running, measured in (
                 (self.running_mean, mean),
                 (self.running_var, var * (n * others.recip())),
             ):
-                _carried(graph, running, lambda old, new=measured: old + (new - old) * step)
+                carried(graph, running, lambda old, new=measured: old + (new - old) * step)
         return widened(x).batch_norm(mean, var, self.weight, self.bias, self.eps).cast(x.dtype)
 
     @override
@@ -206,14 +206,18 @@ class BatchNorm(Module):
         return f"{self.num_features}"
 
 
-def _carried(graph: Sources, buffer: Parameter, change: Callable[[Tensor], Tensor]) -> Tensor:
+def latest(graph: Sources, buffer: Parameter) -> Tensor:
+    """Return a buffer's value after the changes that the graph has made so far."""
+    old = graph.parameter(buffer)
+    changes = [new for new, of in graph.ir.carries if of == old.id]
+    return Tensor(graph, changes[-1], old.type) if changes else old
+
+
+def carried(graph: Sources, buffer: Parameter, change: Callable[[Tensor], Tensor]) -> Tensor:
     """Carry a change of a buffer to the next run, after earlier changes in the graph."""
-    old = last = graph.parameter(buffer)
-    for new, of in graph.ir.carries:
-        if of == old.id:
-            last = Tensor(graph, new, old.type)
+    old, last = graph.parameter(buffer), latest(graph, buffer)
     changed = change(last).cast(buffer.dtype)
-    if last is not old:
+    if last.id != old.id:
         last.drop()
     return graph.carry(changed, old)
 

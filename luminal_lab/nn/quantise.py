@@ -7,8 +7,6 @@ from typing import cast
 
 from luminal_lab.errors import ArgumentError, nearest
 from luminal_lab.nn.arguments import at_user
-from luminal_lab.nn.embedding import Embedding
-from luminal_lab.nn.linear import Linear
 from luminal_lab.nn.module import Module
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
@@ -22,7 +20,7 @@ FORMS = ("q8_0",)
 def quantise(
     what: Module | Parameter | Iterable[Parameter], form: str | None = "q8_0"
 ) -> dict[str, Parameter]:
-    """Mark the weights of the `Linear` and `Embedding` layers of a module, and return them by path.
+    """Mark the matrices of a module, as `Linear` and `Embedding` have them; return them by path.
 
     A mark changes no value: the weights stay as they are, also in files. The pass `quantised`
     makes compiled graphs read the marked weights in that form. None removes the mark.
@@ -46,11 +44,9 @@ def quantise(
 
 def _weights(what: Module | Parameter | Iterable[Parameter]) -> dict[str, Parameter]:
     if isinstance(what, Module):
-        matrices = [
-            module.weight
-            for module in what.named_modules().values()
-            if isinstance(module, (Linear, Embedding))
-        ]
+        # Through the class, since a user's attribute may have the name of a method.
+        modules = what.named_modules().values()
+        matrices = [matrix for module in modules for matrix in type(module).matrices(module)]
         paths = {**what.parameters(), **what.buffers()}
         return {
             path: parameter

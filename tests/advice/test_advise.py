@@ -108,6 +108,14 @@ def test_nothing_is_said_of_what_has_nothing():
     assert f"{NOTHING}: nothing was tried" in str(advice)
 
 
+def test_bits_do_not_undo_each_other(case_of):
+    cx = ll.Graph()
+    x = cx.tensor((8,), "uint32", name="x").set(np.arange(8, dtype=np.uint32))
+    (((x >> 4) << 4) ^ x.exp2().bitcast("uint32")).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "undone" not in {suspect.kind for suspect in advising.suspects(case_of(cx))}
+
+
 def test_a_change_of_values_is_no_advice(monkeypatch):
     monkeypatch.setattr(trial, "in_turns", lambda first, second: FASTER)
     monkeypatch.setattr(trial, "_close", lambda one, other: False)

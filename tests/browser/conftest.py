@@ -1,6 +1,7 @@
 """A real Chromium for tests: a page of its own for each, of which nothing goes unnoticed."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +26,22 @@ def _the_script_is_built():
     need("script")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser; without it, or Playwright, these tests are skipped."""
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Start the browser; without it, or Playwright, tests that ask are skipped."""
     path = need("chromium")
     api = need("playwright.sync_api")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, for all tests."""
+    with launched() as browser:
+        yield browser
 
 
 @dataclass

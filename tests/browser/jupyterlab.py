@@ -83,7 +83,7 @@ def start(folder: Path) -> Server:
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     news = folder / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
-    news.parent.mkdir(parents=True)
+    news.parent.mkdir(parents=True, exist_ok=True)
     news.write_text('{"fetchNews": "false", "checkForUpdates": false}', "utf-8")
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -128,7 +128,7 @@ class Notebook:
             [command, given],
         )
 
-    def run(self) -> None:
+    def run(self, timeout: int = LONG) -> None:
         """Run all cells, and wait until the last one is done."""
         self.ready()
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
@@ -140,7 +140,17 @@ class Notebook:
                 /\\[\\d+\\]/.test(cell.querySelector('.jp-InputPrompt')?.textContent ?? '');
               return cells.length > 0 && cells.every(done);
             }""",
-            timeout=LONG,
+            timeout=timeout,
+        )
+
+    def run_cell(self, number: int) -> None:
+        """Run one cell, and wait until it is done."""
+        self.page.evaluate(
+            """async (number) => {
+              window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+              await window.jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            number,
         )
 
     def ready(self) -> None:

@@ -86,7 +86,10 @@ def test_the_passes_after_it_do_not_run_and_values_are_the_same(cx: ll.Graph) ->
     assert [shot.name for shot in stopped.snapshots] == ["written", "simplify", "cse"]
     last = stopped.snapshots[-1]
     assert (last.verified, last.checked, len(last.firings)) == (True, True, 1)
-    assert str(stopped).splitlines()[-1] == ("stopped: Pass 2, cse, firing 1: duplicate: %5 → %1")
+    assert str(stopped).splitlines()[-1] == (
+        "stopped at the first firing that is by the rule duplicate: "
+        "Pass 2, cse, firing 1: duplicate: %5 → %1"
+    )
     assert repr(stopped).endswith("; stopped: " + str(stopped.stop) + ">")
     cx.execute()
     assert np.array_equal(cx["y"].numpy(), before)

@@ -241,17 +241,23 @@ def test_the_board_as_text_and_as_a_table():
     assert table["name"].tolist()[0] == boards.FIRST
 
 
-def test_of_boards_that_compare_the_same_the_last_that_was_used_counts():
+def test_all_boards_of_a_kernel_are_kept_on_which_something_was_tried(tmp_path: Path):
     cx = session()
-    first, second, other = cx.board(), cx.board(), cx.board(dims={"n": 8})
-    for board in (first, second, other):
+    first, unused, second = cx.board(), cx.board(), cx.board()
+    for board in (first, second):
         answering(board, [0.5] * 9)
-    first.add(EIGHTS)
-    assert boards_of(cx.compilation) == [first, other]
-    second.add(EIGHTS)
-    assert boards_of(cx.compilation) == [second, other]
+    first.add(EIGHTS, name="eights")
+    second.add(EIGHTS, name="the same again")
+    assert boards_of(cx.compilation) == [first, unused, second]
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    assert boards_of(cx.compilation) == [second, other]
+    third = cx.board()
+    answering(third, [0.25] * 9)
+    third.add(EIGHTS, name="later")
+    cx.save(tmp_path / "run.lab")
+    kept = ll.open(tmp_path / "run.lab").boards
+    names = ["eights", "the same again", "later"]
+    assert [[one.name for one in board] for board in kept] == [["first", name] for name in names]
+    assert "3 boards" in str(ll.open(tmp_path / "run.lab"))
 
 
 def test_a_recording_keeps_boards_and_shows_them_without_a_compiler(

@@ -3,6 +3,7 @@
 import builtins
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -66,6 +67,24 @@ def test_a_roof_rises_with_the_bandwidth_and_ends_at_the_peak(found):
     # No model is above its own roof.
     for x, y in zip(modelled["x"], modelled["y"], strict=True):
         assert y <= min(66_900, 4800 * x) * 1.0001
+
+
+def test_roofs_that_lie_over_each_other_are_one_line_with_both_names(found):
+    measured, recorded, modelled = found.columns
+    limits = modelled.specification
+    assert limits is not None
+    bandwidth = limits.bandwidth
+    near, far = (
+        replace(limits, bandwidth=bandwidth._replace(value=by * bandwidth.value))
+        for by in (1.01, 1.2)
+    )
+    for own, names in (
+        (near, ["a made-up machine, H200: the roof"]),
+        (far, ["a made-up machine: the roof", "H200: the roof"]),
+    ):
+        columns = (measured, replace(recorded, specification=own), modelled)
+        drawn = roofs(replace(found, columns=columns))["data"]
+        assert [one["name"] for one in drawn if one["mode"] == "lines"] == names
 
 
 def test_payloads_are_plain(found):

@@ -786,6 +786,25 @@ def test_a_kernel_has_no_number_that_makes_it_anothers_name():
     np.testing.assert_allclose(made[1].numpy(), np.sin(np.ones(3)), rtol=1e-6)
 
 
+def test_a_kernel_of_the_users_may_have_unsigned_elements():
+    high = ll.kernel(
+        "#include <stdint.h>\n"
+        "// kernel high(a: u16[n], b: u32[n], c: u64[n]) -> (x: u16[n], y: u32[n], z: u64[n])\n"
+        "void high(const unsigned short *a, const unsigned int *b, const unsigned long long *c,\n"
+        "          uint16_t *x, uint32_t *y, uint64_t *z, long n) {\n"
+        "    for (long i = 0; i < n; i++) x[i] = a[i] >> 3, y[i] = b[i] >> 3, z[i] = c[i] >> 3;\n}",
+        meaning=lambda a, b, c: (a >> 3, b >> 3, c >> 3),
+    )
+    cx = ll.Graph()
+    arrays = [np.array([0, 9, 2**bits - 1], f"u{bits // 8}") for bits in (16, 32, 64)]
+    given = [cx.tensor((3,), array.dtype).set(array) for array in arrays]
+    made = [one.retrieve() for one in high(*given)]
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    cx.execute()
+    for one, array in zip(made, arrays, strict=True):
+        np.testing.assert_array_equal(one.numpy(), array >> 3)
+
+
 def test_a_kernel_of_the_users_takes_no_schedule():
     sq = ll.kernel(
         "// kernel sq(x: f32[n]) -> (y: f32[n])\n"

@@ -245,8 +245,8 @@ def test_nodes_know_the_loss_that_made_them():
             lambda x: losses.mse_loss(x, "high"),
             DTypeError,
             "mse_loss: a str that holds <U4, and not numbers of one of our dtypes",
-            "the dtypes are float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, "
-            "bool",
+            "the dtypes are float64, float32, float16, bfloat16, int64, int32, int16, int8, "
+            "uint64, uint32, uint16, uint8, bool",
         ),
     ],
 )

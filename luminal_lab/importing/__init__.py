@@ -1,0 +1,1 @@
+"""Models from elsewhere, as modules: by PyTorch's exporter, and from ONNX files."""
