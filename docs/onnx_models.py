@@ -61,7 +61,10 @@ Where a shape, a condition or a position depends on values, these must be known:
 ```python
 ll.from_onnx("vad.onnx", known={"sr": 16000})            # an input's value; it is no argument any more
 ll.from_onnx("detector.onnx", known={"height": 640})     # or the size of a dim
+ll.from_onnx("unet.onnx", known={"height": ll.Symbol("height", 32, multiple_of=32)})
 ```
+
+A `Symbol` says what sizes a dim may have: a U-Net, say, halves and doubles an axis, which fits multiples alone.
 
 `If` takes the branch that is decided then. `Loop` and `Scan` of a known count are unrolled, into at most 4,096 nodes.
 `NonZero`, `Unique`, `Compress`, `NonMaxSuppression` and `Range` need values that are known. A node that cannot be part
