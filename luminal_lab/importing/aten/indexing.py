@@ -12,7 +12,6 @@ from luminal_lab.errors import ModelError
 from luminal_lab.importing.aten.table import aten, source
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.movement import size_of
-from luminal_lab.tensor.product import cdist
 from luminal_lab.tensor.sources import Sources
 
 
@@ -60,7 +59,7 @@ def embedding_bag(
 @aten("_cdist_forward")
 def distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None = None) -> Tensor:
     """Return the norm of the difference of each two rows."""
-    return cdist(x, y, p)
+    return x.cdist(y, p)
 
 
 @aten("_pdist_forward")
