@@ -94,7 +94,7 @@ PAGES = {
     "nn": ReferencePage(
         "Modules",
         "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
-        "[ONNX models](../onnx_models.md) explain them.",
+        "[PyTorch models](../torch_models.md), [ONNX models](../onnx_models.md) explain them.",
         "ll.from_onnx ll.from_torch",
     ),
     "course": ReferencePage(

@@ -248,6 +248,7 @@ PUBLIC: dict[str, list[Way] | str] = {
         "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline Search",
     ),
     **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
+    "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",
     "devices": "see DEVICE_NAMES",

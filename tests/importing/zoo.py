@@ -46,6 +46,12 @@ def made(name: str) -> Model:
                 value.normal_(0, value[0].numel() ** -0.5)
             else:
                 value.add_(torch.randn_like(value) * 0.1)
+        # Batch norms that have measured nothing let deep nets forget their input.
+        norms = [part for part in entry.module.modules() if hasattr(part, "running_var")]
+        for norm in norms:
+            norm.momentum = None
+        if norms:
+            entry.module.train()(**entry.inputs(8, *entry.sizes[0][1:]))
     return entry._replace(module=entry.module.eval())
 
 
@@ -413,7 +419,8 @@ def mobilevit() -> Model:
         image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 8, 16, 16, 16, 32],
         num_attention_heads=4, aspp_out_channels=16, patch_size=2,
     )  # fmt: skip
-    return image(tf.MobileViTForImageClassification(config), sizes=(64, 64, 64))
+    module = tf.MobileViTForImageClassification(config)
+    return image(module, sizes=(64, 64, 64))
 
 
 @model

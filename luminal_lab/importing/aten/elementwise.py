@@ -202,8 +202,8 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 # -- casts and copies ------------------------------------------------------------------------------
 
 
-@aten("_to_copy", "to.dtype", "to.dtype_layout", "to.device", "_assert_same_dtype")
-def to_copy(x: Tensor, dtype: DType | None = None, *_: object, **__: object) -> Tensor:
+@aten("_to_copy")
+def to_copy(x: Tensor, dtype: DType | None = None) -> Tensor:
     """Return x in a dtype."""
     return x if dtype is None else x.cast(dtype)
 
@@ -220,7 +220,7 @@ def copy(x: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return src.cast(x.dtype).expand(*x.shape)
 
 
-@aten("clone", "alias", "contiguous", "lift_fresh_copy", "lift_fresh", "_conj", "positive")
+@aten("clone", "alias", "contiguous", "lift_fresh_copy", "lift_fresh", "positive")
 def same(x: Tensor, **_: object) -> Tensor:
     """Return x."""
     return x

@@ -14,7 +14,7 @@ Axes: TypeAlias = Sequence[int] | None
 methods(
     """
     any any.dim all all.dim argmax argmin cumsum cumprod logcumsumexp trace
-    cummax cummin kthvalue median.dim=median
+    kthvalue median.dim=median
     """,
     along,
 )
@@ -111,6 +111,27 @@ def product(
 def logsumexp(x: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(x)))."""
     return x.logsumexp(_axes(dim), keepdim)
+
+
+@along("cummax")
+def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the largest value up to each position, and the last position of it."""
+    top = x.cummax(dim)
+    return top, _latest(x, top, dim)
+
+
+@along("cummin")
+def cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the smallest value up to each position, and the last position of it."""
+    low = x.cummin(dim)
+    return low, _latest(x, low, dim)
+
+
+def _latest(x: Tensor, extreme: Tensor, dim: int) -> Tensor:
+    """Return the last position, up to each, of what is the extreme there."""
+    here = x.full_like(1, DType.int64).cumsum(dim) - 1
+    is_it = x.eq(extreme) | (x.isnan() & extreme.isnan()) if x.dtype.is_float else x.eq(extreme)
+    return is_it.where(here, 0).cummax(dim)
 
 
 # -- moments ---------------------------------------------------------------------------------------

@@ -140,7 +140,9 @@ for _count in (1, 2, 3):
     aten(f"max_pool{_count}d")(_max_pool(_count))
     aten(f"avg_pool{_count}d")(_avg_pool(_count))
     source(f"max_pool{_count}d_with_indices")(_with_indices(_count))
-    aten(f"adaptive_avg_pool{_count}d", f"_adaptive_avg_pool{_count}d")(_adaptive(_count))
+    aten(f"adaptive_avg_pool{_count}d")(_adaptive(_count))
+    if _count > 1:
+        aten(f"_adaptive_avg_pool{_count}d")(_adaptive(_count))
 
 
 # -- patches ---------------------------------------------------------------------------------------
