@@ -81,5 +81,6 @@ def test_exported_models(torch: Any, name: str) -> None:
             output.retrieve()
         cx.execute()
         for output, value in zip(outputs, wanted, strict=True):
-            largest = max(float(value.abs().max()), 1e-9)
-            assert np.abs(output.numpy() - value.numpy()).max() <= 1e-5 * largest
+            # The exporter folds norms into weights, which rounds once more.
+            most = 4 * entry.tolerance * max(float(value.abs().max()), 1e-9)
+            assert np.abs(output.numpy() - value.numpy()).max() <= most
