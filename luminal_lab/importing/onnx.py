@@ -27,19 +27,14 @@ from luminal_lab.importing.onnx_file import (
     MOST_AXES,
     NOT_OURS,
     Proto,
-    library,
-    line_of,
     numpy_dtype,
-    wrong,
+    read_model,
 )
 from luminal_lab.importing.onnx_nodes import Scope, Write
 from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal, Value, is_known
-from luminal_lab.reading import read_plain
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told
 
-MOST_BYTES: Final = 1 << 31
-"""The most bytes of a model without its external data: protobuf reads no more."""
 READ_AS_MATRICES: Final = frozenset(["MatMul", "Gemm", "Gather"])
 """The ops whose weights `ll.quantise` may mark."""
 
@@ -65,21 +60,7 @@ def from_onnx(path: str | Path, *, known: Mapping[str, object] | None = None) ->
     """
     expect(path, str | Path, "from_onnx: {} is no path", "name an ONNX file")
     file = Path(path)
-    package = library()
-    try:
-        data = read_plain(file, MOST_BYTES)
-    except (OSError, ValueError) as error:
-        raise wrong(
-            f"from_onnx: {file} cannot be read: {getattr(error, 'strerror', None) or error}",
-            "give the path of an ONNX file",
-        ) from error
-    try:
-        model = package.load_model_from_string(data)
-    except Exception as error:  # protobuf's own, which has no public base
-        raise wrong(
-            f"from_onnx: {file.name} is no ONNX model: {line_of(error)}",
-            "the file may be damaged, or of another kind",
-        ) from error
+    model = read_model(file, "from_onnx")
     return module_of(model, file.name, file.parent, known)
 
 

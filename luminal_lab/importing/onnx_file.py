@@ -14,10 +14,13 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DeviceError, ModelError, visible
 from luminal_lab.importing.onnx_ops.table import DAMAGED, ELEMENTS, Refusal
+from luminal_lab.reading import read_plain
 
 Proto: TypeAlias = Any
 """An object of protobuf's or of the package onnx, which have no types here."""
 
+MOST_BYTES: Final = 1 << 31
+"""The most bytes of a model without its external data: protobuf reads no more."""
 MOST_AXES: Final = 64
 BITS: Final = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
 """Dtypes of which a byte holds several."""
@@ -47,6 +50,25 @@ def wrong(message: str, hint: str | None = None) -> ModelError:
 def line_of(error: BaseException) -> str:
     """Return an error's text as a short line."""
     return visible(" ".join(str(error).split()))[:200]
+
+
+def read_model(file: Path, subject: str) -> Proto:
+    """Return the model in a file, as the package onnx reads it; external data stays outside."""
+    package = library()
+    try:
+        data = read_plain(file, MOST_BYTES)
+    except (OSError, ValueError) as error:
+        raise wrong(
+            f"{subject}: {file} cannot be read: {getattr(error, 'strerror', None) or error}",
+            "give the path of an ONNX file",
+        ) from error
+    try:
+        return package.load_model_from_string(data)
+    except Exception as error:  # protobuf's own, which has no public base
+        raise wrong(
+            f"{subject}: {file.name} is no ONNX model: {line_of(error)}",
+            "the file may be damaged, or of another kind",
+        ) from error
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

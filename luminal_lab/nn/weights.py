@@ -213,6 +213,32 @@ def load_file(path: str | Path, paths: Named, *, strict: bool) -> Loaded:
     return left
 
 
+def stored_values(path: str | Path) -> dict[str, Parameter]:
+    """Return the values of a file as parameters, each of which reads its own when it is needed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     ll.nn.Linear(2, 3).save(f"{folder}/model.safetensors")
+    ...     stored_values(f"{folder}/model.safetensors")["weight"].shape
+    (3, 2)
+    """
+    path = _path("load", path)
+    before, file = _identity(path), open_file(path)
+    values: dict[str, Parameter] = {}
+    for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
+        part = file.get_slice(name)
+        kind = str(part.get_dtype())
+        if kind not in FILE_DTYPES:
+            raise InputError(
+                f"load: {path}: {name} is {kind}, a dtype that is not here",
+                hint=f"there is {', '.join(FILE_DTYPES.values())}",
+            )
+        provider = _reading(file, name, path.absolute(), before)
+        shape = tuple(part.get_shape())
+        values[name] = Parameter(shape, FILE_DTYPES[kind], provider=provider, name=name)
+    return values
+
+
 def _reading(
     file: Any,  # noqa: ANN401  # an object of safetensors'
     name: str,

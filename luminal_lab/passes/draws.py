@@ -233,7 +233,7 @@ def _all_at(ir: IR, usual: Mapping[str, int], size: int) -> Iterator[dict[str, i
 
 
 def _turns(ir: IR, dims: Mapping[str, int], kind: str) -> int:
-    """Return in how many turns each small input of floats has had all corners of a kind."""
+    """Return after how many turns each small float input has had all corners of a kind."""
     shapes = [(node, bound_shape(f"check: {node}", node.shape, dims)) for node in ir.inputs]
     counts = [math.prod(shape) for node, shape in shapes if node.dtype.is_float]
     if sum(counts) > LITTLE:
@@ -304,7 +304,7 @@ def _among(
 ) -> Array:
     """Return two chosen numbers for each plain one, using all before repeating any.
 
-    The next turn of an input goes on where the one before it has ended.
+    The next turn of an input continues where the one before ended.
     """
     count, (position, number) = math.prod(shape), turn
     many = min(count, _chosen(count))

@@ -1,8 +1,8 @@
-"""Enclosures: for each value of a graph, the bounds within which roundings leave it.
+"""Enclosures: for each value of a graph, the bounds within which rounding leaves it.
 
 Each op is computed for both bounds of its sources, in float64, and each rounding moves the bounds
-apart. They contain the results of all orders of a sum or product, and little else: if the
-bounds of two values are disjoint, no order of roundings makes the values equal.
+apart. They contain the results of all orders of a sum or product, and little else: if the bounds of
+two values are disjoint, no order of rounding makes the values equal.
 """
 
 from __future__ import annotations

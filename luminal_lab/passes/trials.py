@@ -422,7 +422,7 @@ def _of_type(cls: type[Op], name: str, like: TensorType, rng: Random) -> object:
 
 
 def _reshaped(shape: Sequence[int], rng: Random) -> Shape:
-    """Return another shape with as many elements: axes merged and split, ones added and dropped."""
+    """Return another shape with as many elements: axes merged, split, added and dropped."""
     sizes = list(shape)
     for _ in range(rng.randint(0, 3)):
         axis = rng.randrange(len(sizes) + 1)

