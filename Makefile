@@ -11,6 +11,11 @@ NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # What draws the shares of sweeps, as PYTEST_SEED="--seed 7"; another one each time, unless somebody says so.
 PYTEST_SEED ?=
+# What is printed of pyproject.toml, and how a Python finds this checkout.
+ASKED := import tomllib; made = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  print(*made["dependencies"], *made["optional-dependencies"]["bare"], sep="\n")
+FOUND := import pathlib, sysconfig; \
+  pathlib.Path(sysconfig.get_path("purelib"), "luminal_lab.pth").write_text("$(CURDIR)\n")
 # The suite starts hundreds of Pythons: what one of them has compiled the others need not.
 unexport PYTHONDONTWRITEBYTECODE
 # More words for JupyterLab, as LAB_ARGS="--no-browser --port 9000".
@@ -20,13 +25,14 @@ FUZZ_ARGS ?=
 # More words for `jupyter lite build`, as LITE_ARGS="--pyodide pyodide-314.0.6.tar.bz2".
 LITE_ARGS ?=
 
-.PHONY: help lab notebooks test test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev other clean
+.PHONY: help lab notebooks test test-bare test-long fuzz frontend check docs lite dist bench bench-core bench-viz dev other clean
 .SUFFIXES:
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make lab     open JupyterLab on the first notebook; LAB_ARGS="--no-browser --port 9000" is JupyterLab'"'"'s'
 	@echo 'make test    run the whole test suite; PYTEST_ARGS="-k matmul" narrows it'
+	@echo 'make test-bare   the suite with NumPy and pytest alone, in build/bare: what needs more is skipped'
 	@echo 'make test-long   the sweeps, whole: make test runs a share of each that a seed draws'
 	@echo 'make fuzz    draw programs for an hour and compare all ways to run them; FUZZ_ARGS="--minutes 2 --seed 7"'
 	@echo 'make frontend   check, test and bundle what runs in the browser; a part of make test'
@@ -52,6 +58,18 @@ notebooks: .venv/.installed-test
 # A part of the suite, which somebody asks for by PYTEST_ARGS, is Python's alone.
 test: .venv/.installed-test $(if $(filter file,$(origin PYTEST_ARGS)),frontend)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(PYTEST_SEED)
+
+# The packages are those of the core and of pyproject's extra `bare`, and ours is found by its path: nothing
+# is built. In CI nothing may be missing; here it may.
+test-bare: build/bare/.installed
+	CI= build/bare/bin/python -m pytest $(PYTEST_ARGS) $(PYTEST_SEED)
+
+build/bare/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear build/bare
+	build/bare/bin/python -c '$(ASKED)' > build/bare/asked.txt
+	build/bare/bin/python -m pip --quiet --disable-pip-version-check install -r build/bare/asked.txt
+	build/bare/bin/python -c '$(FOUND)'
+	@touch $@
 
 # Hypothesis searches further there, too.
 test-long: .venv/.installed-test

@@ -1,18 +1,30 @@
 """What examples in docstrings begin with: `ll`, a new graph `cx`, and an empty `folder`."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import luminal_lab as ll
+from luminal_lab.devices.build import cache
+from tests.needs import missing, need, needed
 
-NEEDED = {
-    ".to_pandas(": "pandas",
-    ".plot(": "plotly",
-    ".to_dot(": "graphviz",
-    ".safetensors": "safetensors",
-}
-"""The packages that examples with some calls need; without them they are skipped."""
+collect_ignore = ["luminal_lab/viz/live/widget.py"] if missing("anywidget") else []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _libraries(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Keep what tests compile for other workers and the next run; a test may have another home."""
+    usual, at_home = cache.user_folder, cache.user_folder()
+    ours = pytestconfig.rootpath / "build" / "tests" / "libraries"
+
+    def folder() -> Path | None:
+        return ours if usual() == at_home else usual()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache, "user_folder", folder)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -20,9 +32,7 @@ def _begun(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) ->
     if not isinstance(request.node, pytest.DoctestItem):
         return
     source = "".join(example.source for example in request.node.dtest.examples)
-    for call, package in NEEDED.items():
-        if call in source:
-            pytest.importorskip(package)
+    need(*needed(source))
     doctest_namespace.update(ll=ll, cx=ll.Graph())
     if "folder" in source:
         doctest_namespace["folder"] = request.getfixturevalue("tmp_path")

@@ -43,6 +43,9 @@ METHODS: dict[str, str] = {
     "Products": """
         matmul mm bmm mv dot vdot inner outer ger addmm addmv addr addbmm baddbmm kron cross
         matrix_power matrix_exp mul smm sspaddmm""",
+    "Linear algebra": """
+        cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu lu_solve orgqr ormqr qr slogdet
+        solve triangular_solve""",
     "Shape": """
         reshape reshape_as view view_as permute transpose swapaxes swapdims movedim moveaxis T mT H mH
         adjoint t flatten ravel unflatten squeeze unsqueeze expand expand_as broadcast_to contiguous
@@ -57,6 +60,7 @@ METHODS: dict[str, str] = {
         index_fill index_put index_reduce put masked_scatter masked_select nonzero nonzero_static argwhere
         unique unique_consecutive bincount""",
     "Sorting": "sort argsort msort topk",
+    "Drawing": "bernoulli",
     "Types and values": """
         type_as float double half bfloat16 int long short char byte bool numpy item tolist cpu clone
         dim ndim ndimension size shape dtype numel nelement itemsize element_size nbytes type name
@@ -111,7 +115,6 @@ ELSEWHERE = {
     "new_tensor": "`cx.tensor(…).set(…)`",
     "type": "`dtype`",
     "logsigmoid": "`log_sigmoid`",
-    "slice_scatter": "`update`",
     "equal": "`eq(…).all()`",
     "allclose": "`isclose(…).all()`",
     "multi_head_attention_forward": "`nn.MultiheadAttention`",
@@ -121,11 +124,43 @@ ELSEWHERE = {
     "upsample_bilinear": '`interpolate(…, mode="bilinear")`',
     "diff": "`differences`; `diff` compares with a reference",
     "numel": "the product of `shape`",
+    "positive": "`+x`",
+    "float_power": "`x.double().pow(y.double())`",
+    "split_with_sizes": "`split`",
+    "narrow_copy": "`narrow`",
+    "unsafe_chunk": "`chunk`",
+    "unsafe_split": "`split`",
+    "unsafe_split_with_sizes": "`split`",
+    "H": "`mT`",
+    "mH": "`mT`",
+    "matrix_power": "`ll.linalg.matrix_power`",
+    "matrix_exp": "`ll.linalg.matrix_exp`",
+    "max_pool1d_with_indices": "`max_pool1d(…, return_indices=True)`",
+    "max_pool2d_with_indices": "`max_pool2d(…, return_indices=True)`",
+    "max_pool3d_with_indices": "`max_pool3d(…, return_indices=True)`",
+    "adaptive_max_pool1d_with_indices": "`adaptive_max_pool1d(…, return_indices=True)`",
+    "adaptive_max_pool2d_with_indices": "`adaptive_max_pool2d(…, return_indices=True)`",
+    "adaptive_max_pool3d_with_indices": "`adaptive_max_pool3d(…, return_indices=True)`",
+    "cholesky": "`ll.linalg.cholesky`",
+    "cholesky_inverse": "`ll.linalg.cholesky_inverse`",
+    "cholesky_solve": "`ll.linalg.cholesky_solve`",
+    "det": "`ll.linalg.det`",
+    "geqrf": "`ll.linalg.geqrf`",
+    "inverse": "`ll.linalg.inv`",
+    "logdet": "`ll.linalg.logdet`",
+    "lu": "`ll.linalg.lu_factor`",
+    "lu_solve": "`ll.linalg.lu_solve`",
+    "orgqr": "`ll.linalg.householder_product`",
+    "ormqr": "`ll.linalg.ormqr`",
+    "qr": "`ll.linalg.qr`",
+    "slogdet": "`ll.linalg.slogdet`",
+    "solve": "`ll.linalg.solve`",
+    "triangular_solve": "`ll.linalg.solve_triangular`",
     "cpu": "`numpy`",
 }
 
 # There by name, to say why a graph cannot have them.
-REFUSED = {"argwhere", "masked_select", "nonzero", "unique"}
+REFUSED: set[str] = set()
 
 # Families of tensor methods that stand outside what a lazy graph of dense real tensors is about.
 OUTSIDE = {
@@ -145,34 +180,42 @@ OUTSIDE = {
         is_sparse is_sparse_csr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
         q_zero_point qscheme row_indices sparse_dim sparse_mask to_dense to_sparse to_sparse_bsc
         to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values""",
-    "linear algebra (decompositions, solvers), Fourier transforms": """
-        cholesky cholesky_inverse cholesky_solve det eig geqrf inverse istft logdet lstsq lu lu_solve orgqr ormqr
-        pinverse qr slogdet solve stft svd symeig triangular_solve""",
-    "drawing from distributions (see `cx.rand`, `cx.randn`, `cx.randint`)": "bernoulli multinomial",
+    "singular values and eigenvalues, which take an iteration; spectrograms": """
+        eig istft lstsq pinverse stft svd symeig""",
+    "drawing from other distributions (see `cx.rand`, `cx.randn`, `cx.randint`)": "multinomial",
 }
 
 DIFFERENCES = """
-- `max`, `min`, `cummax`, `cummin` return the values only; `argmax` and `argmin` the positions.
+- `max`, `min`, `cummax`, `cummin` return the values only; `argmax` and `argmin` have the positions, and so has
+  `cummax(axis, return_indices=True)`.
 - `cond.where(a, b)` chooses; `ll.where(cond, a, b)` is the same.
 - `pad(((before, after), …), value=0)` names every axis from the first; modes as in PyTorch.
 - `permute`, `expand`, `reshape` take a tuple or ints.
 - `layer_norm(axis, eps)`, `mean_norm(axis)`, `std_norm(axis, eps)`, which is x / √(mean x² + eps).
-- `topk(k, axis)` gives (values, indices); `gather(axis, index)`; `roll(shift, axis)`; `tril(k)`.
+- `topk(k, axis)` gives (values, indices); `gather(axis, index)`; `roll(shift, axis)`.
 - Attention is `q.scaled_dot_product_attention(k, v, attn_mask=…, is_causal=…)` and `nn.MultiheadAttention`. A mask of bools is
   True where a key may be *seen*, also for padding: PyTorch's `key_padding_mask` is the opposite, `mask=~key_padding_mask`.
 - `conv2d(w, bias, stride, padding, dilation, groups)`; `ll.einsum(text, *tensors)`, `ll.concat(list, axis)`, `ll.stack`.
 - `axis` and `dim`, `keepdim` and `keepdims` are both accepted.
 - Functions of `torch.nn.functional` are methods of their first argument: `x.conv2d(w)`, `weight.embedding(tokens)`.
   Losses are functions of `nn`, first the prediction, then the target: `nn.cross_entropy(logits, target)`.
-- What has a shape that depends on values (`nonzero`, `unique`, `masked_select`) is refused, with a way around it: a
-  graph knows its shapes before it runs.
+- A graph knows its shapes before it runs. Where data decide how many results there are (`nonzero`, `argwhere`, `unique`,
+  `unique_consecutive`, `masked_select`), `size=` says it, as in JAX: more are left out, and a `fill_value=` stands for fewer.
+- Linear algebra is in `ll.linalg`, for matrices of up to 64 rows or columns; Fourier transforms are in `ll.fft`, where a complex
+  value is a pair (real, imaginary).
+- Of two equal extremes, `max_pool2d(…, return_indices=True)` has the first place; a gradient goes to that of `max_pool2d`.
 - Out of range, a float becomes the nearest integer of the dtype, and NaN 0; an integer modulo 0 is 0.
+- `& | ^ ~` are for bools and integers, `<< >>` for integers. A shift by a negative number, or by the number of bits or
+  more, leaves 0, or of a negative number that is shifted right -1, on every device.
+- `view(dtype)` reads bits as another dtype, of another size along the last axis too; so does `bitcast(dtype)`.
+- uint16, uint32 and uint64 meet other integers in the smallest dtype that holds both, as in NumPy; PyTorch refuses.
+  There is none for uint64 and a signed dtype, and a Python number takes the tensor's dtype: `x & -1` of uint64 is an error.
 - `x / y` is x times the reciprocal of y: the last bit can differ, and the reciprocal of a subnormal y is infinite.
 - Gradients at zeros, ties, infinities and NaN are PyTorch's; gradients.md lists what is left.
 - In `nn.cross_entropy`, `nn.kl_div` and `nn.binary_cross_entropy_with_logits`, an infinite logit or log-probability
   costs nothing where its share of the target is 0; PyTorch has NaN. A target of 0 has in `kl_div` the gradient NaN in both.
 - `softmax`, `softmin`, `log_softmax` without an axis are over all elements. Means of integers, as in `avg_pool1d`, are floats.
-- An argument that only PyTorch has is refused, with what to write instead: no `out`, no `inplace`, no `alpha` of `add`.
+- An argument that only PyTorch has is refused, with what to write instead: no `out`, no `inplace`.
 """.strip()
 
 

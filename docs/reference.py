@@ -31,6 +31,8 @@ FOLDER = Path(__file__).with_suffix("")
 LIBRARIES: dict[str, Any] = {
     "ll": ll,
     "ll.nn": ll.nn,
+    "ll.linalg": ll.linalg,
+    "ll.fft": ll.fft,
     "ll.devices": ll.devices,
     "ll.search": ll.search,
     "luminal_lab.course": course,
@@ -58,7 +60,20 @@ PAGES = {
         "Tensors",
         "All that a lazy tensor can do, by family. [PyTorch's operations](../pytorch.md) says "
         "which of PyTorch's names are here.",
-        "ll.Tensor ll.Parameter ll.where ll.concat ll.stack ll.einsum",
+        "ll.Tensor ll.Parameter ll.where ll.concat ll.stack ll.einsum ll.hstack ll.vstack "
+        "ll.dstack ll.column_stack ll.block_diag ll.meshgrid ll.broadcast_tensors "
+        "ll.cartesian_prod ll.cdist ll.isin ll.maximum ll.minimum ll.tril ll.triu ll.full_like "
+        "ll.zeros_like ll.ones_like ll.rand_like ll.randn_like",
+    ),
+    "linalg": ReferencePage(
+        "Linear algebra",
+        "Factors, solutions, determinants and norms of small matrices, one column after another.",
+        "",
+    ),
+    "fft": ReferencePage(
+        "Fourier transforms",
+        "Discrete Fourier transforms by matrices of cosines and sines; a complex value is a pair.",
+        "",
     ),
     "gradients": ReferencePage(
         "Gradients",
@@ -94,8 +109,8 @@ PAGES = {
     "nn": ReferencePage(
         "Modules",
         "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
-        "[PyTorch models](../torch_models.md) explain them.",
-        "ll.from_torch",
+        "[PyTorch models](../torch_models.md) and [ONNX models](../onnx_models.md) explain them.",
+        "ll.from_onnx ll.from_torch",
     ),
     "course": ReferencePage(
         "The course",
@@ -115,6 +130,8 @@ PAGES = {
     ),
 }
 WHOLE = {
+    "linalg": "ll.linalg",
+    "fft": "ll.fft",
     "nn": "ll.nn",
     "devices": "ll.devices",
     "search": "ll.search",

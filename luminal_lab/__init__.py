@@ -52,7 +52,31 @@ from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_public
 from luminal_lab.tensor.arithmetic import where
-from luminal_lab.tensor.joining import concat, stack
+from luminal_lab.tensor.called import (
+    cdist,
+    full_like,
+    isin,
+    maximum,
+    minimum,
+    ones_like,
+    rand_like,
+    randn_like,
+    tril,
+    triu,
+    zeros_like,
+)
+from luminal_lab.tensor.joining import (
+    block_diag,
+    broadcast_tensors,
+    cartesian_prod,
+    column_stack,
+    concat,
+    dstack,
+    hstack,
+    meshgrid,
+    stack,
+    vstack,
+)
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.product import einsum
 from luminal_lab.tensor.running import Run, run
@@ -66,6 +90,7 @@ if TYPE_CHECKING:
     from luminal_lab.devices.cpu.compiler import CPUCompiler
     from luminal_lab.devices.cuda.compiler import CUDACompiler
     from luminal_lab.devices.metal.compiler import MetalCompiler
+    from luminal_lab.importing.onnx import from_onnx
     from luminal_lab.importing.torch_export import from_torch
     from luminal_lab.io.opened import Opened, open as open  # noqa: A004  # users call it ll.open
     from luminal_lab.kernels.user.call import kernel
@@ -86,6 +111,7 @@ if TYPE_CHECKING:
     from luminal_lab.passes.snapshot import Firing, Snapshot
     from luminal_lab.search.compiling import Search
     from luminal_lab.search.loops import Budget
+    from luminal_lab.tensor import fft, linalg
     from luminal_lab.timing.column import CPU, CUDA, Metal
     from luminal_lab.timing.compare import compare
     from luminal_lab.timing.recording import Recorded
@@ -163,6 +189,11 @@ __all__ = [
     "VerifyError",
     "View",
     "beside",
+    "block_diag",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cdist",
+    "column_stack",
     "compare",
     "compile_ir",
     "concat",
@@ -171,21 +202,34 @@ __all__ = [
     "custom_gradient",
     "devices",
     "diff",
+    "dstack",
     "einsum",
     "errors",
+    "fft",
     "fields",
+    "from_onnx",
     "from_torch",
+    "full_like",
     "grad",
     "gradient",
     "graph_pass",
+    "hstack",
+    "isin",
     "kernel",
+    "linalg",
+    "maximum",
+    "meshgrid",
     "minimise",
+    "minimum",
     "nn",
+    "ones_like",
     "op",
     "parse",
     "parse_pipeline",
     "predict",
     "quantise",
+    "rand_like",
+    "randn_like",
     "rule",
     "run",
     "search",
@@ -193,9 +237,13 @@ __all__ = [
     "stop_gradient",
     "story",
     "trace",
+    "tril",
+    "triu",
     "variables",
     "verify",
+    "vstack",
     "where",
+    "zeros_like",
 ]
 
 LATE = {
@@ -230,6 +278,7 @@ LATE = {
     "custom_gradient": "passes.gradients",
     "diff": "passes.diff",
     "fields": "passes.pattern",
+    "from_onnx": "importing.onnx",
     "from_torch": "importing.torch_export",
     "grad": "passes.gradients",
     "gradient": "passes.gradients",
@@ -295,6 +344,7 @@ DISPLAYS["Compilation.save"] = _shown_by("Compilation.save", "io.gather")
 DISPLAYS["Kernel.beside"] = _shown_by("Kernel.beside")
 DISPLAYS["Snapshot.explore"] = _shown_by("Snapshot.explore", "viz.live.shown")
 DISPLAYS["Opened.story"] = _shown_by("Opened.story", "viz.live.story")
+DISPLAYS["file.look_at"] = _shown_by("file.look_at", "opening")
 DISPLAYS["accesses"] = _shown_by("accesses")
 DISPLAYS["accesses.explore"] = _shown_by("accesses.explore", "viz.live.accesses")
 
@@ -307,6 +357,8 @@ def __getattr__(name: str) -> object:
     """Load names on first use."""
     if name in ("devices", "nn", "search"):
         return import_module(f"luminal_lab.{name}")
+    if name in ("fft", "linalg"):
+        return import_module(f"luminal_lab.tensor.{name}")
     if name in LATE:
         late = getattr(import_module(f"luminal_lab.{LATE[name]}"), name)
         value = globals()[name] = told_public(late, "ll.")

@@ -1,4 +1,4 @@
-"""How a notebook shows things: by their text, and by the picture that `viz` has for them."""
+"""How a notebook shows things: as text, and with the picture that `viz` draws of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Alive(Protocol):
         ...
 
     def observe(self, call: Callable[[Any], object]) -> Callable[[], None]:
-        """Call a function on each new selection; calling the result ends that."""
+        """Call a function on each new selection; calling the result stops that."""
         ...
 
     def display(self) -> None:
@@ -135,7 +135,7 @@ DISPLAYS: dict[str, Callable[..., Any]] = {}
 """Functions of `viz` that draw a picture, by the name of the class drawn.
 
 `CLASS.explore` and `CLASS.workbench` make live ones, `CLASS.meanwhile` shows one within a `with`,
-and `CLASS.save`, of `io`, makes a recording.
+and `CLASS.save`, in `io`, makes a recording.
 """
 
 
@@ -193,7 +193,7 @@ class Examined(Explored):
 
 
 def shown_meanwhile(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Show in a notebook what a method works at, for as long as it does."""
+    """Show in a notebook what a method is working on, for as long as it runs."""
 
     @wraps(method)
     def showing(self: S, *args: P.args, **how: P.kwargs) -> R:

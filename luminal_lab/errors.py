@@ -24,8 +24,8 @@ LabError
 KeyboardInterrupt
 └── Interrupted         (KeyboardInterrupt)  Ctrl-C while a graph was running
 
-Interrupted is neither a LabError nor an Exception: code that handles errors must not mistake
-Ctrl-C for one.
+Interrupted is neither a LabError nor an Exception: code that handles errors must not mistake Ctrl-C
+for one.
 
 The text has a fixed form: what is wrong with both values, then where, then one `hint:`.
 """
@@ -34,6 +34,8 @@ import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import inf
+from numbers import Real
 from operator import index
 from types import UnionType
 from typing import Any
@@ -42,7 +44,7 @@ UNSEEN = re.compile(
     "\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Characters that a terminal obeys or a reader cannot see: controls, changes of direction."""
+"""Characters that a terminal obeys or that a reader cannot see: controls, changes of direction."""
 
 
 def visible(text: str) -> str:
@@ -64,8 +66,8 @@ def _spelled(match: re.Match[str]) -> str:
 PACKAGE = __file__.removesuffix("errors.py")
 LONGEST_WORD = 200
 CLOSEST, LETTERS_AN_ERROR, LEAST_BEGINNING = 8, 3, 2
-"""The most words that a hint is chosen from, and what is near: one error in so many letters, or a
-word that is the other one for short."""
+"""The most words from which a hint is chosen, and what counts as near: one error in this many
+letters, or a word that abbreviates the other."""
 LONGEST = 4_000
 LONGEST_LINES = 2_000, 500, 100
 """The most characters of an error, which may quote a foreign file, and of each of its lines.
@@ -149,7 +151,7 @@ class LabError(Explained, Exception):
     def unless_number(
         cls, value: object, message: str, hint: str, low: int = 0, high: float = float("inf")
     ) -> int:
-        """Return a whole number within bounds, both of them in, or raise this error.
+        """Return a whole number within bounds, both included, or raise this error.
 
         >>> ll.RangeError.unless_number(8, "8 is no count of heads", "give a whole number", low=1)
         8
@@ -181,7 +183,7 @@ class DTypeError(LabError, TypeError):
 
 
 class ArgumentError(LabError, TypeError, ValueError):
-    """An argument of the wrong kind, such as an array where a flag is meant."""
+    """An argument of the wrong kind, such as an array instead of a flag."""
 
 
 class RangeError(LabError, IndexError):
@@ -220,21 +222,21 @@ class PassError(LabError, RuntimeError):
 
     snapshots: Sequence[Any] = ()
     inputs: Mapping[str, object] = {}
-    """For a pass that changes values: inputs, by name, that show it."""
+    """For a pass that changes values: inputs, by name, that show the change."""
 
 
 class ScheduleError(LabError, ValueError):
     """A step of a schedule that a dependence or a size forbids, or that names no loop."""
 
     snapshots: Sequence[Any] = ()
-    """For a compile that ends with it: those of its passes."""
+    """For a compile that ends with this error: the snapshots of its passes."""
 
 
 class DeviceError(LabError, RuntimeError):
     """A device or toolchain that is missing or failed."""
 
     snapshots: Sequence[Any] = ()
-    """For a compile that ends with it: those of its passes."""
+    """For a compile that ends with this error: the snapshots of its passes."""
 
 
 class RecordingError(LabError, ValueError):
@@ -246,6 +248,8 @@ class ModelError(LabError, ValueError):
 
     missing: Sequence[str] = ()
     """The ops that there is nothing to write with."""
+    needs: Sequence[str] = ()
+    """The inputs whose values would have to be known at import."""
 
 
 class TrustError(LabError, RuntimeError):
@@ -254,7 +258,7 @@ class TrustError(LabError, RuntimeError):
     carried: Sequence[Any] = ()
     """The pieces of code: digest, description and first line of each."""
     snapshots: Sequence[Any] = ()
-    """For a compile that ends with it: those of its passes."""
+    """For a compile that ends with this error: the snapshots of its passes."""
 
 
 class Interrupted(Explained, KeyboardInterrupt):  # not an error
@@ -262,7 +266,7 @@ class Interrupted(Explained, KeyboardInterrupt):  # not an error
 
 
 def is_circumstance(error: BaseException) -> bool:
-    """Return whether an error says nothing of what was tried: no memory, stack or room is left."""
+    """Return whether an error says nothing about what was tried: memory, stack or disk ran out."""
     full = MemoryError, RecursionError
     return isinstance(error, full) or isinstance(error.__cause__, (*full, OSError))
 
@@ -275,7 +279,7 @@ class LabWarning(UserWarning):
 
 
 def whole_number(like: object) -> int | None:
-    """Return an argument as an int, where Python's and NumPy's integers count, or None.
+    """Return an argument as an int, accepting Python's and NumPy's integers, or None.
 
     >>> whole_number(3), whole_number(2.5), whole_number(True)
     (3, None, None)
@@ -288,6 +292,20 @@ def whole_number(like: object) -> int | None:
         return None
 
 
+def real_number(like: object) -> float | None:
+    """Return an argument as a float, where Python's and NumPy's real numbers count, or None.
+
+    >>> real_number(3), real_number(2.5), real_number(True), real_number("3")
+    (3.0, 2.5, None, None)
+    """
+    if isinstance(like, bool) or not isinstance(like, Real):
+        return None
+    try:
+        return float(like)
+    except OverflowError:  # a whole number, which no float holds
+        return inf
+
+
 def flag(what: str, value: object) -> bool:
     """Return an argument that is yes or no."""
     if not isinstance(value, bool):
@@ -298,7 +316,7 @@ def flag(what: str, value: object) -> bool:
 def expect(value: object, kind: type | UnionType, message: str, hint: str) -> None:
     """Raise unless an argument is of a kind; the message shows it in place of its first `{}`.
 
-    Type checkers say so sooner, but nobody runs them on notebooks.
+    Type checkers would say so sooner, but nobody runs them on notebooks.
 
     >>> expect(3, str | None, "metal: the chip is {}", 'give its name, as in "m3-max"')
     Traceback (most recent call last):
@@ -311,7 +329,7 @@ def expect(value: object, kind: type | UnionType, message: str, hint: str) -> No
 
 
 def position(which: object, count: int, missing: str, hint: str = "they count from 0") -> int:
-    """Return a place among so many things, where -1 is the last one, or say that there is none.
+    """Return a position among `count` things, where -1 is the last, or say that there is none.
 
     >>> position(5, 2, "compare: there is no segment")
     Traceback (most recent call last):
@@ -319,25 +337,25 @@ def position(which: object, count: int, missing: str, hint: str = "they count fr
     luminal_lab.errors.RangeError: compare: there is no segment 5; there are 2
     hint: they count from 0
     """
-    place = whole_number(which)
-    if place is None or not -count <= place < count:
-        shown = repr(which) if place is None else place
+    number = whole_number(which)
+    if number is None or not -count <= number < count:
+        shown = repr(which) if number is None else number
         raise RangeError(f"{missing} {shown}; there are {count}", hint=hint)
-    return place
+    return number
 
 
 def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | None:
-    """Return a hint that names the known word that is a typing error away from `word`, or None.
+    """Return a hint with the known word that is only a typing error away from `word`, or None.
 
     >>> nearest("sofmax", ["softmax", "slice"]), nearest("ones_like", ["softmax", "slice"])
     ("did you mean 'softmax'?", None)
     """
-    # A long word is no typing error, and comparing it is slow.
+    # A long word is not a typing error, and comparing it is slow.
     if not isinstance(word, str) or len(word) > LONGEST_WORD:
         return None
     close = get_close_matches(word, list(known), n=CLOSEST, cutoff=cutoff)
-    # Of a path the last part counts, unless more of it was written.
-    ends = [other if "/" in word else other.rpartition("/")[2] for other in close]
+    # The last part of a path counts, unless more of it was written.
+    ends = [path if "/" in word else path.rpartition("/")[2] for path in close]
     by_distance = sorted((_distance(word, end), at) for at, end in enumerate(ends))
     for errors, at in by_distance:
         letters = max(len(word), len(ends[at]))
@@ -347,7 +365,7 @@ def nearest(word: object, known: Iterable[str], cutoff: float = 0.5) -> str | No
 
 
 def _is_short_for(word: str, other: str) -> bool:
-    """Return whether one of two words begins with the other, or leaves letters of it out."""
+    """Return whether one of two words begins with the other, or leaves out some of its letters."""
     short, long = sorted((word.lower(), other.lower()), key=len)
     if len(short) < LEAST_BEGINNING or short[0] != long[0]:
         return False

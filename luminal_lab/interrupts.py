@@ -1,4 +1,4 @@
-"""Ctrl-C held off, so that work that must be done as a whole is not broken off half-way.
+"""Ctrl-C held off, so that work that must be done as a whole is not interrupted half-way.
 
     with held():
         one.step()       # nothing in here is interrupted
@@ -52,7 +52,7 @@ class InterruptHold:
     def __enter__(self) -> InterruptHold:
         if not self._depth and self._thread == threading.main_thread().ident:
             before = _get(SIGINT)
-            if callable(before):  # else Python calls nothing when Ctrl-C comes
+            if callable(before):  # otherwise Python calls nothing when Ctrl-C comes
                 self._before = before
                 _set(SIGINT, self._note)
         self._depth += 1
@@ -89,7 +89,7 @@ class InterruptHold:
             self._interrupt()
 
     def opened(self, call: Callable[[], T]) -> T:
-        """Return what a call returns; Ctrl-C may break it off, as in `look`."""
+        """Return the result of a call; Ctrl-C may interrupt it, as in `look`."""
         self.look()
         self._is_open = True
         try:
@@ -98,11 +98,11 @@ class InterruptHold:
             self._is_open = False
 
     def write_over(self) -> None:
-        """Say that from here on something is written over: half of it is worse than all of it."""
+        """Note that from here on something is overwritten: half of it is worse than all of it."""
         self._written = True
 
     def settle(self) -> None:
-        """Say that all values have been written."""
+        """Note that all values have been written."""
         self._written = False
         self.look()
 
@@ -124,7 +124,7 @@ def held() -> InterruptHold:
 
 
 def _here() -> InterruptHold | None:
-    """Return what holds Ctrl-C off in this thread right now."""
+    """Return the object that holds Ctrl-C off in this thread right now."""
     hold = getattr(_get(SIGINT), "__self__", None)
     return hold if isinstance(hold, InterruptHold) and hold.is_closed else None
 
@@ -137,13 +137,13 @@ def look() -> None:
 
 
 def opened(call: Callable[[], T]) -> T:
-    """Return what a call returns; Ctrl-C may break it off."""
+    """Return the result of a call; Ctrl-C may interrupt it."""
     hold = _here()
     return call() if hold is None else hold.opened(call)
 
 
 def write_over() -> None:
-    """Say that from here on something is written over: half of it is worse than all of it."""
+    """Note that from here on something is overwritten: half of it is worse than all of it."""
     hold = _here()
     if hold is not None:
         hold.write_over()
@@ -152,8 +152,8 @@ def write_over() -> None:
 class OpenBlocks(Generic[T]):
     """The state that each open block found, to be restored at its end.
 
-    A block that Ctrl-C broke off ends at the next look: its frame has left the stack. The frame of
-    a generator may leave it earlier, and so may an `__enter__` that enters for its caller.
+    A block that Ctrl-C interrupted ends at the next look: its frame has left the stack. The frame
+    of a generator may leave it earlier, and so may an `__enter__` that enters for its caller.
     """
 
     __slots__ = ("_open",)
@@ -178,7 +178,7 @@ class OpenBlocks(Generic[T]):
         return self._cut(positions[-1]) if positions else None
 
     def end_dead(self) -> T | None:
-        """End the blocks that were broken off; return the state that the first one found."""
+        """End the blocks that were interrupted; return the state that the first one found."""
         position = len(self._open)
         while position and (frame := self._open[position - 1][1]) and not is_on_stack(frame):
             position -= 1

@@ -1,4 +1,4 @@
-"""The open traces, which are told of each graph and each compile as it is made.
+"""The open traces, which are told about each graph and each compile as it is made.
 
 Each thread and each asynchronous task has its own, in a context variable.
 """
@@ -10,10 +10,10 @@ from typing import Protocol
 
 
 class Listener(Protocol):
-    """A trace that is open."""
+    """An open trace."""
 
     def wrote(self, graph: object) -> None:
-        """Note a graph that is begun."""
+        """Note a new graph."""
         ...
 
     def compiles(self, graph: object, written: object) -> None:
@@ -21,9 +21,9 @@ class Listener(Protocol):
         ...
 
     def compiled(self, compilation: object, error: BaseException | None) -> None:
-        """Note a compile, or how far it came before an error."""
+        """Note a compile, or how far it got before an error."""
         ...
 
 
 LISTENERS: ContextVar[tuple[Listener, ...]] = ContextVar("luminal_lab.listeners", default=())
-"""The traces that are open, the outermost first."""
+"""The open traces, the outermost first."""

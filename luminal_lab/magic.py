@@ -1,4 +1,4 @@
-"""`%%lab` on a cell: it runs unchanged, with a workbench of all that it made below it.
+"""`%%lab` on a cell: it runs unchanged, with a workbench below it of everything that it made.
 
 %load_ext luminal_lab
 
@@ -78,7 +78,7 @@ def options_of(line: str) -> _Options:
 
 
 def _cut(text: str) -> str:
-    """Return what was typed as an error shows it: not all of a long line."""
+    """Return what was typed as an error shows it: a long line is cut."""
     return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
@@ -139,7 +139,7 @@ def _run(shell: Any, cell: str) -> None:  # noqa: ANN401  # likewise
 
 
 def _show_from_cell(shell: Any, error: BaseException, name: str) -> None:  # noqa: ANN401  # likewise
-    """Have IPython show an error as without the magic, starting at the cell's own line."""
+    """Make IPython show an error as without the magic, starting at the cell's own line."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != name:
         trace = trace.tb_next

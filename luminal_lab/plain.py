@@ -95,7 +95,10 @@ def _composed(origin: Any, parts: tuple[Any, ...], given: object, path: str) -> 
 
 
 def _named(hint: Any, given: object, path: str) -> object:  # noqa: ANN401  # likewise
-    return hint(*_tuple(tuple(get_type_hints(hint).values()), given, path))
+    parts = tuple(get_type_hints(hint).values())
+    # What an older version wrote may lack the last fields, which have defaults.
+    known = max(len(listed(given, path)), len(parts) - len(hint._field_defaults))
+    return hint(*_tuple(parts[:known], given, path))
 
 
 def _scalar(hint: type, given: object, path: str) -> object:

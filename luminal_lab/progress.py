@@ -1,10 +1,9 @@
-"""Progress bars for what takes longer than a second: tqdm's, in a notebook or a terminal.
+"""Progress bars for work that takes longer than a second: tqdm's, in a notebook or a terminal.
 
     with progress("compile", 12, "pass") as bar:
         for item in passes:
-            bar.now(str(item))  # what is happening now
-            item.run(…)
-            bar.step()  # one more is over
+            bar.now(str(item))  # what is happening now item.run(…) bar.step()  # one more step is
+            done
 
 Nothing is shown in the first second, in output to a file or a pipe, or without tqdm. Work
 inside something that has a bar is named after that bar.
@@ -69,10 +68,10 @@ class Progress:
         """Name the next step before it begins."""
 
     def step(self, count: float = 1) -> None:
-        """Say that a step is done."""
+        """Note that a step is done."""
 
     def reach(self, count: float) -> None:
-        """Say how much is done in all."""
+        """Note how much is done in all."""
 
     def more(self, count: float) -> None:
         """Add to the total."""
@@ -132,7 +131,7 @@ class _Shown(_Telling):
 
     @property
     def goes_on(self) -> bool:
-        """Whether its owner still runs; Ctrl-C may have broken it off."""
+        """Whether its owner still runs; Ctrl-C may have interrupted it."""
         return self._frame is not None and is_on_stack(self._frame)
 
     @override
@@ -261,7 +260,7 @@ def progress(title: str, total: float | None = None, unit: str = "step") -> Prog
 
 
 def maker() -> Maker | None:
-    """Return the function that creates bars here; None where they would not be seen."""
+    """Return the function that creates bars here; None if they would not be seen."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is not None and getattr(shell, "kernel", None) is not None:
@@ -280,7 +279,7 @@ def in_terminal(title: str, total: float | None, unit: str, seconds: float) -> B
 
 
 def in_notebook(title: str, total: float | None, unit: str, seconds: float) -> Bar:
-    """Return tqdm's bar for notebooks, or a text bar where widgets are not installed."""
+    """Return tqdm's bar for notebooks, or a text bar if widgets are not installed."""
     from tqdm import notebook
 
     if vars(notebook).get("IProgress") is None:  # there are no ipywidgets

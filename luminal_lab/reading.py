@@ -1,4 +1,4 @@
-"""Reading files that anybody may have written: how much of them, and as what.
+"""Reading files that anybody may have written: how much of them, and in which format.
 
 Each reader has limits, constants beside it; docs/recordings.md and docs/grammar.md list them. All
 readers share these: only plain files are read, up to a limit, and JSON is counted before it is
@@ -27,10 +27,10 @@ MOST_JSON: Final = 1 << 26
 MARK, HOLDER, MEMBER, TEXT = 40, 100, 140, 80
 ESCAPED: Final = re.compile(r"\\(?:[bfr]|u(?:00[0189]|00[7aA][fFdD]|061|20[0236]|[dD]|[fF][eEfF]))")
 """JSON's escapes that may stand for an invisible character."""
-# One that is not closed goes on to the end, so that none is looked for in it again.
+# A string that is not closed runs to the end, so that none is looked for inside it again.
 STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 PART: Final = re.compile(rf'(?:[^"]++|{STRING.pattern}){{1,8192}}+', re.DOTALL)
-"""A part of a JSON text, at the ends of which no string is open."""
+"""A part of a JSON text, at both ends of which no string is open."""
 WHOLE: Final = re.compile(r"[-+]?[0-9]{1,18}")
 REAL: Final = re.compile(
     r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?"
@@ -86,14 +86,14 @@ def read_json(data: bytes | str, memory: int | None = None, *, exact: bool = Fal
     try:
         value: object = json.loads(text, parse_constant=_not_finite, parse_float=_finite)
         return value if exact or not (ESCAPED.search(text) or UNSEEN.search(text)) else _seen(value)
-    except RecursionError:  # our caller is deep in the stack already
+    except RecursionError:  # our caller is already deep in the stack
         raise ValueError("it is nested too deep") from None
 
 
 def check_json(text: str, memory: int) -> None:
     """Raise a ValueError if a text of JSON is nested too deep, or would take too much memory."""
     strings, kept = 0, list[str]()
-    for part in PART.finditer(text):  # the whole, cut at each string, would take too much by itself
+    for part in PART.finditer(text):  # even the whole, cut at each string, would take too much
         bare, count = STRING.subn("", part[0])
         strings += count
         kept.append(re.sub("[^][{},:]+", "", bare))

@@ -4,7 +4,7 @@ r"""One scanner for all texts: tokens, lists, and errors that show their place.
     scanner.take(r"\(", "'(' and the inputs")
     names = [scanner.take("%[a-z]+", "an input").text for _ in scanner.until(")")]
 
-Behind a token, spaces and comments are passed over.
+Spaces and comments after a token are skipped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import NamedTuple, NoReturn
 
 from luminal_lab.errors import LabError, ParseError
 
-# No pattern backtracks into a token, so that a wrong text costs no more than a right one.
+# No pattern backtracks into a token, so that wrong text costs no more than right text.
 GAP = r"(?:\s|#[^\n]*+)*+"
 STRING = r'"(?:[^"\\\n]|\\.)*+"'
 MARK = re.compile(rf"{STRING}|[()\[\],]")
 
 
 class Piece(NamedTuple):
-    """A part of a text, and its place."""
+    """A part of a text, and its position."""
 
     at: int
     text: str
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 class Scanner:
-    """A text, and the place up to which it has been read."""
+    """A text, and the position up to which it has been read."""
 
     def __init__(self, text: str, pos: int = 0) -> None:
         self.text, self.pos = text, pos
@@ -54,11 +54,11 @@ class Scanner:
 
     @property
     def here(self) -> Piece:
-        """The place of the next token."""
+        """The position of the next token."""
         return Piece(self.pos, "")
 
     def skip(self, count: int) -> None:
-        """Pass over some letters, and the spaces and comments behind them."""
+        """Skip some letters, and the spaces and comments after them."""
         match = re.compile(GAP).match(self.text, self.pos + count)
         assert match is not None
         self.pos = match.end()
@@ -68,22 +68,22 @@ class Scanner:
         return self.text.startswith(marks, self.pos)
 
     def match(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
-        """Return the next token if it is of some form, without taking it."""
+        """Return the next token if it has some form, without taking it."""
         return re.compile(pattern).match(self.text, self.pos)
 
     def take_if(self, pattern: str | re.Pattern[str]) -> re.Match[str] | None:
-        """Take the next token if it is of some form."""
+        """Take the next token if it has some form."""
         match = self.match(pattern)
         if match is not None:
             self.skip(match.end() - self.pos)
         return match
 
     def take(self, pattern: str, what: str) -> Piece:
-        """Take the next token, which has to be of some form."""
+        """Take the next token, which must have some form."""
         return self.maybe(pattern) or self.expect(what, pattern)
 
     def maybe(self, pattern: str) -> Piece | None:
-        """Take the next token if it is of some form, and return it as a piece."""
+        """Take the next token if it has some form, and return it as a piece."""
         match = self.take_if(pattern)
         return None if match is None else Piece(match.start(), match[0])
 
@@ -114,7 +114,7 @@ class Scanner:
         number, column = text.count("\n", 0, at) + 1, at - start
         if not text[at:].strip():
             message += ", but the text ends"
-        left, right = max(0, column - 80), column + 60  # what is shown of a very long line
+        left, right = max(0, column - 80), column + 60  # the visible part of a very long line
         before = re.sub(r"[^\t]", " ", line[left:column])
         carets = "^" * max(1, min(len(piece.text), len(line[column:right])))
         where = f"{line[left:right]}\n{before}{carets}"

@@ -30,7 +30,7 @@ from luminal_lab.interrupts import OpenBlocks, held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.session_compile import CompiledStore
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_methods
+from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.sizes import named_sizes
@@ -96,7 +96,7 @@ class Graph(CompiledStore):
             listener.wrote(self)
 
     def _listen(self) -> None:
-        """Have IPython, if there is one, say when a cell begins."""
+        """Ask IPython, if it is there, to announce each cell."""
         shell = running_shell()
         if shell is not None:
             shell.before_each_cell(self._begin)
@@ -195,7 +195,7 @@ class Graph(CompiledStore):
         [1.0, 2.0, 3.0]
         """
         with self.whole():
-            if not callable(call):
+            if not is_function(call):
                 raise GraphError(
                     f"function: {call!r} cannot be called",
                     hint="give a Python function first, and then the tensors that it takes",
@@ -381,7 +381,7 @@ Results: %2. Shown: 1 input, 1 mul.>
 
         with self.whole():
             shown = workbench([self._backed("workbench", times, dialects)])
-            if at:
+            if not isinstance(at, str) or at:  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
                 shown.at = at
             return shown
 
@@ -433,7 +433,7 @@ Results: %2. Shown: 1 input, 1 mul.>
         save_recording(path, [subject, *searches], values_kept)
 
     def _searches(self) -> Iterator[Subject]:
-        """Yield the last search, if there was one, and what it found is still there."""
+        """Yield the last search, if there was one and its results are still there."""
         if self._searched is not None:
             from luminal_lab.io.recorded_search import subject_of_search  # noqa: PLC0415  # loaded when used
 
@@ -481,7 +481,7 @@ Results: %2. Shown: 1 input, 1 mul.>
 
     def _begin(self, cell: str) -> None:
         """Close the previous cell, and supersede what this one made in its last run."""
-        self.within()  # first drop what was broken off
+        self.within()  # first drop what was interrupted
         with held():
             self._supersede_cell(cell)
 

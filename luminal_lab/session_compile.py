@@ -14,7 +14,7 @@ from luminal_lab.core.binding import solve_shape
 from luminal_lab.core.interpret import Environment, Probe, stoppable
 from luminal_lab.core.ir import IR
 from luminal_lab.core.origin import Origin, here, warn
-from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect
+from luminal_lab.errors import ArgumentError, GraphError, Interrupted, expect, real_number
 from luminal_lab.interrupts import held
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.tensor import Tensor
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Searched(Protocol):
-    """A device that a search has found kernels for."""
+    """A device for which a search has found kernels."""
 
     @property
     def searched(self) -> Recorded | None:
@@ -84,9 +84,9 @@ class CompiledStore(Store):
         """Run passes on the graph as written; later runs use the result.
 
         Without passes, the generic compiler runs. `check="values"` compares values before and after
-        each pass, and with those that a device computes; `licence` names the facts that rules
-        may assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes
-        uses kernels of its own. No data is needed.
+        each pass, and with those that a device computes; `licence` names the facts that rules may
+        assume. With `specialise`, as in {"seq": 128}, a run in which dims have these sizes uses
+        kernels of its own. No data is needed.
 
         `until` is a breakpoint: a tensor, node, line or rule, as in "%y", "cell 1, line 4" or "rule
         add-zero". The passes run up to the first firing that touches it, and the graph stays as it
@@ -121,14 +121,14 @@ class CompiledStore(Store):
             )
         with held():
             if compilation.rounds or (self._compilation is not None and self._compilation.rounds):
-                self._values = {}  # they are those of another precision
+                self._values = {}  # they have another precision
             if self._compilation is not None:
                 compilation.boards = [*self._compilation.boards]
             # They can be read until the next run, which uses the new compile.
             self._unseen |= self._values.keys()
             self._compilation, self._present, self._failed = compilation, None, False
-            # Of the class, as what was found before is made a search only where it is asked for.
-            given = [one for one in passes if hasattr(type(one), "searched")]
+            # On the class: what was found before only becomes a search when it is asked for.
+            given = [p for p in passes if hasattr(type(p), "searched")]
             self._searched = cast("Searched", given[-1]) if given else self._searched
             # Copied with the graph, to compile the copy.
             self._compiling = partial(
@@ -155,10 +155,10 @@ class CompiledStore(Store):
         """Search for the fastest programs and schedules of the graph, and return the search.
 
         `budget` is in seconds; `cx.compile(ll.GenericCompiler(), search.best)` uses what was found,
-        which is kept for later searches on this machine. `dims` has the sizes to measure at, of a
-        dim one or several; those of data that is set need not be named. `rules` take the place of
-        `ll.search.RULES`, `plan` that of the device's plans; then what is found is not kept. Ctrl-C
-        ends a search, and what was found stays in it.
+        which is kept for later searches on this machine. `dims` has the sizes to measure at, one or
+        several for a dim; sizes of data that is set need not be named. `rules` replace
+        `ll.search.RULES`, and `plan` the device's plans; what is found is then not kept. Ctrl-C
+        ends a search, which keeps what it has found.
         """
         from luminal_lab.devices.cpu.compiler import CPUCompiler  # noqa: PLC0415  # loaded when used
         from luminal_lab.devices.runtime.compiler import DeviceCompiler  # noqa: PLC0415  # likewise
@@ -199,9 +199,9 @@ class CompiledStore(Store):
     ) -> Board:
         """Return an A/B board of a kernel of the last compile, on which other schedules are tried.
 
-        `board.add(schedule)` compiles one, checks what it computes and times it beside the one that
-        the kernel has; the compile stays as it is. `dims` has sizes that no data gives. Of
-        several of a kernel at the same sizes, a recording keeps the last on which one was tried.
+        `board.add(schedule)` compiles a schedule, checks its values and times it beside the
+        kernel's own; the compile does not change. `dims` has sizes that no data gives. A recording
+        keeps all boards on which something was tried.
 
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -225,7 +225,7 @@ class CompiledStore(Store):
         return board
 
     def _sizes(self, written: IR) -> dict[str, int]:
-        """Return the sizes of dims that are set, or that data which is set has."""
+        """Return the sizes of dims that are set, or that follow from data that is set."""
         sizes = self._set_dims | self._bound
         for id, array in self._data.items():
             if id in written:
@@ -249,7 +249,7 @@ class CompiledStore(Store):
 
     def _asked(self, caller: str) -> IR:
         """Return the graph as written, with every value that a run may need as an output."""
-        self.within()  # without the call that was broken off
+        self.within()  # without a call that was interrupted
         asked = dict.fromkeys([*self._outputs, *self._probes, *self._kept])
         if not asked:
             raise GraphError(
@@ -283,14 +283,14 @@ class CompiledStore(Store):
         return self._compilation
 
     def _warn_of_failure(self, instead: str) -> None:
-        """Warn once, after a failed compile, about what runs in its place."""
+        """Warn once, after a failed compile, about what runs instead."""
         if self._failed:
             self._failed = False
             warn(f"execute: the last compile of the graph {self.name!r} failed, and {instead}")
 
     @property
     def compilation(self) -> Compilation:
-        """The result of the last compile; before the first, that of no passes.
+        """The result of the last compile; before the first, one with no passes.
 
         >>> y = (cx.tensor((2,), name="x") * 1).retrieve()
         >>> compilation = cx.compile("simplify, dce")
@@ -305,9 +305,9 @@ class CompiledStore(Store):
     def launches(self) -> Launches:
         """The launches of a run of the last compile, in order: kernels with their arguments.
 
-        `cx.launches[0]` is the first, `cx.launches[y]` the one that makes the tensor y; names of
-        values and of kernels work too. Without a device there are none, and the interpreter
-        computes node by node; where the device is missing, they can be read but not run.
+        `cx.launches[0]` is the first, and `cx.launches[y]` the one that makes the tensor y; names
+        of values and of kernels work too. Without a device there are none, and the interpreter
+        computes node by node; if the device is missing, they can be read but not run.
 
         >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -331,7 +331,7 @@ class CompiledStore(Store):
     def kernels(self) -> Kernels:
         """The distinct kernels of the last compile; `cx.kernels["softmax"]` is one of them.
 
-        They can be read even where they cannot run, as without a C compiler.
+        They can be read even if they cannot run, as without a C compiler.
 
         >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -359,7 +359,7 @@ class CompiledStore(Store):
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """How the kernels of the last compile came of the graph: rules, then steps of schedules."""
+        """How the kernels of the last compile came from the graph: rules, then schedule steps."""
         from luminal_lab.search.derived import derivation_of_launches  # noqa: PLC0415  # loaded when used
 
         return derivation_of_launches(self.compilation.ir, self.launches)
@@ -398,9 +398,9 @@ class CompiledStore(Store):
     ) -> Timings:
         """Run the graph repeatedly, and return the times of all its launches.
 
-        Neither values nor the count of runs change. With a `model`, the rates of a machine, nothing
-        runs: least times are computed from bytes and operations, and `dims` are the sizes that no
-        data gives.
+        Neither values nor the number of runs change. With a `model`, the rates of a machine,
+        nothing runs: least times are computed from bytes and operations, and `dims` are the sizes
+        that no data gives.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> [row.name for row in cx.time(rounds=3)]
@@ -439,7 +439,7 @@ class CompiledStore(Store):
 
         Each has its place, the line to change, and the gain: measured by compiling a changed copy
         and timing both in turns, or modelled. Trials begin for `budget` seconds; Ctrl-C ends them
-        and keeps what was found. Needs data; the session stays as it is.
+        and keeps what was found. Needs data; the session does not change.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> len(cx.advise()) <= 5
@@ -449,7 +449,8 @@ class CompiledStore(Store):
         from luminal_lab.advice.suspect import Case, recipe_of  # noqa: PLC0415  # likewise
         from luminal_lab.passes import compile as manager  # noqa: PLC0415  # likewise
 
-        if not hasattr(budget, "__float__") or not 0 <= budget < float("inf"):
+        seconds = real_number(budget)
+        if seconds is None or not 0 <= seconds < float("inf"):
             raise ArgumentError(
                 f"advise: budget is {budget!r}",
                 where=str(here() or "") or None,
@@ -468,7 +469,7 @@ class CompiledStore(Store):
             case = Case(
                 written,
                 self._compilation or manager.compile_ir(written),
-                # Those of the user's print, and are called only by runs.
+                # The user's probes print, and only runs call them.
                 self._environment(written, dict.fromkeys(probed, (_look,))),
                 self.given(),
                 recipe,
@@ -478,7 +479,7 @@ class CompiledStore(Store):
                 recompiled,
                 tuple(node.id for node in written if node.id >= since),
             )
-        return advise(case, budget)
+        return advise(case, seconds)
 
     def _environment(self, written: IR, probes: Mapping[int, Sequence[Probe]]) -> Environment:
         """Return what a run beside the session depends on."""

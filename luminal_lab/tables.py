@@ -14,7 +14,7 @@ Table: TypeAlias = "pd.DataFrame"
 
 
 def heads(text: str) -> list[tuple[str, str]]:
-    """Return the heads of columns for `aligned`: of each its side and its word.
+    """Return the heads of columns for `aligned`: the side and the word of each.
 
     >>> heads("< kernel > ms")
     [('<', 'kernel'), ('>', 'ms')]
@@ -29,10 +29,10 @@ def frame(
     rows: Iterable[Sequence[object]],
     about: Mapping[str, object] | None = None,
 ) -> Table:
-    """Return rows as a pandas table, with these columns even where there is no row.
+    """Return rows as a pandas table, with these columns even if there are no rows.
 
-    `subject` names the thing in the error where pandas is missing; `about`, which holds for the
-    whole table, becomes its `attrs`.
+    `subject` names the thing in the error if pandas is missing; `about`, which holds for the whole
+    table, becomes its `attrs`.
     """
     try:
         import pandas as pd  # pyright: ignore[reportMissingTypeStubs]  # optional

@@ -19,6 +19,7 @@ from luminal_lab.errors import ArgumentError, Explained, GraphError
 from luminal_lab.io.recording import save_recording
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.live.backed import Backed, backed_compile, backed_graph
 from luminal_lab.viz.live.explorer import Explorer, explorer
 from luminal_lab.viz.live.workbench import Workbench, workbench
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Compile:
-    """A compile, or how far it came."""
+    """A compile, or how far it got."""
 
     compilation: Compilation
     graph: Graph | None
-    """None where no session asked for it, as with `ll.compile_ir`."""
+    """None if no session asked for it, as with `ll.compile_ir`."""
     error: BaseException | None
 
 
+@told_object("trace")
 class Traced:
-    """A context manager with the records from while it was open; it can be entered again.
+    """A context manager with the records made while it was open; it can be entered again.
 
     In another thread, `with t:` adds what that thread makes to the same record.
     """
@@ -60,7 +62,7 @@ class Traced:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not by a token, which would bring back others closed meanwhile.
+        # Not by a token, which would bring back others closed in the meantime.
         rest = list(LISTENERS.get())
         if self in rest:
             rest.reverse()
@@ -71,7 +73,7 @@ class Traced:
     # -- told ----------------------------------------------------------------------------------
 
     def wrote(self, graph: object) -> None:
-        """Note a graph that is begun."""
+        """Note a new graph."""
         if not any(entry is graph for entry in self._entries):
             self._entries.append(cast("Graph", graph))
 
@@ -80,7 +82,7 @@ class Traced:
         self._written[id(written)] = cast("IR", written), cast("Graph", graph)
 
     def compiled(self, compilation: object, error: BaseException | None) -> None:
-        """Note a compile, or how far it came before an error."""
+        """Note a compile, or how far it got before an error."""
         ended = cast(Compilation, compilation)
         if any(
             isinstance(entry, _Compile) and entry.compilation is ended for entry in self._entries

@@ -48,7 +48,7 @@ UNPICKLED: Final = (
     "file or the weights as safetensors run nothing"
 )
 USUAL: Final = re.compile(r"(cc|gcc|clang|zig|ziglang)(-[0-9.]+)?", re.ASCII)
-"""What a file may call a compiler that it was made with."""
+"""Names under which a file may mention the compiler that it was made with."""
 LONGEST: Final = 60
 """The most characters of a source's first line that an error shows."""
 
@@ -126,7 +126,7 @@ def exported_of(data: bytes, name: str) -> Foreign:
 
 
 def schedule_of(name: str, definition: str, schedule: str, device: str) -> Foreign:
-    """Return the part to be trusted of a kernel that would be made from what a file says of it."""
+    """Return the part to be trusted of a kernel to be made from what a file says about it."""
     digest = _digest("schedule", definition, schedule, device)
     text = f"{definition.strip()}\n{schedule.strip()}".splitlines()
     return Foreign(
@@ -238,7 +238,7 @@ def _first(source: str) -> str:
 
 
 def printable(line: str) -> str:
-    """Return a foreign line with nothing in it that a terminal obeys or hides."""
+    """Return a foreign line without anything that a terminal obeys or hides."""
     return "".join(letter if letter.isprintable() or letter == "\t" else "�" for letter in line)
 
 
@@ -303,7 +303,7 @@ def unsign(foreign: Iterable[Foreign]) -> bool:
 def sign_written(kernels: Iterable[Carried]) -> None:
     """Sign the kernels that this process wrote itself: users may run again what they save.
 
-    Where nothing can be written, the next process asks.
+    If nothing can be written, the next process asks.
     """
     written = [foreign_of(kernel) for kernel in kernels]
     sign(foreign for foreign in written if _HERE.get(foreign.digest))

@@ -22,7 +22,7 @@ def as_path(subject: str, like: object) -> Path:
 
 
 def _is_encoded(name: str) -> bool:
-    """Return whether a system has bytes for a name: for no half of a letter, nor a 0 in it."""
+    """Return whether a system has bytes for a name: without half a letter, or a 0."""
     try:
         return b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:

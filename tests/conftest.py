@@ -2,25 +2,25 @@
 
 import difflib
 import gc
-import importlib
 import os
 import random
 import shlex
 import signal
 import sys
-import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from tests import no_addresses  # noqa: F401  # for what it does
+from tests.needs import need
 
 # Small and the same on every run; `--hypothesis-profile=long` searches further, and differently.
-settings.register_profile("small", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("small", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile("small")
 
@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "share(names, cases, count, ids=None): parametrize with `count` of the cases, drawn by "
         "--seed; with --long, with all of them. share(count): so of the cases of all parametrize",
     )
+    config.addinivalue_line("markers", "needs(*names): skip what tests/needs.py does not find")
     config.addinivalue_line("markers", "sweep: what `make test-long` runs, whole or by its share")
     if config.option.seed is None:
         given = getattr(config, "workerinput", {})
@@ -62,10 +63,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return (cores or 1) + 1
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in tests: that imports each of them a second time."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
+
+
 def pytest_collection_finish() -> None:
     """Keep the collector away from the thousands of tests, which all live until the end."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # tests make much, and hold little of it
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -123,6 +131,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose mark names what is missing, before any of its fixtures."""
+    for mark in item.iter_markers("needs"):
+        need(*mark.args)
 
 
 @pytest.fixture
@@ -191,14 +206,7 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 @pytest.fixture(scope="session")
 def torch() -> ModuleType:
     """PyTorch, the witness; without it these tests are skipped, but never in CI."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # what torch warns about is not ours
-            torch = importlib.import_module("torch")
-            # PyTorch's own kernels are the witness: oneDNN's gelu of infinity is NaN.
-            torch.backends.mkldnn.set_flags(_enabled=False)
-            return torch
-    except ModuleNotFoundError:
-        missing = "torch is not installed: .venv/bin/python -m pip install torch==2.13.0"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{missing} (CI must not skip what it witnesses)", pytrace=False)
-        pytest.skip(missing)
+    torch: ModuleType = need("torch")
+    # PyTorch's own kernels are the witness: oneDNN's gelu of infinity is NaN.
+    torch.backends.mkldnn.set_flags(_enabled=False)
+    return torch

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.needs import need
 
 ROOT = Path(__file__).resolve().parents[1]
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -112,8 +112,8 @@ class Notebook:
 @contextmanager
 def notebook(folder: Path) -> Iterator[Notebook]:
     """Start a kernel that works in a folder, or skip the test that asks."""
-    pytest.importorskip("ipykernel")
-    client_of = pytest.importorskip("jupyter_client")
+    need("ipykernel")
+    client_of = need("jupyter_client")
     with warnings.catch_warnings(action="ignore"):  # of the packages' own
         manager = client_of.KernelManager()
         manager.kernel_spec.argv[0] = sys.executable

@@ -7,12 +7,11 @@ A widget or a figure is there where its packages are; still pictures are what a 
 from collections.abc import Iterable
 from typing import Any
 
-from nbval import plugin
+from tests.needs import need
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 ALIVE = {WIDGET, "application/vnd.plotly.v1+json"}
 """What a page shows by a script of its own, if it has that."""
-_merged = plugin.coalesce_streams
 
 
 def is_seen(output: Any) -> bool:
@@ -28,9 +27,13 @@ def without_bars(outputs: Iterable[Any]) -> list[Any]:
     return [one for one in outputs if one["output_type"] == "stream" or is_seen(one)]
 
 
-def _seen(outputs: Iterable[Any]) -> list[Any]:
-    # A bar of text is blank once its lines are put together.
-    return [one for one in _merged(without_bars(outputs)) if is_seen(one)]
+def pytest_configure() -> None:
+    """Have nbval compare what is seen."""
+    plugin = need("nbval.plugin")
+    merged = plugin.coalesce_streams
 
+    def seen(outputs: Iterable[Any]) -> list[Any]:
+        # A bar of text is blank once its lines are put together.
+        return [one for one in merged(without_bars(outputs)) if is_seen(one)]
 
-plugin.coalesce_streams = _seen
+    plugin.coalesce_streams = seen

@@ -11,6 +11,7 @@ from typing import Any
 import luminal_lab as ll
 from luminal_lab.course.recordings import FOLDER
 from luminal_lab.search.loops import search_kernel
+from tests.needs import need
 from tests.refresh_notebooks import FOLDER as NOTEBOOKS
 
 NOTEBOOK = NOTEBOOKS / "13_attention_finds_itself.ipynb"
@@ -18,9 +19,7 @@ NOTEBOOK = NOTEBOOKS / "13_attention_finds_itself.ipynb"
 
 def plan() -> dict[str, Any]:
     """Return what the notebook's cell defines: the product, and its plan."""
-    import nbformat  # noqa: PLC0415  # what it takes is not typed
-
-    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    cells = need("nbformat").read(NOTEBOOK, as_version=4).cells
     (source,) = [cell.source for cell in cells if "def tiles(" in cell.source]
     defined: dict[str, Any] = {}
     exec(source, defined)  # it is ours

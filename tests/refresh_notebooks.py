@@ -18,10 +18,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-
 from luminal_lab.devices.facts.probe import cpu_name, peak_rates
+from tests.needs import need
 from tests.quiet_bars import is_seen, without_bars
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
@@ -77,13 +75,14 @@ def is_busy() -> bool:
 
 def refreshed(path: Path) -> str:
     """Execute a notebook and write it; say how long that took and how large it has become."""
+    nbclient, nbformat = need("nbclient"), need("nbformat")
     notebook = nbformat.read(path, as_version=4)
     began = monotonic()
     with TemporaryDirectory() as folder:
         start = Path(folder, "profile_default", "startup")
         start.mkdir(parents=True)
         start.joinpath("progress.py").write_text(PROGRESS.format(folder=folder), encoding="utf-8")
-        client = NotebookClient(
+        client = nbclient.NotebookClient(
             notebook,
             timeout=LIMIT,
             record_timing=False,
@@ -119,6 +118,7 @@ def nameless(text: str) -> str:
 def clean(notebook: Any, number: str) -> None:
     """Take out what differs from run to run, and name cells that have no name of ours."""
     title = notebook.metadata.get("title")
+    nbformat = need("nbformat")
     notebook.metadata = nbformat.from_dict(
         {
             "kernelspec": KERNEL,

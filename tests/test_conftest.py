@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
+
 CONFTEST = Path(__file__).with_name("conftest.py")
 LESS = "-p", "no:cacheprovider", "-p", "no:nbval"
 """What these suites need not load."""
@@ -55,6 +57,57 @@ def test_without_torch_a_test_is_skipped_but_fails_in_ci(
     outcomes, said = run(suite)
     assert outcomes == {outcome: 1}
     assert "torch is not installed" in said
+
+
+NEEDY = """
+import pytest
+from tests.needs import need
+
+@pytest.fixture
+def costly():
+    pytest.fail("what is missing is known before")
+
+@pytest.mark.needs("pandas")
+def test_mark(costly):
+    pass
+
+def test_line():
+    assert need("cc")
+    need("cupy", "pandas")
+    pytest.fail("it goes on")
+
+@pytest.mark.needs("git")
+def test_there():
+    need()
+"""
+
+
+@pytest.mark.parametrize(("ci", "failed"), [("", 0), ("true", 2)])
+def test_what_needs_a_missing_thing_is_skipped_but_fails_in_ci(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, failed: int
+):
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "pandas" else name)
+    monkeypatch.setattr(needs.shutil, "which", lambda name: f"/bin/{name}")
+    suite.makepyfile(test_one=NEEDY, test_two="from tests.needs import need\nneed('pandas')\n")
+    outcomes, said = run(suite)
+    if failed:
+        assert outcomes == {"errors": 1}
+        outcomes, said = run(suite, "test_one.py")
+        assert outcomes == {"passed": 1, "errors": 1, "failed": 1}
+        assert "pandas is not installed (tables of pandas): pip install pandas (CI must" in said
+    else:
+        assert outcomes == {"passed": 1, "skipped": 3}
+        assert "\n     3  pandas is not installed (tables of pandas): pip install pandas\n" in said
+
+
+def test_each_thing_that_a_test_needs_is_in_a_table():
+    things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES}
+    assert {*needs.CALLS.values(), *needs.DISTRIBUTIONS, *needs.ABSENT} <= things
+    for path in Path(__file__).parent.rglob("*.py"):
+        for asked in re.findall(r"\bneeds?\((\"[^)]*)\)", path.read_text(encoding="utf-8")):
+            for name in re.findall(r'"([\w.+]+)"', asked):
+                assert needs.package_of(name) or name in things, f"{path}: {name}"
 
 
 SHARED = """

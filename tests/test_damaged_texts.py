@@ -34,6 +34,7 @@ from luminal_lab.timing.timings import Limit, Timing, Timings
 from luminal_lab.viz import overlays
 from tests.damage import bytes_damaged, parts_damaged, places, words_damaged
 from tests.io.test_damaged import in_time
+from tests.needs import missing
 
 HERE = Path(__file__).parent
 GRAPHS = [path.read_text("utf-8") for path in sorted((HERE / "core" / "text").glob("*.ir"))]
@@ -134,7 +135,8 @@ def times(text: str) -> None:
     found = Timings.from_json(text)
     str(found)
     repr(found)
-    found.to_pandas()
+    if not missing("pandas"):
+        found.to_pandas()
 
 
 def rates(text: str) -> None:

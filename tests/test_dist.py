@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from luminal_lab.cli import lab
+from tests.needs import need
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {".c", ".h", ".cpp", ".cu", ".metal"}
@@ -25,7 +26,7 @@ NEEDED = ("numpy", "ml_dtypes", "typing_extensions")
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel and the sdist of this checkout."""
-    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install hatchling")
+    need("hatchling")
     folder = tmp_path_factory.mktemp("dist")
     said(sys.executable, "-m", "hatchling", "build", "-d", folder, at=ROOT)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")

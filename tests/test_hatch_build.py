@@ -14,13 +14,15 @@ from types import ModuleType
 
 import pytest
 
+from tests.needs import need
+
 ROOT = Path(__file__).parents[1]
 STATIC = "luminal_lab/viz/static"
 
 
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
-    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install hatchling")
+    need("hatchling")
     spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
     assert spec is not None
     assert spec.loader is not None
@@ -137,8 +139,8 @@ def test_a_package_that_has_only_the_bundle_is_as_it_is(hook, tree, calls):
 @pytest.fixture(scope="module")
 def packed(hook: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A wheel and an sdist of this tree, by hatchling, with the bundle that is there or is made."""
-    builders = pytest.importorskip("hatchling.builders.wheel", reason="hatchling is not installed")
-    sdists = pytest.importorskip("hatchling.builders.sdist", reason="hatchling is not installed")
+    builders = need("hatchling.builders.wheel")
+    sdists = need("hatchling.builders.sdist")
     folder = tmp_path_factory.mktemp("dist")
     (wheel,) = builders.WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     (sdist,) = sdists.SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])

@@ -7,6 +7,7 @@ import pytest
 from luminal_lab.errors import ArgumentError
 from luminal_lab.magic import options_of
 from tests.expect import error_of
+from tests.needs import need
 from tests.notebook import Notebook, Ran, notebook
 
 WRITE = """\
@@ -137,7 +138,7 @@ def test_what_a_cell_records_can_be_saved(kernel: Notebook):
 
 
 def test_the_widget_is_below_its_picture(kernel: Notebook):
-    pytest.importorskip("anywidget")
+    need("anywidget")
     ran = kernel.run(f"%%lab\n{WRITE}made = cx.compile('dce')")
     assert ran.status == "ok", ran.error
     assert ran.kinds() == [
@@ -159,7 +160,7 @@ def test_the_extension_can_be_loaded_again(kernel: Notebook):
         ("--save", "%%lab: --save needs a name after it"),
         ("--as --static", "%%lab: --as needs a name after it"),
         ("--as class", "%%lab: 'class' cannot be the name of a variable"),
-        ("x" * 10**6, f"%%lab: it has no option '{'x' * 60}…'"),
+        ("x" * 10**5, f"%%lab: it has no option '{'x' * 60}…'"),
         ("--as 3", "%%lab: '3' cannot be the name of a variable"),
         ("--save 'run", '%%lab: "--save \'run" has no end: No closing quotation'),
     ],

@@ -13,9 +13,7 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from luminal_lab.course import notebooks as forms, outline
 from luminal_lab.course.kept import ProgressFile
@@ -23,9 +21,13 @@ from luminal_lab.course.notebooks import Notebook, asked, read, source
 from luminal_lab.devices.facts.probe import cpu_name
 from tests import refresh_notebooks
 from tests.nbval_runs import nbval
+from tests.needs import need
 from tests.quiet_bars import WIDGET
 from tests.refresh_notebooks import DRAWN, clean
 
+nbformat = need("nbformat")
+new_code_cell, new_notebook = nbformat.v4.new_code_cell, nbformat.v4.new_notebook
+new_output = nbformat.v4.new_output
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

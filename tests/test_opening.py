@@ -2,13 +2,13 @@
 
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
+
+from tests.needs import need
 
 ROOT = Path(__file__).resolve().parents[1]
 BINDER = ROOT / "binder"
@@ -33,8 +33,7 @@ def test_binders_last_step_is_a_program_of_the_shell() -> None:
     step = BINDER / "postBuild"
     assert step.read_text().startswith("#!/usr/bin/env bash\n")
     assert os.access(step, os.X_OK) or os.name == "nt"
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash to read it")
+    need("bash")
     subprocess.run(["bash", "-n", str(step)], check=True)
 
 
@@ -52,8 +51,6 @@ def test_what_make_installs_is_an_extra() -> None:
 
 
 def test_the_page_names_the_pyodide_that_jupyterlite_takes() -> None:
-    constants = pytest.importorskip(
-        "jupyterlite_pyodide_kernel.constants", reason="make lite installs it"
-    )
+    constants = need("jupyterlite_pyodide_kernel.constants")
     page = (ROOT / "docs" / "where_it_opens.md").read_text(encoding="utf-8")
     assert f"Pyodide {constants.PYODIDE_VERSION}," in page

@@ -11,7 +11,6 @@ import io
 import linecache
 import pkgutil
 import re
-import shutil
 import sys
 import traceback
 import warnings
@@ -31,6 +30,7 @@ from luminal_lab.kernels.steps.step import STEPS, Step
 from luminal_lab.passes.gradients.rule import RULES
 from luminal_lab.passes.pipeline import known_passes
 from tests.conftest import Golden
+from tests.needs import missing, need, needed
 from tests.passes import running
 from tests.readme import FENCE
 
@@ -89,9 +89,10 @@ def test_the_examples_show_what_is_written_under_them(
     monkeypatch.setattr(trust, "trusted_file", lambda: tmp_path / "trusted")  # nothing is signed
     for name, small in {"BUDGET": 0.0, "LEAST": 1 << 20, "MOST": 4 << 20}.items():
         monkeypatch.setattr(probe, name, small)  # no page shows how fast this machine is
-    if page in COMPILED and shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    if page in COMPILED:
+        need("cc")
     golden(replayed(with_steps(text)), f"../docs/{page}")
+    need(*needed(text))
 
 
 def test_the_table_of_passes_has_them_all() -> None:
@@ -137,9 +138,11 @@ def test_every_step_shows_a_nest_before_and_after_it() -> None:
 
 
 def replayed(page: str) -> str:
-    """Return a page with what its examples show under each of them."""
+    """Return a page with what its examples show, up to the first that needs what is missing."""
     names: dict[str, Any] = {"__name__": "__main__"}
     for number, block in enumerate(list(FENCE.finditer(page)), 1):
+        if any(map(missing, needed(block[1]))):
+            break
         page = page.replace(block[1], _cell(block[1], f"cell {number}", names), 1)
     return page
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pytest
 
@@ -33,6 +33,28 @@ JSON = {
     "table": {"k": {"name": "w", "kind": "a"}},
     "flag": True,
 }
+
+
+class Named(NamedTuple):
+    name: str
+    share: float
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class WithNamed:
+    row: Named
+
+
+@pytest.mark.parametrize("row", [["a", 0.5], ["a", 0.5, ""]])
+def test_a_named_tuple_may_lack_its_last_fields(row: list[object]):
+    assert read(WithNamed, {"row": row}) == WithNamed(Named("a", 0.5))
+
+
+@pytest.mark.parametrize("row", [["a"], [], ["a", 0.5, "", 1], "a"])
+def test_a_named_tuple_has_the_others(row: object):
+    with pytest.raises(ValueError, match=r"row is .*, not a list"):
+        read(WithNamed, {"row": row})
 
 
 def test_there_and_back():

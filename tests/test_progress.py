@@ -18,6 +18,7 @@ from luminal_lab.bench.record import record
 from luminal_lab.devices.build import toolchain
 from luminal_lab.errors import LabWarning
 from luminal_lab.progress import in_notebook, in_terminal, maker, progress
+from tests.needs import need
 
 
 class Clock:
@@ -197,7 +198,7 @@ def test_where_nobody_looks_there_is_no_bar(monkeypatch):
 
 
 def test_a_terminal_has_a_bar_of_text(monkeypatch, clock):
-    pytest.importorskip("tqdm")
+    need("tqdm")
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     assert maker() is in_terminal
@@ -243,8 +244,8 @@ class Notebook(types.ModuleType):
 
 
 def test_a_notebook_has_a_widget_of_which_nothing_stays(monkeypatch, clock):
-    pytest.importorskip("tqdm")
-    pytest.importorskip("ipywidgets")
+    need("tqdm")
+    need("ipywidgets")
     import tqdm.notebook  # noqa: F401  # it imports IPython
 
     notebook = Notebook()
@@ -267,7 +268,7 @@ def test_a_notebook_has_a_widget_of_which_nothing_stays(monkeypatch, clock):
 
 
 def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch, clock):
-    tqdm_notebook = pytest.importorskip("tqdm.notebook")
+    tqdm_notebook = need("tqdm.notebook")
     monkeypatch.setattr(tqdm_notebook, "IProgress", None)
     monkeypatch.setitem(sys.modules, "IPython", Notebook())
     screen = Terminal()

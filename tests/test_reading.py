@@ -20,6 +20,7 @@ from luminal_lab.reading import DEEPEST_JSON, read_json, read_plain, room, shown
 from luminal_lab.tables import frame
 from tests.counting import peak, steps
 from tests.io.recorded import written
+from tests.needs import need
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m \u202egpj.exe\u2066 a\u200bb \rover\x00\x7f\ud800\U000e0041"
 GRAPH = "graph g(%x: f32[2]) -> (%y) {\n  %y = sin %x : f32[2]\n}"
@@ -137,6 +138,7 @@ def test_only_plain_files_are_read(tmp_path: Path):
     assert shown([[[[1]]]] * 99) == "[[[[…]]], [[[…]]], [[[…]]], [[[…]]], …"
 
 
+@pytest.mark.needs("safetensors")
 @pytest.mark.parametrize(
     "offsets", ['["a", "b"]', "[0, null]", "[0, 1.5]", "[[], {}]", "7", '"ab"']
 )
@@ -215,7 +217,7 @@ def test_nothing_of_a_recording_reaches_a_terminal_unspelled(tmp_path: Path):
     path.write_bytes(hostile())
     run = ll.open(path)
     shown = [str(run), repr(run), run.title, run.display().text, str(run.trace("%y"))]
-    shown += [str(run.why("%y")), str(run.compilation), repr(run.facts), str(run.to_pandas())]
+    shown += [str(run.why("%y")), str(run.compilation), repr(run.facts)]
     for how in ((), ("--json",), ("--text",)):
         out = io.StringIO()
         with redirect_stdout(out), redirect_stderr(out):
@@ -223,6 +225,8 @@ def test_nothing_of_a_recording_reaches_a_terminal_unspelled(tmp_path: Path):
         shown.append(out.getvalue())
     assert not [text for text in shown if UNSEEN.search(text)]
     assert any(r"\u001b[2J" in text for text in shown)
+    need("pandas")
+    assert not UNSEEN.search(str(run.to_pandas()))
 
 
 def test_the_text_of_a_graph_keeps_its_origins_and_shows_them_spelled():
@@ -237,13 +241,13 @@ def test_the_text_of_a_graph_keeps_its_origins_and_shows_them_spelled():
 def test_errors_warnings_tables_and_results_are_spelled():
     error = LabError(f"a {EVIL}", where=EVIL, hint=EVIL)
     error.add_note(EVIL)
-    table = frame("t", ["name"], [[EVIL]])
     results = Results(
         ("01.1",), {f"ann {EVIL}": {"01.1": ExerciseResult("right")}}, (f"note {EVIL}",)
     )
     for text in (str(error), error._render_traceback_()[0], str(LabWarning(EVIL)), str(results)):
         assert not UNSEEN.search(text)
-    assert not UNSEEN.search(str(table["name"][0]))
+    need("pandas")
+    assert not UNSEEN.search(str(frame("t", ["name"], [[EVIL]])["name"][0]))
 
 
 def test_commands_print_in_one_place():

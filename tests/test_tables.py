@@ -10,8 +10,9 @@ import luminal_lab as ll
 from luminal_lab.errors import DeviceError, UnknownNameError
 from luminal_lab.tables import frame
 from tests.expect import error_of
+from tests.needs import need
 
-pd = pytest.importorskip("pandas")
+pd = need("pandas")
 
 
 @pytest.fixture(scope="module")

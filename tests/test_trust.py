@@ -33,6 +33,7 @@ from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.replies import ASKS, Replies
 from luminal_lab.viz.live.shown import FORMATTERS
 from tests.foreign import Foreign
+from tests.needs import need
 from tests.search.planted import guess
 
 PACKAGE = Path(ll.__file__).parent
@@ -66,6 +67,18 @@ class Way:
     go: Callable[[Foreign, bool], object]
     runs: bool = False
     dialect: str = "c"
+
+
+def served(given: Foreign, is_trusted: bool) -> None:
+    """Make the page that `open` serves."""
+    need("script")
+    page_of(opened(given, is_trusted))
+
+
+def exported(given: Foreign, is_trusted: bool) -> None:
+    """Write a page."""
+    need("script")
+    command("export", "LAB", "-o", "OUT", asks="")(given, is_trusted)
 
 
 def command(*words: str, asks: str = "--trust", pipe: bool = False) -> Callable[..., None]:
@@ -199,9 +212,9 @@ COMMANDS: dict[str, list[Way] | str] = {
     "open": [
         Way(command("open", "LAB", "--text", asks="")),
         Way(command("open", "LAB", "--json", asks="")),
-        Way(lambda given, is_trusted: page_of(opened(given, is_trusted))),  # what it serves
+        Way(served),
     ],
-    "export": [Way(command("export", "LAB", "-o", "OUT", asks=""))],
+    "export": [Way(exported)],
     "trust": [
         Way(command("trust", "LAB", asks="")),
         Way(command("trust", "IR", asks="")),

@@ -5,7 +5,10 @@ The methods of IR and Edit, which passes call a million times, look only at what
 
 from __future__ import annotations
 
+import copy
+import importlib
 import inspect
+import pkgutil
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -18,8 +21,11 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.ops import Mul, Sin
+from luminal_lab.core.origin import is_ours
 from luminal_lab.errors import LabError
+from luminal_lab.tensor.arguments import MARK
 from tests import wrong
+from tests.needs import need
 
 WRONG: list[Any] = [None, [], "xyz", -7, 2.5, np.zeros((2, 2)), {1: 2}, [[1], None], object()]
 INTERNAL = re.compile(r"positional argument|NoneType|keyword argument|\b_[a-z]\w+\(")
@@ -31,15 +37,41 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     cx = ll.Graph("g")
     x = cx.tensor((2, 3), name="x").set([[1.0, 2, 3], [4, 5, 6]])
     (x * 2 + 0).softmax(1).named("y").retrieve()
-    try:
-        compilation = cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    except LabError as error:
-        pytest.skip(f"there is no C compiler: {error.message}")
+    need("cc")
+    compilation = cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     path = tmp_path_factory.mktemp("calls") / "run.lab"
     cx.save(path)
     program: Any = compilation.runner
     timings = cx.time(rounds=2)
+    space = ll.search.space_of(cx.ir)
+    search = cx.search(ll.CPUCompiler(threads=1), budget=ll.Budget(candidates=2))
+    search.save(searched := path.with_name("search.lab"))
+    board = cx.board()
     return {
+        "Advice": cx.advise(budget=0),
+        "Board": board,
+        "Candidate": search.candidates[0],
+        "Candidates": search.candidates,
+        "Changes": program.kernels[0].steps,
+        "Choices": program.kernels[0].choices,
+        "Definition": program.kernels[0].definition,
+        "Firing": compilation["simplify"].firings[0],
+        "Folded": timings.by("line"),
+        "JoinedDerivation": search.derivation,
+        "Launch": cx.launches[0],
+        "Launches": cx.launches,
+        "MemoryPlan": cx.memory_plan,
+        "Nest": program.kernels[0].nest,
+        "Pipeline": compilation.pipeline,
+        "Program": next(iter(ll.search.judged_programs(space))),
+        "ProgramCandidate": search.best,
+        "ProgramSearch": search,
+        "RecordedSearch": ll.open(searched).search,
+        "Rules": ll.search.RULES,
+        "Space": space,
+        "Stops": compilation.stops("%y"),
+        "Timeline": timings.timeline,
+        "Try": board[0],
         "Comparison": timings.beside(timings),
         "Compilation": compilation,
         "Diff": ll.diff(cx.ir, compilation.ir),
@@ -58,12 +90,16 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
-NAMES = [
-    *("Comparison", "Compilation", "Diff", "Explorer", "Kernel", "Kernels", "Opened", "Picture"),
-    *("SideBySide", "Schedule", "Snapshot", "Timing", "Timings", "Trace", "Workbench"),
-]
-SKIPPED = {"Picture.to_png", "Kernels.count", "Kernels.index"}
-"""What takes a browser, and methods of Python's own tuple."""
+NAMES = """
+    Advice Board Candidate Candidates Changes Choices Comparison Compilation Definition Diff
+    Explorer Firing Folded JoinedDerivation Kernel Kernels Launch Launches MemoryPlan Nest Opened
+    Picture Pipeline Program ProgramCandidate ProgramSearch RecordedSearch Rules Schedule SideBySide
+    Snapshot Space Stops Timeline Timing Timings Trace Try Workbench
+""".split()  # noqa: SIM905  # a list of names reads better so
+PYTHONS = {"count", "index"}
+"""Methods of Python's own sequences."""
+SKIPPED = {"Picture.to_png", "Launch.find", "Launch.follow", "Launch.chosen", "ProgramSearch.clock"}
+"""What takes a browser, and functions that a launch was given."""
 
 
 def calls_of(name: str, subject: Any) -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
@@ -71,7 +107,8 @@ def calls_of(name: str, subject: Any) -> Iterator[tuple[str, Any, tuple[Any, ...
     for method in dir(subject):
         function = inspect.getattr_static(type(subject), method, None)
         is_method = callable(function) or isinstance(function, classmethod)
-        if method[0] == "_" or not is_method or f"{name}.{method}" in SKIPPED:
+        is_skipped = method in PYTHONS or f"{name}.{method}" in SKIPPED
+        if method[0] == "_" or not is_method or is_skipped:
             continue
         call = getattr(subject, method)
         yield method, call, (), {"nonsense": 1}
@@ -101,6 +138,92 @@ def test_a_wrong_call_is_answered_in_our_words(
         except Exception as error:
             plain.append(f"{method}{given}{named}: {type(error).__name__}: {error}")
     assert plain == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_unknown_attribute_is_answered_in_our_words(objects: dict[str, Any], name: str):
+    with pytest.raises(ll.UnknownNameError, match=r"(there is|has) no 'nonsens'"):
+        _ = objects[name].nonsens
+
+
+@pytest.mark.parametrize(
+    ("name", "attribute", "hint"),
+    [
+        ("ProgramSearch", "bset", "did you mean 'best'?"),
+        ("Timings", "timline", "did you mean 'timeline'?"),
+        ("Kernel", "refsued", "did you mean 'refused'?"),
+        ("Nest", "xyzzy", "dir(…) lists what there is"),
+    ],
+)
+def test_the_nearest_attribute_is_named(
+    objects: dict[str, Any], name: str, attribute: str, hint: str
+):
+    with pytest.raises(ll.UnknownNameError) as missing:
+        getattr(objects[name], attribute)
+    assert missing.value.hint == hint
+    assert "test_wrong_calls.py" in str(missing.value.where)
+    assert not hasattr(objects[name], attribute)
+
+
+def test_an_error_of_an_attribute_that_is_there_stays_its_own(objects: dict[str, Any]):
+    program = objects["Kernel"]
+    with pytest.raises(ll.DeviceError, match="no PTX"):
+        _ = program.ptx
+    assert copy.deepcopy(objects["Choices"]) == objects["Choices"]
+
+
+@pytest.mark.parametrize("name", ["Timeline", "Schedule", "Nest", "MemoryPlan", "Advice"])
+def test_a_value_that_is_called_says_that_it_is_none_to_call(objects: dict[str, Any], name: str):
+    with pytest.raises(ll.ArgumentError, match="it is no function") as refused:
+        objects[name]()
+    assert refused.value.hint == "it is a value: leave out the () behind it"
+
+
+def shown_classes() -> Iterator[type]:
+    """Yield each class of ours whose objects a notebook shows."""
+    for found in pkgutil.walk_packages(ll.__path__, "luminal_lab."):
+        if ".bench" in found.name or ".course" in found.name or "__main__" in found.name:
+            continue
+        for value in vars(importlib.import_module(found.name)).values():
+            is_own = inspect.isclass(value) and value.__module__ == found.name
+            if is_own and value.__name__[0] != "_" and hasattr(value, "_repr_mimebundle_"):
+                yield value
+
+
+MIXED_IN = {"Displayed", "DrawnGraph", "Steps", "Tries", "LabWidget"}
+"""Bases, whose methods answer so in the classes that have them, and a widget of traitlets'."""
+
+
+def test_whatever_a_notebook_shows_answers_in_our_words():
+    for name in ll.__all__:
+        getattr(ll, name)
+    for name in ll.devices.__all__:
+        getattr(ll.devices, name)
+    shown = {f"{kind.__module__}.{kind.__name__}": kind for kind in shown_classes()}
+    assert len(shown) > 60
+    plain = [
+        f"{name}.{method}"
+        for name, kind in shown.items()
+        if kind.__name__ not in MIXED_IN and not getattr(kind, "_is_protocol", False)
+        for method in ["__getattr__", *methods_of(kind)]
+        if not _answers(kind, method)
+    ]
+    assert plain == []
+
+
+def methods_of(kind: type) -> Iterator[str]:
+    """Yield the public methods of a class that are written in Python."""
+    for name in dir(kind):
+        is_public = name[0] != "_" and name not in PYTHONS
+        if is_public and inspect.isfunction(inspect.getattr_static(kind, name)):
+            yield name
+
+
+def _answers(kind: type, method: str) -> bool:
+    if method == "__getattr__":
+        return hasattr(kind, method)
+    found = inspect.getattr_static(kind, method)
+    return hasattr(found, MARK) or not is_ours(found.__code__.co_filename)
 
 
 @pytest.mark.parametrize("name", sorted({*ll.__all__, "open"}))

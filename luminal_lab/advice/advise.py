@@ -1,4 +1,4 @@
-"""`advise`: find what may be slow, try what would help, and say what did."""
+"""`advise`: find what may be slow, try what would help, and report what did."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ LOOKING: Sequence[Callable[[Case], Iterator[Suspect]]] = (
     sizes,
     low_shares,
 )
-"""All that look for something slow."""
+"""All checks for something slow."""
 WORTH = 1.05
-"""The ratio below which a change is not worth a word."""
+"""The ratio below which a change is not worth mentioning."""
 
 
 def suspects(case: Case) -> list[Suspect]:
-    """Return all that may be slow, what takes the most time first."""
-    found = [suspect for look in LOOKING for suspect in look(case)]
+    """Return everything that may be slow, sorted by the time it takes."""
+    slow = [suspect for look in LOOKING for suspect in look(case)]
 
     def weight(suspect: Suspect) -> float:
         return sum(case.touched.get(id, 0.0) for id in set(suspect.nodes))
 
-    return sorted(found, key=weight, reverse=True)
+    return sorted(slow, key=weight, reverse=True)
 
 
 def advise(case: Case, budget: float) -> Advice:
-    """Return at most five things that are slow; within a budget of seconds each is tried.
+    """Return at most five things that are slow; each is tried while the budget of seconds lasts.
 
-    Ctrl-C ends it, and what was found by then stays.
+    Ctrl-C stops it and keeps what was found by then.
     """
     findings: list[Finding] = []
     notes: list[str] = []
@@ -96,13 +96,13 @@ def advise(case: Case, budget: float) -> Advice:
 
 
 def _named(case: Case, suspect: Suspect) -> str:
-    """Return what a suspect is called, and its first line."""
+    """Return the name of a suspect, and its first line."""
     lines = lines_text([case.written[id].meta.origin for id in suspect.nodes])
     return f"{suspect.kind} at {lines[0]}" if lines else suspect.kind
 
 
 def _longest(timings: Timings) -> Iterator[str]:
-    """Yield what takes most of a run, if anything does."""
+    """Yield a note on what takes most of a run, if anything does."""
     for kernel, seconds in [*timings.by_kernel().items()][:1]:
         share = seconds / timings.launches if timings.launches else 0.0
         lines = next(row.origins for row in timings if row.kernel == kernel)
@@ -111,14 +111,14 @@ def _longest(timings: Timings) -> Iterator[str]:
 
 
 def best(case: Case) -> float:
-    """Return what a run takes that nothing disturbs."""
+    """Return how long a run takes when nothing disturbs it."""
     return min(case.timings.whole)
 
 
 def chosen(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return what saves most: what was measured, and then one that is modelled.
+    """Return what saves most: measured findings first, then one that is modelled.
 
-    What is only possible says nothing where something that was tried is at the same line.
+    A modelled finding is left out if a measured one is on the same line.
     """
     order = sorted(findings, key=lambda finding: finding.gain.seconds, reverse=True)
     tried = [finding for finding in order if finding.gain.how == "measured"]
@@ -128,7 +128,7 @@ def chosen(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def gain_of(suspect: Suspect, turns: Turns | None, total: float) -> Gain | None:
-    """Return what a change gains, if it is worth a word."""
+    """Return what a change gains, if it is worth mentioning."""
     if turns is not None:
         bounds = turns.bounds
         if not turns.is_sure or turns.ratio < WORTH:

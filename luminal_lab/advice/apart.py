@@ -1,4 +1,4 @@
-"""What keeps neighbours apart that could be one kernel: breaks, stored values, copies.
+"""What keeps neighbours from becoming one kernel: breaks, stored values, copies.
 
 y = (x * 2).graph_break() + 1        two kernels, and an array between them
 h = (x * 2).retrieve(); h + 1        h is written to memory for somebody who may not need it
@@ -17,8 +17,8 @@ from luminal_lab.core.ops import Contiguous, GraphBreak
 
 def breaks(case: Case) -> Iterator[Suspect]:
     """Yield the lines that forbid fusion."""
-    found = [node for node in case.written if isinstance(node.op, GraphBreak)]
-    for nodes in by_line(case.written, found):
+    barriers = [node for node in case.written if isinstance(node.op, GraphBreak)]
+    for nodes in by_line(case.written, barriers):
         yield Suspect(
             "graph-break",
             "graph_break() keeps two kernels apart",
@@ -31,8 +31,8 @@ def breaks(case: Case) -> Iterator[Suspect]:
 
 def copies(case: Case) -> Iterator[Suspect]:
     """Yield the lines that ask for a copy."""
-    found = [node for node in case.written if isinstance(node.op, Contiguous)]
-    for nodes in by_line(case.written, found):
+    copying = [node for node in case.written if isinstance(node.op, Contiguous)]
+    for nodes in by_line(case.written, copying):
         yield Suspect(
             "copy",
             "contiguous() copies an array",
@@ -44,7 +44,7 @@ def copies(case: Case) -> Iterator[Suspect]:
 
 
 def _without(ir: IR, nodes: list[Node]) -> Variant:
-    """Return a graph in which the sources of some nodes take their places."""
+    """Return a graph in which some nodes are replaced by their sources."""
 
     def change(edit: Edit) -> None:
         for node in nodes:
@@ -54,7 +54,7 @@ def _without(ir: IR, nodes: list[Node]) -> Variant:
 
 
 def stored(case: Case) -> Iterator[Suspect]:
-    """Yield retrieved values that others are computed from."""
+    """Yield retrieved values from which others are computed."""
     ir = case.written
     outputs = set(case.asked)
     carried = {id for id, _ in ir.carries}

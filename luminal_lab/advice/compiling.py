@@ -1,4 +1,4 @@
-"""How a graph is compiled: not at all, for any size, or with kernels far from the roof.
+"""How a graph is compiled: not at all, for any size, or with kernels far below the roof.
 
 cx.compile(ll.GenericCompiler(), ll.CPUCompiler())            where NumPy computes node by node
 cx.compile(…, specialise={"n": 64})                           for a size that does not change
@@ -18,11 +18,11 @@ from luminal_lab.timing.timings import Timing
 LITTLE = 0.35
 """The share of its roof below which a search may help a kernel."""
 LARGE = 0.15
-"""The share of a run from which on a kernel counts."""
+"""The share of a run above which a kernel counts."""
 AGREE, CLOSE = 3, 1.1
-"""How many samples must agree, and how well."""
+"""How many samples must agree, and how closely."""
 LEAST = 20e-6
-"""Seconds below which a kernel is mostly its launch."""
+"""The seconds below which a kernel is mostly its launch."""
 
 
 def recompiled(case: Case) -> Iterator[Suspect]:
@@ -42,7 +42,7 @@ def recompiled(case: Case) -> Iterator[Suspect]:
 
 
 def uncompiled(case: Case) -> Iterator[Suspect]:
-    """Yield the graph, if NumPy's interpreter runs it."""
+    """Yield the graph if NumPy's interpreter runs it."""
     if case.compilation.runner is not None:
         return
     yield Suspect(
@@ -56,7 +56,7 @@ def uncompiled(case: Case) -> Iterator[Suspect]:
 
 
 def sizes(case: Case) -> Iterator[Suspect]:
-    """Yield the sizes that kernels could be made for."""
+    """Yield the sizes for which kernels could be specialised."""
     symbols = [name for name in case.written.symbols if name in case.environment.dims]
     known = {name: case.environment.dims[name] for name in symbols}
     if not known or dict(case.recipe.specialise) == known or not _is_device(case):
@@ -75,7 +75,7 @@ def sizes(case: Case) -> Iterator[Suspect]:
 
 
 def low_shares(case: Case) -> Iterator[Suspect]:
-    """Yield kernels that reach little of the roof; what that may gain is only modelled."""
+    """Yield kernels far below the roof; what that may gain is only modelled."""
     total = sum(min(row.samples) for row in case.timings)
     if not total or not _is_device(case):
         return
@@ -84,7 +84,7 @@ def low_shares(case: Case) -> Iterator[Suspect]:
         if row.kind == "launch":
             groups.setdefault(row.kernel, []).append(row)
     for kernel, rows in groups.items():
-        # The best samples, of which some agree: a busy machine makes no kernel worse than it is.
+        # The best samples, some of which agree: a busy machine does not make a kernel look bad.
         if not all(map(_is_steady, rows)):
             continue
         seconds = sum(min(row.samples) for row in rows)

@@ -13,6 +13,7 @@ from luminal_lab.display import Displayed
 from luminal_lab.errors import position
 from luminal_lab.machines.load import load_text
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.timings import unit_of
 
 MOST = 5
@@ -25,16 +26,16 @@ class Gain:
     """How much faster a run would be, and how that is known."""
 
     how: Literal["measured", "modelled"]
-    """Measured by trying, both in turns; or modelled, and then it is what is possible at most."""
+    """Measured by trying both in turns, or modelled: then it is only an upper bound."""
     ratio: float
-    """The time of a run through what it would be."""
+    """The current time of a run divided by its new time."""
     seconds: float
     """What a run would save."""
     low: float | None = None
-    """The ratio lies above this, and below `high`, 19 times out of 20; None of a model."""
+    """The ratio lies above this, and below `high`, 19 times out of 20; None for a model."""
     high: float | None = None
     busy: float | None = None
-    """How many cores other programs kept busy while it was measured."""
+    """How many cores other programs kept busy during the measurement."""
 
     @override
     def __str__(self) -> str:
@@ -47,6 +48,7 @@ class Gain:
         return f"{self.ratio:.2f}×, {saved} (measured in turns{within}{load and f', {load}'})"
 
 
+@told_object("finding")
 @dataclass(frozen=True)
 class Finding:
     """One thing that is slow."""
@@ -62,9 +64,9 @@ class Finding:
     lines: tuple[str, ...]
     """The user's lines, as `file:line`."""
     code: str
-    """The text of the first line."""
+    """The text of the first of those lines."""
     scope: str
-    """The part of the model."""
+    """The part of the model that it is in."""
     nodes: tuple[int, ...]
     """The nodes of the graph as written."""
     gain: Gain
@@ -85,6 +87,7 @@ class Finding:
     _repr_mimebundle_ = as_text
 
 
+@told_object("advice")
 @dataclass(frozen=True, repr=False)
 class Advice(Displayed):
     """What is slow in a graph: a sequence of findings, the one that saves most first.
@@ -133,11 +136,11 @@ class Advice(Displayed):
         return f"<Advice on {self.graph}: {many}; print(…) shows them>"
 
     def recorded(self) -> Advice:
-        """Return the same from a file: nothing of it was measured here."""
+        """Return the same advice as read from a file: nothing in it was measured here."""
         return self if RECORDED in self.notes else replace(self, notes=(RECORDED, *self.notes))
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each finding."""
+        """Return a pandas table with a row for each finding."""
         rows = (
             (f.kind, f.place, f.code, f.gain.ratio, f.gain.seconds, f.gain.how, f.title, f.change)
             for f in self.findings

@@ -1,4 +1,4 @@
-"""Ops in a form that does too much: products with one-hot rows, gathers of neighbours, and orders.
+"""Ops in a form that does too much: products with one-hot rows, gathers of neighbours, orders.
 
 i.one_hot(1000) @ table     1000 products for each element that is wanted    table[i]
 x[[4, 5, 6, 7]]             positions are read from an array                 x[4:8]
@@ -63,7 +63,7 @@ def product_of(ir: IR, node: Node) -> Product | None:
 
 
 def _bare(ir: IR, node: Node) -> Node:
-    """Return what is behind an expand and a reshape that adds an axis of size 1."""
+    """Return what lies behind an expand and a reshape that adds an axis of size 1."""
     if isinstance(node.op, Expand):
         node = ir[node.sources[0]]
     if isinstance(node.op, Reshape) and len(node.shape) == 3:
@@ -77,14 +77,14 @@ def _bare(ir: IR, node: Node) -> Node:
 def one_hots(case: Case) -> Iterator[Suspect]:
     """Yield products of one-hot rows with a table."""
     ir = case.written
-    found: dict[int, tuple[Product, Node]] = {}
+    lookups: dict[int, tuple[Product, Node]] = {}
     for node in ir.nodes:
         product = product_of(ir, node)
         index = None if product is None else _one_hot_of(ir, product.left)
         if product is not None and index is not None:
-            found[node.id] = product, index
-    for nodes in by_line(ir, [ir[id] for id in found]):
-        pairs = [found[node.id] for node in nodes]
+            lookups[node.id] = product, index
+    for nodes in by_line(ir, [ir[id] for id in lookups]):
+        pairs = [lookups[node.id] for node in nodes]
         table = pairs[0][0].right
         yield Suspect(
             "one-hot",
@@ -97,14 +97,14 @@ def one_hots(case: Case) -> Iterator[Suspect]:
 
 
 def _one_hot_of(ir: IR, node: Node) -> Node | None:
-    """Return the positions of a one-hot tensor, of shape (m, 1); None of any other."""
+    """Return the positions of a one-hot tensor, of shape (m, 1); None for any other."""
     if isinstance(node.op, Cast):
         node = ir[node.sources[0]]
     if not isinstance(node.op, Scatter) or node.op.mode != "set" or node.op.axis != 1:
         return None
     base, index, ones = (ir[id] for id in node.sources)
-    is_hot = all(isinstance(one.op, Constant) for one in (base, ones))
-    values = [one.op.value for one in (base, ones) if isinstance(one.op, Constant)]
+    is_hot = all(isinstance(part.op, Constant) for part in (base, ones))
+    values = [part.op.value for part in (base, ones) if isinstance(part.op, Constant)]
     return index if is_hot and values == [0, 1] and index.shape[1] == 1 else None
 
 
@@ -123,16 +123,16 @@ def _looked_up(ir: IR, pairs: list[tuple[Product, Node]]) -> Variant:
 
 
 def gathers(case: Case) -> Iterator[Suspect]:
-    """Yield gathers whose positions follow each other."""
+    """Yield gathers from consecutive positions."""
     ir = case.written
-    found: dict[int, tuple[int, int]] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for node in ir.nodes:
         if isinstance(node.op, Gather):
             start = _start_of(case, node)
             if start is not None:
-                found[node.id] = start
-    for nodes in by_line(ir, [ir[id] for id in found]):
-        start, count = found[nodes[0].id]
+                spans[node.id] = start
+    for nodes in by_line(ir, [ir[id] for id in spans]):
+        start, count = spans[nodes[0].id]
         yield Suspect(
             "gather",
             "a gather whose positions are consecutive",
@@ -140,12 +140,12 @@ def gathers(case: Case) -> Iterator[Suspect]:
             "neighbours are read together",
             f"slice instead, as in x[{start}:{start + count}]",
             tuple(node.id for node in nodes),
-            partial(_sliced, ir, {node.id: found[node.id] for node in nodes}),
+            partial(_sliced, ir, {node.id: spans[node.id] for node in nodes}),
         )
 
 
 def _start_of(case: Case, node: Node) -> tuple[int, int] | None:
-    """Return the first position and the count, where positions follow each other."""
+    """Return the first position and the count, if positions are consecutive."""
     ir, dims = case.written, case.environment.dims
     assert isinstance(node.op, Gather)
     axis, index = node.op.axis, ir[node.sources[1]]
@@ -184,7 +184,7 @@ def _sliced(ir: IR, found: dict[int, tuple[int, int]]) -> Variant:
 def orders(case: Case) -> Iterator[Suspect]:
     """Yield products of products that cost less in another order."""
     ir, dims = case.written, case.environment.dims
-    found: dict[int, tuple[Product, Product, float, bool]] = {}
+    better: dict[int, tuple[Product, Product, float, bool]] = {}
     for node in ir.nodes:
         outer = product_of(ir, node)
         if outer is None:
@@ -204,9 +204,9 @@ def orders(case: Case) -> Iterator[Suspect]:
                 else (a * k * b + m * a * n, m * a * k + m * k * n)
             )
             if then * 1.2 < now:
-                found[node.id] = outer, inner, now / then, is_left
-    for nodes in by_line(ir, [ir[id] for id in found]):
-        outer, inner, ratio, is_left = found[nodes[0].id]
+                better[node.id] = outer, inner, now / then, is_left
+    for nodes in by_line(ir, [ir[id] for id in better]):
+        outer, inner, ratio, is_left = better[nodes[0].id]
         shapes = [
             " × ".join(map(str, part.shape))
             for part in (
@@ -222,13 +222,13 @@ def orders(case: Case) -> Iterator[Suspect]:
             f"{ratio:.3g} times as many operations as {order}, for {', '.join(shapes)}",
             f"write {order}; or cx.search(), which finds it",
             tuple(node.id for node in nodes),
-            partial(_reordered, ir, [found[node.id] for node in nodes]),
+            partial(_reordered, ir, [better[node.id] for node in nodes]),
         )
 
 
-def _reordered(ir: IR, found: list[tuple[Product, Product, float, bool]]) -> Variant:
+def _reordered(ir: IR, better: list[tuple[Product, Product, float, bool]]) -> Variant:
     def change(edit: Edit) -> None:
-        for outer, inner, _, is_left in found:
+        for outer, inner, _, is_left in better:
             if is_left:
                 later = _times(edit, inner.right, outer.right, outer.node)
                 new = _times(edit, inner.left, later, outer.node)
@@ -246,6 +246,6 @@ def _times(edit: Edit, left: Node, right: Node, like: Node) -> Node:
     a = edit.insert(Reshape((m, 1, k)), left, like=like)
     turned = edit.insert(Permute((1, 0)), right, like=like)
     b = edit.insert(Reshape((1, n, k)), turned, like=like)
-    wide = [edit.insert(Expand((m, n, k)), one, like=like) for one in (a, b)]
+    wide = [edit.insert(Expand((m, n, k)), side, like=like) for side in (a, b)]
     summed = edit.insert(SumReduce(2), edit.insert(Mul(), *wide, like=like), like=like)
     return edit.insert(Reshape((m, n)), summed, like=like)

@@ -1,4 +1,4 @@
-"""What keeps a run in Python: functions of the user's in the middle of it, and probes.
+"""What keeps a run in Python: the user's functions in the middle of it, and probes.
 
 y = cx.function(np.tanh, x, shape=x.shape)     kernels wait for NumPy, and NumPy for kernels
 h.print()                                      the run stops, and h is handed to Python
@@ -22,15 +22,15 @@ from luminal_lab.tensor.store import Store
 
 
 def calls(case: Case) -> Iterator[Suspect]:
-    """Yield functions of the user's that NumPy runs between kernels."""
+    """Yield the user's functions that NumPy runs between kernels."""
     ir = case.written
-    found = [node for node in ir if isinstance(node.op, HostCall)]
-    for nodes in by_line(ir, found):
+    hosted = [node for node in ir if isinstance(node.op, HostCall)]
+    for nodes in by_line(ir, hosted):
         node = nodes[0]
         assert isinstance(node.op, HostCall)
         name = node.op.function
-        bodies = {one.id: _as_graph(case, one) for one in nodes}
-        seconds = sum(case.touched.get(one.id, 0.0) for one in nodes)
+        bodies = {call.id: _as_graph(case, call) for call in nodes}
+        seconds = sum(case.touched.get(call.id, 0.0) for call in nodes)
         total = case.timings.seconds
         known = {id: body for id, body in bodies.items() if body is not None}
         can = len(known) == len(nodes)
@@ -41,14 +41,14 @@ def calls(case: Case) -> Iterator[Suspect]:
             "kernels before it must end, and its arrays go through memory, before it can begin on "
             "one core",
             f"write it with tensors: {spelled}" if can else "write it with tensors, if you can",
-            tuple(one.id for one in nodes),
+            tuple(call.id for call in nodes),
             partial(_written_out, ir, known) if can else None,
             total / (total - seconds) if 0 < seconds < total else None,
         )
 
 
 def _as_graph(case: Case, node: Node) -> IR | None:
-    """Return what a function writes when it is given tensors; None where it cannot be."""
+    """Return what a function writes when it is given tensors; None if it cannot take them."""
     assert isinstance(node.op, HostCall)
     function: Callable[..., object] | None = case.environment.functions.get(node.op.function)
     scratch = Store("function", 0)
@@ -76,7 +76,7 @@ def _as_graph(case: Case, node: Node) -> IR | None:
 
 
 def _written_out(ir: IR, bodies: dict[int, IR]) -> Variant:
-    """Return a graph in which functions are nodes."""
+    """Return a graph in which functions are written out as nodes."""
 
     def change(edit: Edit) -> None:
         for id, body in bodies.items():
@@ -93,8 +93,8 @@ def _written_out(ir: IR, bodies: dict[int, IR]) -> Variant:
 def probes(case: Case) -> Iterator[Suspect]:
     """Yield values that are handed to Python during a run."""
     ir = case.written
-    found = [ir[id] for id in case.probed if id in ir]
-    for nodes in by_line(ir, found):
+    probed = [ir[id] for id in case.probed if id in ir]
+    for nodes in by_line(ir, probed):
         name = called(nodes[0]) if len(nodes) == 1 else f"{len(nodes)} values"
         yield Suspect(
             "probe",

@@ -3,9 +3,9 @@
     ll.stack([x[i].softmax(-1) @ w for i in range(16)])      16 times 2 launches
     x.softmax(-1) @ w                                        2 launches
 
-The rounds are found by what they have in common: the same ops on slices that follow each other,
-and results that are put together, or added up. What one round computes then gets an axis more in
-front, and the slices become the whole.
+The rounds are found by what they have in common: the same ops on consecutive slices, and results
+that are joined or added up. The computation of one round then gets one more axis in front, and the
+slices become the whole.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from luminal_lab.core.ops import (
 )
 
 FEWEST = 4
-"""Rounds from which on a loop is worth a word."""
+"""How many rounds make a loop worth mentioning."""
 
 
 class _UnlikeError(Exception):
-    """The rounds differ, or an op has no form with an axis more."""
+    """The rounds differ, or an op has no form with one more axis."""
 
 
 def loops(case: Case) -> Iterator[Suspect]:
@@ -69,7 +69,7 @@ def loops(case: Case) -> Iterator[Suspect]:
 
 
 def _concat(ir: IR, node: Node) -> tuple[int | None, list[Node], set[int]] | None:
-    """Return what `stack` and `concat` put together: the axis and the parts in order."""
+    """Return what `stack` and `concat` join: the axis and the parts in order."""
     chain: list[Node] = []
     behind: set[int] = set()
     now = node
@@ -115,7 +115,7 @@ def _added(ir: IR, node: Node) -> tuple[int | None, list[Node], set[int]] | None
 
 
 def _cut_of(ir: IR, parts: Sequence[Node]) -> list[Node] | None:
-    """Return the slices that the rounds begin with; None unless they are alike."""
+    """Return the slices at which the rounds begin; None unless they are alike."""
     cuts: list[list[Node]] = []
     try:
         _alike(ir, tuple(parts), cuts, {})
@@ -128,7 +128,7 @@ Group = tuple[Node, ...]
 
 
 def _alike(ir: IR, nodes: Group, cuts: list[list[Node]], seen: dict[Group, None]) -> None:
-    """Raise unless nodes of all rounds are alike; note the slices that they begin with."""
+    """Raise unless nodes of all rounds are alike; note the slices at which they begin."""
     if nodes in seen or all(node is nodes[0] for node in nodes):
         return
     seen[nodes] = None
@@ -149,7 +149,7 @@ def _can_lift(node: Node) -> bool:
 
 
 def _slices(ir: IR, nodes: Group) -> tuple[int, int] | None:
-    """Return the axis and the size of slices of one value that follow each other."""
+    """Return the axis and the size of consecutive slices of one value."""
     first = nodes[0]
     if not all(isinstance(node.op, Slice) and node.sources == first.sources for node in nodes):
         return None
@@ -188,14 +188,14 @@ def _whole(ir: IR, root: Node, axis: int | None, parts: list[Node]) -> Variant |
 
 
 class _Lifted:
-    """Makes values of all rounds at once, with the rounds as their first axis."""
+    """Makes the values of all rounds at once, with the rounds as their first axis."""
 
     def __init__(self, ir: IR, edit: Edit, rounds: int, root: Node) -> None:
         self.ir, self.edit, self.rounds, self.root = ir, edit, rounds, root
         self.known: dict[tuple[int, ...], Node] = {}
 
     def of(self, nodes: Group) -> Node:
-        """Return the value of some nodes, one of each round."""
+        """Return the joined value of some nodes, one from each round."""
         key = tuple(node.id for node in nodes)
         if key not in self.known:
             self.known[key] = self._made(nodes)
@@ -204,8 +204,8 @@ class _Lifted:
     def _made(self, nodes: Group) -> Node:
         first, count = nodes[0], self.rounds
         if all(node is first for node in nodes) or not first.sources:
-            one = self.edit.insert(Reshape((1, *first.shape)), first, like=first)
-            return self.edit.insert(Expand((count, *first.shape)), one, like=first)
+            added = self.edit.insert(Reshape((1, *first.shape)), first, like=first)
+            return self.edit.insert(Expand((count, *first.shape)), added, like=first)
         cut = _slices(self.ir, nodes)
         if cut is not None:
             return self._cut(first, *cut)
@@ -230,7 +230,7 @@ class _Lifted:
 
 
 def _with_axis(node: Node, count: int):  # noqa: ANN202  # an op
-    """Return an op for values that have one axis more, in front."""
+    """Return an op for values with one more axis in front."""
     match node.op:
         case Reduce(axis=axis):
             return replace(node.op, axis=axis + 1)

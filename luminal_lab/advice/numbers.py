@@ -19,13 +19,14 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, TensorType
-from luminal_lab.core.ops import Cast, Constant
+from luminal_lab.core.ops import Bitcast, Cast, Constant
+from luminal_lab.core.ops.bits import Bitwise
 
 WIDE, NARROW = DType.float64, DType.float32
 
 
 def doubles(case: Case) -> Iterator[Suspect]:
-    """Yield inputs of float64, or where float32 becomes float64 and then float32 again."""
+    """Yield inputs of float64, or places where float32 becomes float64 and then float32 again."""
     ir = case.written
     wide = [node for node in ir.inputs if node.dtype is WIDE and ir.users(node)]
     if wide:
@@ -57,7 +58,7 @@ def doubles(case: Case) -> Iterator[Suspect]:
 
 
 def _narrow(ir: IR) -> Variant | None:
-    """Return a graph in which all of float64 is float32, what it returns too."""
+    """Return a graph with float32 in place of every float64, including its results."""
     if any(node.op.body_of() is not None for node in ir):
         return None
     table = ir.table.copy()
@@ -89,35 +90,35 @@ def _narrow_data(_: Node, array: Array) -> Array:
 
 POINTS = np.array([-2.5, -1.0, -0.3, 0.2, 0.7, 1.0, 1.9, 3.1])
 DEEPEST = 64
-"""How many values a function of one value goes through at most."""
+"""How many functions of one value are followed, at most."""
 COSTLY = 5
-"""From this cost of an op on, undoing it is a waste."""
+"""The cost of an op from which undoing it counts as waste."""
 CLOSE = 1e-5
 
 
 def inverses(case: Case) -> Iterator[Suspect]:
-    """Yield values that are another value again, after functions that undo each other."""
+    """Yield values that equal an earlier value, after functions that undo each other."""
     ir = case.written
     behind: dict[int, tuple[int, ...]] = {}
-    found: dict[int, int] = {}
+    origins: dict[int, int] = {}
     for node in ir.nodes:
         behind[node.id] = _behind(ir, node, behind)
         for id in behind[node.id][1:]:
             if ir[id].types == node.types and _is_identity(ir, node.id, id):
-                found[node.id] = id
-    # Of values that are all the same, the last is what is read.
-    inner = {id for n in found for id in behind[n][1:]} & found.keys()
-    ends = [ir[id] for id in found if id not in inner]
+                origins[node.id] = id
+    # Of several equal values, the last is the one that is read.
+    inner = {id for n in origins for id in behind[n][1:]} & origins.keys()
+    ends = [ir[id] for id in origins if id not in inner]
     for nodes in by_line(ir, ends):
 
         def change(edit: Edit, nodes: list[Node] = nodes) -> None:
             for node in nodes:
-                edit.replace(node.id, found[node.id])
+                edit.replace(node.id, origins[node.id])
 
         yield Suspect(
             "undone",
             "functions that undo each other",
-            f"what comes out is what went in, {called(ir[found[nodes[0].id]])}, up to roundings",
+            f"what comes out is what went in, {called(ir[origins[nodes[0].id]])}, up to roundings",
             "take out both functions",
             tuple(node.id for node in nodes),
             lambda change=change: Variant(edited(ir, change)),
@@ -126,7 +127,7 @@ def inverses(case: Case) -> Iterator[Suspect]:
 
 def _behind(ir: IR, node: Node, known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
     """Return a node and the values through which alone it depends on anything, nearest first."""
-    if not isinstance(node.op, Elementwise) or isinstance(node.op, Cast):
+    if not isinstance(node.op, Elementwise) or isinstance(node.op, (Cast, Bitcast, Bitwise)):
         return (node.id,)
     sources = [known[id] for id in node.sources if not isinstance(ir[id].op, Constant)]
     if not sources:
@@ -136,7 +137,7 @@ def _behind(ir: IR, node: Node, known: dict[int, tuple[int, ...]]) -> tuple[int,
 
 
 def _is_identity(ir: IR, end: int, start: int) -> bool:
-    """Return whether a value is that of another again, wherever it is a number."""
+    """Return whether a value equals an earlier one wherever that is a number."""
     values: dict[int, Array] = {start: POINTS}
     costly = False
     todo = [end]

@@ -1,4 +1,4 @@
-"""What may be slow, and the graph that is tried in its place."""
+"""What may be slow, and the graph that is tried instead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SIZES: Mapping[str, int] = {}
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a session was compiled: what it gave to `cx.compile`."""
+    """How a session was compiled: the arguments of `cx.compile`."""
 
     passes: tuple[PassLike, ...]
     licence: tuple[str, ...] | None
@@ -30,7 +30,7 @@ class Recipe:
 
 
 def recipe_of(compiling: Callable[..., object] | None) -> Recipe:
-    """Return how a session was compiled, from the call that does it again."""
+    """Return how a session was compiled, from the call that repeats it."""
     if not isinstance(compiling, partial):
         return Recipe((), None)
     given = compiling.keywords
@@ -40,7 +40,7 @@ def recipe_of(compiling: Callable[..., object] | None) -> Recipe:
 
 @dataclass(frozen=True)
 class Case:
-    """A session's graph, as it is compiled and run now."""
+    """A session's graph as it is compiled and run now."""
 
     written: IR
     compilation: Compilation
@@ -49,13 +49,13 @@ class Case:
     recipe: Recipe
     timings: Timings
     probed: tuple[int, ...] = ()
-    """The nodes that functions of the user's look at during a run."""
+    """The nodes that the user's functions look at during a run."""
     asked: tuple[int, ...] = ()
     """The nodes that are retrieved or kept."""
     recompiled: float | None = None
-    """The seconds of the compile that this run needed, as what was written had changed."""
+    """The seconds of the compile that this run needed because what was written had changed."""
     added: tuple[int, ...] = ()
-    """The nodes that were written since the compile before."""
+    """The nodes written since the compile before."""
 
     @cached_property
     def covering(self) -> Covering:
@@ -72,46 +72,46 @@ class Case:
         return seconds
 
     def value(self, node: Node) -> Array | None:
-        """Return the data of an input; None of anything else."""
+        """Return the data of an input; None for anything else."""
         return self.environment.data(node) if node in self.written.inputs else None
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What is compiled and run in place of what there is."""
+    """What is compiled and run instead."""
 
     ir: IR | None = None
     """None: the graph as written."""
     passes: tuple[PassLike, ...] | None = None
-    """None: those of now."""
+    """None: the current ones."""
     specialise: Mapping[str, int] | None = None
     data: Callable[[Node, Array], Array] = lambda _, array: array
     """What an input's data becomes."""
     keeps_probes: bool = True
     is_exact: bool = True
-    """Whether its values are those of now, up to roundings of float32."""
+    """Whether its values are the current ones, up to rounding in float32."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """Something that may be slow, before anybody has tried to do without it."""
+    """Something that may be slow, before a change has been tried."""
 
     kind: str
     title: str
     why: str
     change: str
     nodes: tuple[int, ...]
-    """The nodes as written; the first says which line."""
+    """The nodes as written; the first one gives the line."""
     variant: Callable[[], Variant | None] | None = None
-    """Makes what is tried; None where nothing can be."""
+    """Makes what is tried; None if nothing can be tried."""
     ratio: float | None = None
-    """Of a model: how many times faster a run could be at most."""
+    """If modelled: how many times faster a run could be at most."""
     saved: float | None = None
-    """Of what was timed on the way: the seconds that a run would save."""
+    """If timed along the way: the seconds that a run would save."""
 
 
 def edited(ir: IR, change: Callable[[Edit], None]) -> IR:
-    """Return a copy of a graph after some changes, without what nobody needs any more."""
+    """Return a copy of a graph after some changes, without nodes that are no longer needed."""
     edit = Edit(ir)
     change(edit)
     for node in reversed(ir.nodes):
@@ -127,7 +127,7 @@ def line_of(origin: Origin | None) -> tuple[str, int] | None:
 
 
 def by_line(ir: IR, nodes: Sequence[Node]) -> list[list[Node]]:
-    """Return nodes in groups, those of one line of the user's together."""
+    """Return nodes in groups, one for each of the user's lines."""
     groups: dict[object, list[Node]] = {}
     for node in nodes:
         groups.setdefault(line_of(node.meta.origin) or node.id, []).append(node)

@@ -1,4 +1,4 @@
-"""A change is tried: compiled beside what there is, compared in values, and timed in turns."""
+"""A change is tried: compiled beside the current graph, compared in values, and timed in turns."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from luminal_lab.timing.measure import as_views
 from luminal_lab.timing.turns import Turns, in_turns
 
 CLOSE = 2e-3
-"""How far the values of a change may be off, as a share of the largest: sums have another order."""
+"""How far the values after a change may be off, relative to the largest: sums are reordered."""
 
 
 def tried(case: Case, variant: Variant) -> Turns | None:
-    """Return the times of now and of a change, in turns; None where the values differ."""
+    """Return the times before and after a change, in turns; None if the values differ."""
     try:
         other = _compiled(case, variant)
         first = Running(case.compilation, case.environment)
@@ -60,7 +60,7 @@ def _environment(case: Case, variant: Variant) -> Environment:
 
 
 class Running:
-    """A compile with its data, run again and again; nothing of the session changes."""
+    """A compiled graph with its data, run again and again; the session does not change."""
 
     def __init__(self, compilation: Compilation, environment: Environment) -> None:
         self.compilation = compilation
@@ -73,7 +73,7 @@ class Running:
         self.environment = environment._replace(data=data, probes=probes)
 
     def run(self) -> object:
-        """Do one run."""
+        """Run once."""
         return self.compilation.values(self.environment, self.asked, {}, None)
 
     def values(self) -> dict[int, Array]:
@@ -83,7 +83,7 @@ class Running:
 
 
 def _agree(before: Mapping[int, Array], after: Mapping[int, Array]) -> bool:
-    """Return whether values are those of before, in the order of what is returned."""
+    """Return whether values agree with those before, in the order in which they are returned."""
     if len(before) == len(after):
         pairs = list(zip(before.values(), after.values(), strict=True))
     else:

@@ -1,7 +1,7 @@
-"""Programs as definitions: classes become terms, and folds that go along together become a pass.
+"""Programs as definitions: classes become terms, and folds that move together become a pass.
 
-A sum that is rescaled has the folds that its terms use as other values of its pass; what is made of
-them at the end is the pass's result.
+A rescaled sum carries the folds that its terms use as further values of its pass; what is made of
+them at the end is the result of the pass.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from luminal_lab.kernels.definition.terms import (
 
 
 class _Pass(NamedTuple):
-    """The classes whose folds go along an axis together, parts first."""
+    """Classes whose folds move along an axis together, parts first."""
 
     axis: Symbol
     size: Dim
@@ -63,13 +63,13 @@ class _Pass(NamedTuple):
 
 
 FUNCTION = 5
-"""A function that costs so much, in additions, is computed once for all elements that need it."""
+"""A function that costs this much, in additions, is computed once for all elements that need it."""
 Around: TypeAlias = tuple[_Pass, ...]
-"""The passes within which a term stands: folds in them are as they stand there."""
+"""The passes around a term: their folds are read as they stand there."""
 
 
 def defined(definition: Definition, pick: Pick) -> Definition:
-    """Return what a program computes, as a definition with the names of what was written."""
+    """Return what a program computes, as a definition with the original names."""
     terms = TermsOfPick(pick, {*definition.types, *definition.dims})
     lines = [replace(line, term=terms.term(pick.outputs[line.name])) for line in definition.outputs]
     return canonical(replace(definition, outputs=tuple(lines), locals=tuple(terms.locals)))
@@ -131,12 +131,12 @@ class TermsOfPick:
                 return _applied(node, [self.term(child, around) for child in node.children])
 
     def state(self, number: int) -> FoldState:
-        """Return what a fold in a pass has so far."""
+        """Return the value so far of a fold in a pass."""
         number = self.pick.lead(number)
         return FoldState(f"state_{number}", self.pick.egraph.facts(number).dtype)
 
     def next(self, number: int, around: Around) -> Term:
-        """Return what a fold in a pass has after a position."""
+        """Return the value of a fold in a pass after one more position."""
         node, state = self.pick.node(number), self.state(number)
         *ratio, body = [self.term(child, around) for child in node.children]
         if isinstance(node.operator, Folded) and node.operator.kind == "max":
@@ -145,7 +145,7 @@ class TermsOfPick:
         return Apply(Add(), (before, _summed(body)), state.dtype)
 
     def passed(self, number: int, group: _Pass, around: Around) -> Term:
-        """Return what a fold in a pass has at its end."""
+        """Return the value of a fold in a pass at its end."""
         names = tuple(map(self.state, group.numbers))
         rescales = any(isinstance(self.pick.node(n).operator, Online) for n in group.numbers)
         start = tuple(
@@ -153,14 +153,14 @@ class TermsOfPick:
             for each, name in zip(group.numbers, names, strict=True)
         )
         following = tuple(self.next(each, (*around, group)) for each in group.numbers)
-        # Its result may mention the axis that it goes along: another position of it.
+        # Its result may mention the axis it moves along, at another position.
         own = axis_of(f"{group.axis.name}_{group.numbers[0]}", group.size)
         following = tuple(replaced(term, {group.axis.name: own}) for term in following)
         states, state = States(names, start, following), self.state(number)
         return Fold("pass", own, group.size, state, state.dtype, states)
 
     def is_started(self, number: int, around: Around) -> bool:
-        """Return whether a class is a maximum that stands in a pass, which a number begins."""
+        """Return whether a class is a maximum that starts a pass at a number."""
         number = self.pick.lead(number)
         return self.is_largest(number) and any(number in group.numbers for group in around)
 
@@ -171,10 +171,10 @@ class TermsOfPick:
 
 
 def _kept(pick: Pick, passes: Collection[int]) -> set[int]:
-    """Return the classes that are lines of their own, as they cost less to store than to compute.
+    """Return the classes that become lines of their own, being cheaper to store than to recompute.
 
     These are values that several passes need, and functions of folds that elements along further
-    axes have in common. What comes of a pass of several folds stays with it.
+    axes share. The result of a pass with several folds stays with it.
     """
     kept, folds, functions, mixed = set[int](), set[int](), set[int](), {*passes}
     for number in pick.order:
@@ -203,7 +203,7 @@ def _again(pick: Pick, fold: int, axis: Symbol) -> Iterable[int]:
 
 
 def _within(pick: Pick, fold: int) -> Iterable[int]:
-    """Yield what a fold needs at each position, up to other folds."""
+    """Yield what a fold needs at each position, stopping at other folds."""
     todo, seen = [*pick.parts(fold)], set[int]()
     while todo:
         part = todo.pop()
@@ -215,10 +215,10 @@ def _within(pick: Pick, fold: int) -> Iterable[int]:
 
 
 def _passes(pick: Pick) -> list[_Pass]:
-    """Return which folds go along together, and read an array once.
+    """Return which folds move together and read an array once.
 
     These are a rescaled sum and the folds that its terms use, and folds that are ready at the same
-    time where they read one element at each position.
+    time if they read the same element at each position.
     """
     leads = {number: number for number in pick.order}
 
@@ -234,13 +234,13 @@ def _passes(pick: Pick) -> list[_Pass]:
         operator = pick.node(number).operator
         assert isinstance(operator, (Folded, Online))
         if isinstance(operator, Online):
-            for other in _running(pick, number, operator.axis):
-                leads[lead(other)] = lead(number)
+            for running in _running(pick, number, operator.axis):
+                leads[lead(running)] = lead(number)
         if is_real(operator.dtype):
             level = pick.level(number, operator.axis.name)
             for leaf in _read_by(pick, number, operator.axis):
-                other = first.setdefault((leaf, operator.axis, level), number)
-                leads[lead(number)] = lead(other)
+                neighbour = first.setdefault((leaf, operator.axis, level), number)
+                leads[lead(number)] = lead(neighbour)
     for number in folds:
         groups.setdefault(lead(number), []).append(number)
     return [
@@ -258,7 +258,7 @@ def _along(pick: Pick, number: int) -> tuple[Symbol, Dim]:
 
 
 def _read_by(pick: Pick, fold: int, axis: Symbol) -> Iterable[int]:
-    """Yield what a fold reads that is another element at each of its positions and results."""
+    """Yield what a fold reads that differs at each of its positions and results."""
     wanted = pick.axes[fold] | {axis.name}
     for part in _within(pick, fold):
         operator = pick.node(part).operator
@@ -268,7 +268,7 @@ def _read_by(pick: Pick, fold: int, axis: Symbol) -> Iterable[int]:
 
 
 def _running(pick: Pick, number: int, axis: Symbol) -> Iterable[int]:
-    """Yield the folds over an axis that are needed as they stand in a pass along it."""
+    """Yield the folds over an axis whose running values a pass along it needs."""
     for part in pick.parts(number):
         if axis.name in pick.moving[part]:
             operator = pick.node(part).operator
@@ -278,7 +278,7 @@ def _running(pick: Pick, number: int, axis: Symbol) -> Iterable[int]:
 
 
 def _least(dtype: DType, rescales: bool) -> float:
-    """Return what a maximum is at first: a number where sums follow it."""
+    """Return the start of a maximum: a number if sums follow it."""
     return LOWEST[dtype] if rescales else -inf
 
 
@@ -286,7 +286,7 @@ def _least(dtype: DType, rescales: bool) -> float:
 
 
 def _applied(node: ENode, parts: list[Term]) -> Term:
-    """Return an operator on terms; of passes along one axis it is one pass."""
+    """Return an operator on terms; passes along the same axis are merged into one."""
     passes = [part for part in parts if isinstance(part, Fold) and part.states]
     alike = {(part.axis, part.states) for part in passes}
     if len(alike) != 1 or isinstance(node.operator, (GuardedValue, Looked)):
@@ -318,13 +318,13 @@ def _elementwise(node: ENode, parts: list[Term]) -> Term:
 
 
 def _free(axis: Symbol, size: Dim, *terms: Term) -> Symbol:
-    """Return an axis whose name no fold in some terms has."""
+    """Return an axis whose name is not used by any fold in some terms."""
     taken = {part.axis.name for part in walk(*terms) if isinstance(part, Fold)}
     return axis_of(unique(axis.name, taken), size)
 
 
 def _summed(term: Term) -> Term:
-    """Return a term of a fold, which is rounded together with its sum if it is a product."""
+    """Return a term of a fold, rounded only together with its sum if it is a product."""
     match term:
         case Apply(op=Mul(), args=(a, b), dtype=dtype) if dtype.is_float:
             return product(a, b, fused=True)

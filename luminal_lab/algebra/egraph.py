@@ -1,10 +1,10 @@
-"""An e-graph over elements: classes of equal values, each with all the ways to have it.
+"""An e-graph over elements: classes of equal values, each with all the ways to compute it.
 
 Equal nodes are one node, and nodes with equal parts become equal (congruence). Sums and products
-are multisets in normal form, so that no rule has to say that they commute.
+are multisets in normal form, so no rule needs to say that they commute.
 
-Every node has the number under which it was entered, for ever; the class of a number is the number
-that leads it now. Why two numbers are equal is kept: a firing of a rule, or equal parts.
+Every node keeps the number under which it was entered; the class of a number is the number that
+leads it now. The reason why two numbers are equal is kept: a firing of a rule, or equal parts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.terms import Number, free
 
 MOST_NODES = 1_000
-"""From so many nodes on, rules that may go on for ever end, and sums keep the sums in them; from
-twice as many on, all rules do."""
+"""From this many nodes on, rules that may go on for ever stop, and sums are no longer flattened;
+from twice as many on, all rules stop."""
 K = TypeVar("K", bound=Operator)
 Equal = tuple[int, int]
 """Two numbers of nodes that are in one class."""
@@ -51,26 +51,26 @@ class Reason(NamedTuple):
     first: int
     second: int
     premises: tuple[Equal, ...]
-    """What had to be equal for it."""
+    """What had to be equal for that."""
 
 
 @dataclass(slots=True)
 class ClassFacts:
-    """What is known of a class, whichever of its nodes computes it."""
+    """What is known about a class, whichever of its nodes computes it."""
 
     dtype: DType
     free: frozenset[str]
     """The axes that its value depends on."""
     moving: frozenset[str]
-    """The axes along which it cannot be had without a fold."""
+    """The axes along which it cannot be computed without a fold."""
     constant: float | None = None
     whole: frozenset[str] = frozenset()
-    """The axes of which only finished folds may be looked at here."""
+    """The axes along which only finished folds may be used here."""
     is_solved: bool = True
-    """Whether some node of it asks for no ratio and no shift."""
+    """Whether some node of it needs no ratio and no shift."""
 
     def joined(self, other: ClassFacts) -> ClassFacts:
-        """Return what is known of a class of which both are known."""
+        """Return what is known about a class that two sets of facts describe."""
         constant = other.constant if self.constant is None else self.constant
         return ClassFacts(
             self.dtype,
@@ -84,7 +84,7 @@ class ClassFacts:
 
 @dataclass(slots=True)
 class EClass:
-    """The nodes of one value, and the nodes that have it as a part, each in order."""
+    """The nodes of one value, and the nodes that use it as a part, each in order."""
 
     facts: ClassFacts
     nodes: dict[ENode, None] = field(default_factory=dict[ENode, None])
@@ -99,9 +99,9 @@ class EGraph:
         self.entered: list[ENode] = []
         """Every node by its number, as it was when it was entered."""
         self.reasons: list[Reason] = []
-        """In the order in which they came."""
+        """In the order in which they arose."""
         self.premises: dict[Equal, None] = {}
-        """What whoever builds now has relied on."""
+        """The equalities on which the node being built relies so far."""
         self._leader: list[int] = []
         self._number: dict[ENode, int] = {}
         self._joined: dict[int, None] = {}
@@ -121,11 +121,11 @@ class EGraph:
         return root
 
     def facts(self, number: int) -> ClassFacts:
-        """Return what is known of a class."""
+        """Return what is known about a class."""
         return self.classes[self.find(number)].facts
 
     def nodes(self, number: int) -> Iterable[ENode]:
-        """Return the nodes of a class, the first first."""
+        """Return the nodes of a class, oldest first."""
         return [*self.classes[self.find(number)].nodes]
 
     def number_of(self, node: ENode) -> int:
@@ -133,7 +133,7 @@ class EGraph:
         return self._number[node]
 
     def look(self, number: int, kind: type[Operator]) -> ENode | None:
-        """Return the first node of a class with a kind of operator; what follows relies on it."""
+        """Return the first node of a class with a kind of operator; what is built relies on it."""
         for node in self.classes[self.find(number)].nodes:
             if isinstance(node.operator, kind):
                 self.rely(number, self._number[node])
@@ -141,7 +141,7 @@ class EGraph:
         return None
 
     def looks(self, number: int, kind: type[K]) -> Iterator[tuple[K, tuple[int, ...]]]:
-        """Yield each operator of a kind in a class, and its parts; what is built relies on it."""
+        """Yield each operator of a kind in a class with its parts; what is built relies on it."""
         for node in self.nodes(number):
             if isinstance(node.operator, kind):
                 before = dict(self.premises)
@@ -150,7 +150,7 @@ class EGraph:
                 self.premises = before
 
     def argument(self, number: int, function: Operator) -> int | None:
-        """Return what a function is applied to in a class; what is built relies on it."""
+        """Return the argument of a function in a class; what is built relies on it."""
         for node in self.nodes(number):
             if node.operator == function:
                 self.rely(number, self._number[node])
@@ -158,7 +158,7 @@ class EGraph:
         return None
 
     def known(self, number: int) -> float | None:
-        """Return the number that a class is; what is built relies on it."""
+        """Return the constant value of a class; what is built relies on it."""
         value = self.facts(number).constant
         if value is not None:
             self._led(number)
@@ -173,7 +173,7 @@ class EGraph:
         return inside, outside
 
     def fired(self, fire: Callable[..., Iterator[int]], node: ENode) -> Iterator[int]:
-        """Yield what a rule makes of a node; only what the rule looks at is relied on."""
+        """Yield what a rule makes of a node, relying only on what the rule looked at."""
         self.premises = {}
         yield from fire(self, node.operator, *node.children)
 
@@ -185,7 +185,7 @@ class EGraph:
     # -- making ------------------------------------------------------------------------------------
 
     def add(self, operator: Operator, *children: int) -> int:
-        """Return the class of an operator over classes, but for sums and products."""
+        """Return the class of an operator over classes, other than sums and products."""
         numbers = [self.facts(child).constant for child in children]
         if isinstance(operator, Applied) and children and None not in numbers:
             dtypes = [self.facts(child).dtype.numpy for child in children]
@@ -207,7 +207,7 @@ class EGraph:
         *,
         flat: bool = True,
     ) -> int:
-        """Return the class of a constant and weighted classes; `flat`, with sums' own terms."""
+        """Return the class of a constant and weighted classes; `flat` merges inner sums' terms."""
         terms: dict[int, float] = {}
         for number, weight in weights:
             value = self.facts(number).constant
@@ -239,11 +239,11 @@ class EGraph:
     def product(
         self, factor: float, children: Iterable[int], dtype: DType, *, flat: bool = True
     ) -> int:
-        """Return the class of a factor times classes; `flat`, with products' own factors."""
+        """Return the class of a factor times classes; `flat` merges factors of inner products."""
         parts: list[int] = []
         for number in children:
             value = self.facts(number).constant
-            # What a function gives is a factor of its own, even where it is a product, too.
+            # A function's value is a factor by itself, even if it is also a product.
             is_whole = not flat or value is not None or self.look(number, Applied) is not None
             inner = None if is_whole else self.look(number, Product)
             if inner is not None and self._is_within(number, inner):
@@ -278,7 +278,7 @@ class EGraph:
         terms[child] = terms.get(child, 0.0) + weight
 
     def _led(self, number: int) -> int:
-        """Return the class of a number, on which what is being built relies."""
+        """Return the class of a number, and rely on the two being equal."""
         leader = self.find(number)
         self.rely(number, leader)
         return leader
@@ -296,7 +296,7 @@ class EGraph:
         return number
 
     def _facts_of(self, node: ENode) -> ClassFacts:
-        """Return what a node tells of its class."""
+        """Return what a node says about its class."""
         operator = node.operator
         if isinstance(operator, Leaf):
             term = operator.term
@@ -329,9 +329,9 @@ class EGraph:
     # -- joining -----------------------------------------------------------------------------------
 
     def union(self, first: int, second: int, rule: str = "", whole: str = "") -> bool:
-        """Say that two numbers are equal, for what was relied on; return whether that is news.
+        """Record that two numbers are equal, by what was relied on; return whether that is news.
 
-        If only finished folds over an axis are, `whole` names it.
+        If only finished folds over an axis are equal, `whole` names it.
         """
         kept, gone = sorted((self.find(first), self.find(second)))
         if kept == gone:
@@ -347,7 +347,7 @@ class EGraph:
         return True
 
     def rebuild(self) -> None:
-        """Join nodes whose parts have become equal, and pass on what was learned."""
+        """Join nodes whose parts have become equal, and propagate the new facts."""
         while self._joined or self._learned:
             while self._joined:
                 number, _ = self._joined.popitem()
@@ -359,7 +359,7 @@ class EGraph:
                     self._tell(number)
 
     def _repair(self, number: int) -> None:
-        """Enter the users of a class anew, under what their parts are called now."""
+        """Enter the users of a class again, under the current names of their parts."""
         for node in [*self.classes[number].users]:
             old = self._number[node]
             self.premises = {}
@@ -391,7 +391,7 @@ class EGraph:
                 return self.add(operator, *node.children)
 
     def _tell(self, number: int) -> None:
-        """Tell the classes of a class's users what is known of it."""
+        """Propagate what is known about a class to the classes of its users."""
         for node in self.classes[number].users:
             holder = self.classes[self.find(self._number[node])]
             facts = holder.facts.joined(self._facts_of(node))
@@ -402,7 +402,7 @@ class EGraph:
     # -- reading -----------------------------------------------------------------------------------
 
     def each(self) -> Iterator[tuple[int, ENode]]:
-        """Yield the nodes as they are now, with their classes, in the order of their numbers."""
+        """Yield the current nodes with their classes, in the order of their numbers."""
         nodes = [
             (self._number[node], number, node)
             for number, held in self.classes.items()
@@ -413,5 +413,5 @@ class EGraph:
 
 
 def rounded(value: float, dtype: DType) -> float:
-    """Return a number as a dtype has it, so that what is equal but for roundings is one node."""
+    """Round a number to a dtype, so that numbers that differ only by rounding are one node."""
     return float(np.asarray(value, dtype.numpy)) if dtype.is_float else value

@@ -1,4 +1,4 @@
-"""The best programs of an e-graph, by the model of what they cost."""
+"""The best programs of an e-graph, by the model of their cost."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from luminal_lab.algebra.pick import CircleError, Pick, effort, times
 from luminal_lab.core.dims import Dim
 
 MOST_CASCADES = 4
-"""Up to so many choices between one pass and more, all combinations are tried."""
+"""Up to this many choices between one pass and several, all combinations are tried."""
 BEST_STARTS = 2
-"""So many of them, the cheapest first, are then improved."""
+"""How many of them, the cheapest first, are then improved."""
 MOST_TRIES = 300
-"""So many programs are looked at, at most, to improve them."""
+"""How many programs are looked at, at most, to improve them."""
 FAR = 0.5
-"""A tree that is cheaper by its axes' lengths counts where its program costs so much less."""
+"""A tree that is cheaper by its axes' lengths counts only if its program costs this much less."""
 Ways: TypeAlias = Mapping[int, list[ENode]]
-"""For each class the nodes that a program may have of it."""
+"""For each class, the nodes that a program may take from it."""
 Tried: TypeAlias = Callable[[Mapping[int, ENode]], "Pick | None"]
 
 
@@ -32,7 +32,7 @@ def programs(
     count: int = 8,
     without: Collection[tuple[int, ENode]] = (),
 ) -> list[Pick]:
-    """Return up to so many programs for outputs, the cheapest first, without some nodes."""
+    """Return up to `count` programs for outputs, the cheapest first, that avoid some nodes."""
     ways = {
         number: [node for node in nodes if (number, node) not in without]
         for number, nodes in solved(egraph).items()
@@ -49,11 +49,11 @@ def improved(
     choices: Iterable[dict[int, ENode]],
     others: Iterable[dict[int, ENode]] = (),
 ) -> list[Pick]:
-    """Return programs that begin with some choices, and better ones, the cheapest first.
+    """Return programs that start from some choices, and improved ones, the cheapest first.
 
     Other choices count only if they are far cheaper.
     """
-    found: dict[frozenset[tuple[int, ENode]], Pick] = {}
+    picks: dict[frozenset[tuple[int, ENode]], Pick] = {}
 
     def tried(choice: Mapping[int, ENode]) -> Pick | None:
         pick = Pick(egraph, outputs, axes, choice)
@@ -63,11 +63,11 @@ def improved(
                 return None
         except (CircleError, KeyError):
             return None
-        return found.setdefault(key, pick)
+        return picks.setdefault(key, pick)
 
     def begun(starts: Iterable[dict[int, ENode]]) -> list[tuple[float, dict[int, ENode]]]:
-        picks = [(start, tried(start)) for start in starts]
-        return [(pick.cost, start) for start, pick in picks if pick is not None]
+        trials = [(start, tried(start)) for start in starts]
+        return [(pick.cost, start) for start, pick in trials if pick is not None]
 
     priced_starts = begun(choices)
     least = min((cost for cost, _ in priced_starts), default=inf)
@@ -75,11 +75,11 @@ def improved(
     left = MOST_TRIES
     for _, start in sorted(priced_starts, key=lambda entry: entry[0])[:BEST_STARTS]:
         left = _improve(start, ways, tried, left)
-    return sorted(found.values(), key=lambda pick: pick.cost)
+    return sorted(picks.values(), key=lambda pick: pick.cost)
 
 
 def _improve(choice: dict[int, ENode], ways: Ways, tried: Tried, left: int) -> int:
-    """Exchange one class's node after another for a better one; return how many may be tried."""
+    """Exchange the nodes of classes for better ones, one by one; return how many tries are left."""
     best = tried(choice)
     while best is not None and left > 0:
         before = best
@@ -97,7 +97,7 @@ def _improve(choice: dict[int, ENode], ways: Ways, tried: Tried, left: int) -> i
 
 
 def solved(egraph: EGraph) -> dict[int, list[ENode]]:
-    """Return for each class the nodes that ask for no ratio and no shift."""
+    """Return for each class the nodes that need no ratio and no shift."""
     return {
         number: [
             node
@@ -111,14 +111,14 @@ def solved(egraph: EGraph) -> dict[int, list[ENode]]:
 
 
 def _looks_too_early(egraph: EGraph, node: ENode) -> bool:
-    """Return whether a pass needs what is known only of finished folds over its axis."""
+    """Return whether a pass needs what is known only about finished folds over its axis."""
     return isinstance(node.operator, Online) and any(
         node.operator.axis.name in egraph.facts(child).whole for child in node.children
     )
 
 
 def _starts(egraph: EGraph, ways: Ways, *, once: bool) -> Iterable[dict[int, ENode]]:
-    """Yield cheapest trees, with each choice of the sums that go along in another one's pass."""
+    """Yield the cheapest trees, for each choice of the sums computed in another sum's pass."""
     cascades = [
         number
         for number, nodes in ways.items()
@@ -127,7 +127,7 @@ def _starts(egraph: EGraph, ways: Ways, *, once: bool) -> Iterable[dict[int, ENo
     entries = priced(egraph, ways)
     combinations = product((False, True), repeat=min(len(cascades), MOST_CASCADES))
     for chosen in combinations:
-        last = len(chosen) - 1  # decides for all others
+        last = len(chosen) - 1  # decides for all the others
         together = {number for k, number in enumerate(cascades) if chosen[min(k, last)]}
         apart = {*cascades} - together
         left = [
@@ -139,7 +139,7 @@ def _starts(egraph: EGraph, ways: Ways, *, once: bool) -> Iterable[dict[int, ENo
 
 
 class Entry(NamedTuple):
-    """A node of a class, what it costs, the classes that it needs, and how often."""
+    """A node of a class, its cost, the classes that it needs, and how often."""
 
     number: int
     node: ENode
@@ -149,7 +149,7 @@ class Entry(NamedTuple):
 
 
 def priced(egraph: EGraph, ways: Ways) -> list[Entry]:
-    """Return the nodes that a program may have, with what they cost."""
+    """Return the nodes that a program may have, with their costs."""
     return [
         Entry(
             number, node, effort(node) + 1e-3, tuple(map(egraph.find, node.children)), times(node)

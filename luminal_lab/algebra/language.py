@@ -1,7 +1,7 @@
 """The language of the e-graph: what one element of an array is, as operators over classes.
 
-An operator is what a term does, without its parts; the parts are classes. Sums and products are
-in normal form: a sum is a constant and weighted classes, a product a factor and classes in order.
+An operator is what a term does, without its parts; the parts are classes. Sums and products have a
+normal form: a sum is a constant and weighted classes, a product is a factor and classes in order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from luminal_lab.kernels.definition.terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A term without parts: an element that is read, a number, an index, a draw."""
+    """A term without parts: an element that is read, a number, an index, or a draw."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A constant, and each class by its weight."""
+    """A constant, and the weight of each class."""
 
     constant: float
     weights: tuple[float, ...]
@@ -35,7 +35,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A factor, and the product of the classes; a class that comes twice is squared."""
+    """A factor and the product of the classes; a class that occurs twice is squared."""
 
     factor: float
     dtype: DType
@@ -51,19 +51,19 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Finite(Unary):
-    """A number, or 0 where it is infinite or none: `where(x * 0.0 < 1.0, x, 0.0)`."""
+    """A number, or 0 if it is infinite or NaN: `where(x * 0.0 < 1.0, x, 0.0)`."""
 
     name: ClassVar[str] = "finite"
     cost: ClassVar[int] = 3
 
     def eval(self, x: Array) -> Array:
-        """Return the numbers, and 0 for what is none."""
+        """Return the finite numbers, and 0 for the others."""
         return np.where(np.isfinite(x), x, np.zeros_like(x))
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """All values along an axis as one."""
+    """All values along an axis combined into one."""
 
     kind: Literal["sum", "max"]
     axis: Symbol
@@ -81,7 +81,7 @@ class GuardedValue:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The element of a buffer at a position that is a class."""
+    """The element of a buffer at a position given by a class."""
 
     buffer: str
     index: Shape
@@ -92,7 +92,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """By which factor a class changes when a fold along the axis goes one step on."""
+    """The factor by which a class changes when a fold along the axis takes one more step."""
 
     axis: Symbol
     dtype: DType
@@ -100,7 +100,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """By how much a class changes when a fold along the axis goes one step on."""
+    """The amount by which a class changes when a fold along the axis takes one more step."""
 
     axis: Symbol
     dtype: DType
@@ -108,7 +108,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """By how much a running fold, which is the class, has just changed."""
+    """The amount by which a running fold, which is the class, has just changed."""
 
     axis: Symbol
     dtype: DType
@@ -124,10 +124,10 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """A sum along an axis in the pass of the folds that its terms use.
+    """A sum along an axis, in one pass with the folds that its terms use.
 
-    The classes are the ratio and the term: what was summed is multiplied by the ratio at each
-    step, and the term is added as the folds stand there.
+    The classes are the ratio and the term: at each step the sum so far is multiplied by the ratio,
+    and the term is added with the folds as they stand there.
     """
 
     axis: Symbol
@@ -152,17 +152,17 @@ Operator: TypeAlias = (
 
 
 class ENode(NamedTuple):
-    """One way to have the value of a class: an operator over classes."""
+    """One way to compute the value of a class: an operator over classes."""
 
     operator: Operator
     children: tuple[int, ...]
 
 
 def is_known(dtype: DType) -> bool:
-    """Return whether it is noted which number a class of a dtype is."""
+    """Return whether classes of a dtype record which number they are."""
     return dtype.kind == "bool" or is_real(dtype)
 
 
 def is_real(dtype: DType) -> bool:
-    """Return whether sums and products of a dtype are regrouped: they round, but not much."""
+    """Return whether sums and products of a dtype are regrouped, at the cost of some rounding."""
     return dtype.is_float and not dtype.is_half

@@ -1,4 +1,4 @@
-"""One pass over an axis for what needs several, as every compile takes it.
+"""One pass over an axis instead of several, as every compile uses it.
 
     m[i < n] = max j < t: s[i, j]
     l[i < n] = sum j < t: exp2((s[i, j] - m[i]) * 1.442695)
@@ -9,11 +9,11 @@
         let a = math.maximum(m, s[i, j]); let b = exp2((a - m) * -1.442695);
         let c = exp2((s[i, j] - a) * 1.442695); (a, l * b + c, acc * b + c * V[j, d])
 
-The rules for it rescale sums, by what is 1 at most, and take nothing out of them but what divides
-by such a sum: they cancel nothing, so that no judge needs to look. What is not a number stays so: a
-row that sees nothing is divided by 0, or guarded as it is written. A pass pays where
-elements along a further axis, d above, have weights in common, which it does not store, and where
-it does no sum again for each row, as it would if V were a product, too.
+Its rules rescale sums by factors of at most 1, and take nothing out of them except a division by
+such a sum: they cancel nothing, so no judge needs to check. NaNs stay NaNs: a row that sees nothing
+is divided by 0, or guarded as it is written. A pass pays off if elements along a further axis, d
+above, share weights that it does not store, and if it repeats no sum for each row, as it would if V
+were a product, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from luminal_lab.kernels.definition.terms import Fold, Read, free, walk
 
 @equation("sum j: x * recip(y)", "(sum j: x) * recip(y)", where="y a fold over j", assumes=FINITE)
 def share(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Take out of a sum what divides its terms by a fold over the same axis."""
+    """Take out of a sum a division of its terms by a fold over the same axis."""
     recip = Applied(Recip(), fold.dtype)
     for product, parts in egraph.looks(body, Product):
         still = egraph.divided(parts, fold.axis)[1]
@@ -73,23 +73,23 @@ def share(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
 
 
 GENTLE = (share, *CHANGE, *CASCADE)
-"""Rules that round as well as what is written."""
+"""Rules that round no worse than what is written."""
 NOTHING = 1e-6
-"""A weight that is 0 but for rounding."""
+"""A weight that is 0 except for rounding."""
 ONE = -1
-"""What stands for the number 1 among classes."""
+"""The number 1 among the classes of a sum."""
 Linear: TypeAlias = Mapping[int, float]
-"""Classes with their weights in a sum."""
+"""The classes of a sum with their weights."""
 
 
 def one_pass(definition: Definition) -> Definition:
-    """Return what computes the same in one pass; where nothing does, the definition."""
-    found = _one_pass(replace(definition, name="kernel")) if _may_be(definition) else None
-    return definition if found is None else replace(found, name=definition.name)
+    """Return an equal definition in one pass, or the definition itself if there is none."""
+    fused = _one_pass(replace(definition, name="kernel")) if _may_be(definition) else None
+    return definition if fused is None else replace(fused, name=definition.name)
 
 
 def _may_be(definition: Definition) -> bool:
-    """Return whether a sum follows a maximum over an axis as long."""
+    """Return whether a sum follows a maximum over an axis of the same length."""
     folds = [p for p in walk(*(line.term for line in definition.lines)) if isinstance(p, Fold)]
     largest = {fold.size for fold in folds if fold.kind == "max"}
     return (
@@ -112,23 +112,23 @@ def _one_pass(definition: Definition) -> Definition | None:
     picks = improved(egraph, outputs, axes, ways, [cheapest(priced(egraph, ways))])
     if not (picks and _pays(picks[0])):
         return None
-    found = defined(definition, picks[0])
-    return _named(found, definition) if _is_one_pass(found) else None
+    fused = defined(definition, picks[0])
+    return _named(fused, definition) if _is_one_pass(fused) else None
 
 
-def _named(found: Definition, written: Definition) -> Definition:
-    """Return a pass with its scores in a line of their own, if that is how they were written."""
-    (line,) = found.outputs
+def _named(fused: Definition, written: Definition) -> Definition:
+    """Return a pass with its scores on a line of their own, if they were written that way."""
+    (line,) = fused.outputs
     (fold,) = {part for part in walk(line.term) if isinstance(part, Fold) and part.states}
     scores = {value.term for value in running(fold) if not value.is_sum}
     names = {local.name for local in written.locals} & {
         part.body.buffer
-        for each in written.lines
-        for part in walk(each.term)
+        for source in written.lines
+        for part in walk(source.term)
         if isinstance(part, Fold) and part.kind == "max" and isinstance(part.body, Read)
     }
     if len(scores) != 1 or len(names) != 1:
-        return found
+        return fused
     (score,), (name,) = scores, names
     sizes = {**dict(zip(line.axes, line.type.shape, strict=True)), fold.axis: fold.size}
     axes = tuple(axis for axis in sizes if axis.name in free(score))
@@ -136,11 +136,11 @@ def _named(found: Definition, written: Definition) -> Definition:
     read = Read(name, axes, score.dtype)
     term = exchanged(line.term, lambda part: read if part == score else None)
     local = Output(name, type, axes, score)
-    return canonical(replace(found, outputs=(replace(line, term=term),), locals=(local,)))
+    return canonical(replace(fused, outputs=(replace(line, term=term),), locals=(local,)))
 
 
 def _ready(egraph: EGraph, nodes: Iterable[ENode]) -> list[ENode]:
-    """Return nodes without the folds that need a finished one over their own axis."""
+    """Return the nodes that need no finished fold over their own axis."""
     return [
         node
         for node in nodes
@@ -179,7 +179,7 @@ def _pays(pick: Pick) -> bool:
 
 
 def _sums_once(pick: Pick, tops: Collection[int]) -> bool:
-    """Return whether each sum in a pass is one of its row and position, as that of a score is."""
+    """Return whether each sum in a pass belongs to its row and position, as a score's does."""
     return all(
         any(pick.axes[number] == pick.axes[top] | {axis.name} for top in tops)
         for number, axis in pick.within
@@ -199,9 +199,10 @@ def _is_told(pick: Pick, rescaled: Collection[int], tops: Collection[int]) -> bo
 
 
 def _is_gentle(pick: Pick, number: int, tops: Mapping[int, Linear]) -> bool:
-    """Return whether the ratio and the weights of a rescaled sum are 1 at most, at any position.
+    """Return whether the ratio and the weights of a rescaled sum never exceed 1.
 
-    They are powers of 2: of rises times numbers below 0, and of values below their own maximum.
+    They are powers of 2, with exponents that are rises times negative numbers, or values less their
+    own maximum.
     """
     rises, weights = (_linear(pick, _exponents(pick, part)) for part in pick.parts(number))
     for top, value in tops.items():
@@ -217,7 +218,7 @@ def _is_gentle(pick: Pick, number: int, tops: Mapping[int, Linear]) -> bool:
 
 def _exponents(pick: Pick, product: int) -> list[int]:
     """Return the exponents of the powers of 2 in a product."""
-    found: list[int] = []
+    exponents: list[int] = []
     todo = [product]
     while todo:
         number = todo.pop()
@@ -225,14 +226,14 @@ def _exponents(pick: Pick, product: int) -> list[int]:
             case Product():
                 todo += pick.parts(number)
             case Applied(op=Exp2()):
-                found += pick.parts(number)
+                exponents += pick.parts(number)
             case _:
                 pass
-    return found
+    return exponents
 
 
 def _linear(pick: Pick, numbers: Iterable[int]) -> dict[int, float]:
-    """Return the sum of some classes as the classes that it is made of, with their weights."""
+    """Return the sum of some classes as a weighted sum of the classes that they consist of."""
     total: dict[int, float] = defaultdict(float)
     todo = [(number, 1.0) for number in numbers]
     while todo:

@@ -1,7 +1,7 @@
-"""A pick: one node for each class that the outputs need; it is a program, in passes along axes.
+"""A pick: one node for each class that the outputs need; this is a program, in passes along axes.
 
-A fold goes along its axis once, in a pass; what needs its finished value comes in a later one. A
-fold that rescales (Online) uses folds over its axis as they stand, in their own pass.
+A fold moves along its axis once, in a pass; what needs its finished value comes in a later pass. A
+rescaling fold (Online) uses folds over its axis as they stand, in the same pass.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from luminal_lab.kernels.definition.cost import typical
 from luminal_lab.kernels.definition.terms import Number, free
 
 KEPT = 6.0
-"""What it costs to store a number and load it again, in additions."""
+"""The cost of storing a number and loading it again, in additions."""
 
 
 class CircleError(Exception):
-    """The nodes of a pick need each other."""
+    """Nodes of a pick depend on each other in a circle."""
 
 
 class Pick:
-    """A choice of a node for each class, with what follows from it."""
+    """A choice of one node for each class, with what follows from it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Pick:
         self._parts: dict[int, tuple[int, ...]] = {}
 
     def lead(self, number: int) -> int:
-        """Return the number that stands for all that are the same here: a class."""
+        """Return the number that stands for all equal numbers: their class."""
         return self.egraph.find(number)
 
     def node(self, number: int) -> ENode:
@@ -76,26 +76,26 @@ class Pick:
     @cached_property
     def order(self) -> list[int]:
         """The classes that the outputs need, parts first."""
-        found: dict[int, bool] = {}
+        visited: dict[int, bool] = {}
 
         def visit(number: int) -> None:
-            if number in found:
-                if not found[number]:
+            if number in visited:
+                if not visited[number]:
                     raise CircleError
                 return
-            found[number] = False
+            visited[number] = False
             for part in self.parts(number):
                 visit(part)
-            del found[number]
-            found[number] = True
+            del visited[number]
+            visited[number] = True
 
         for number in self.outputs.values():
             visit(number)
-        return [*found]
+        return [*visited]
 
     @cached_property
     def is_in_passes(self) -> bool:
-        """Whether what goes along in a pass needs no fold that takes a pass of its own."""
+        """Whether everything computed inside a pass needs no fold with a pass of its own."""
         return all(
             not (isinstance(node.operator, Folded) and node.operator.axis == axis)
             or axis.name not in self.moving[self.parts(number)[0]]
@@ -105,7 +105,7 @@ class Pick:
 
     @cached_property
     def within(self) -> set[tuple[int, Symbol]]:
-        """The classes that are needed as they stand in a pass along an axis."""
+        """The classes that a pass along an axis needs as they stand."""
         within: set[tuple[int, Symbol]] = set()
         for number in self.order:
             operator = self.node(number).operator
@@ -120,7 +120,7 @@ class Pick:
 
     @cached_property
     def moving(self) -> dict[int, frozenset[str]]:
-        """For each class the axes along which it needs folds, as it is computed here."""
+        """For each class, the axes along which it needs folds, as computed here."""
         moving: dict[int, frozenset[str]] = {}
         for number in self.order:
             moving[number] = frozenset[str]().union(*[moving[part] for part in self.parts(number)])
@@ -131,21 +131,21 @@ class Pick:
 
     @cached_property
     def axes(self) -> dict[int, frozenset[str]]:
-        """The axes along which each class has values of its own, as it is computed here."""
-        found: dict[int, frozenset[str]] = {}
+        """The axes along which each class has values of its own, as computed here."""
+        axes_of: dict[int, frozenset[str]] = {}
         known = {*self.sizes, *self.lengths}  # indices may mention dims, too
         for number in self.order:
             operator = self.node(number).operator
             axes = (mentioned(operator) & known).union(
-                *[found[part] for part in self.parts(number)]
+                *[axes_of[part] for part in self.parts(number)]
             )
             match operator:
                 case Folded(axis=axis) | Online(axis=axis) | First(axis=axis):
                     axes -= {axis.name}
                 case _:
                     pass
-            found[number] = axes
-        return found
+            axes_of[number] = axes
+        return axes_of
 
     @cached_property
     def extents(self) -> dict[str, int]:
@@ -155,14 +155,14 @@ class Pick:
     @cached_property
     def lengths(self) -> dict[str, Dim]:
         """The axes of the folds, with their sizes."""
-        found: dict[str, Dim] = {}
+        lengths: dict[str, Dim] = {}
         for number in self.order:
             match self.node(number).operator:
                 case Folded(axis=axis, size=size) | Online(axis=axis, size=size):
-                    found[axis.name] = size
+                    lengths[axis.name] = size
                 case _:
                     pass
-        return found
+        return lengths
 
     def points(self, number: int) -> int:
         """Return how many values a class has."""
@@ -174,7 +174,7 @@ class Pick:
     # -- passes ------------------------------------------------------------------------------------
 
     def level(self, number: int, axis: str) -> int:
-        """Return how many passes along an axis come before a finished class can be had."""
+        """Return how many passes along an axis come before a class is finished."""
         return self._levels[axis, False, self.lead(number)]
 
     def passes(self, axis: str) -> int:
@@ -187,15 +187,15 @@ class Pick:
 
     @cached_property
     def _levels(self) -> dict[tuple[str, bool, int], int]:
-        """For each axis and class the passes before it, finished and as it stands in a pass."""
-        found: dict[tuple[str, bool, int], int] = defaultdict(int)
+        """For each axis and class, the passes before it, finished and as it stands in a pass."""
+        levels: dict[tuple[str, bool, int], int] = defaultdict(int)
         for number in self.order:
             operator, parts = self.node(number).operator, self.parts(number)
             for axis in self.moving[number]:
                 finished = running = 0
                 for part in parts:
-                    finished = max(finished, found[axis, False, part])
-                    running = max(running, found[axis, True, part])
+                    finished = max(finished, levels[axis, False, part])
+                    running = max(running, levels[axis, True, part])
                 match operator:
                     case Folded(axis=own) if own.name == axis:
                         finished, running = finished + 1, finished
@@ -205,23 +205,23 @@ class Pick:
                         finished = running
                     case _:
                         pass
-                found[axis, False, number], found[axis, True, number] = finished, running
-        return found
+                levels[axis, False, number], levels[axis, True, number] = finished, running
+        return levels
 
     # -- cost --------------------------------------------------------------------------------------
 
     @cached_property
     def cost(self) -> float:
-        """What the program costs, in additions: a model, which orders what is measured."""
+        """The program's cost in additions: a model, which orders what is measured."""
         return sum(self.points(number) * min(self._costs(number)) for number in self.order)
 
     def is_kept(self, number: int) -> bool:
-        """Return whether storing the values of a class costs less than computing them again."""
+        """Return whether storing the values of a class costs less than recomputing them."""
         again, kept = self._costs(number)
         return kept < again
 
     def _costs(self, number: int) -> tuple[float, float]:
-        """Return what a value of a class costs if each pass computes it, and if one keeps it."""
+        """Return the cost of a class's value if each pass computes it, and if one stores it."""
         each, times = effort(self.node(number)), self._times(number)
         match self.node(number).operator:
             case Folded(axis=axis) | Online(axis=axis):
@@ -237,7 +237,7 @@ class Pick:
 
     @cached_property
     def _needed(self) -> dict[tuple[str, int], set[tuple[int, bool]]]:
-        """For each axis and class the passes that need it, and whether with running folds."""
+        """For each axis and class, the passes that need it, and whether with running folds."""
         todo = [
             (axis, number, self.level(number, axis), False)
             for number in self.outputs.values()
@@ -253,22 +253,22 @@ class Pick:
                     todo.append((axis.name, body, at, True))
                 case _:
                     pass
-        found: dict[tuple[str, int], set[tuple[int, bool]]] = defaultdict(set)
+        needed: dict[tuple[str, int], set[tuple[int, bool]]] = defaultdict(set)
         axes = self.axes
         while todo:
             axis, number, at, running = todo.pop()
-            held = found[axis, number]
+            held = needed[axis, number]
             where = at, running and axis in self.egraph.facts(number).moving
             if axis in axes[number] and where not in held:
                 held.add(where)
                 todo += [
                     (axis, part, at, running) for part in self.parts(number) if axis in axes[part]
                 ]
-        return found
+        return needed
 
     @cached_property
     def _kept_by_nobody(self) -> set[int]:
-        """The classes that are needed as they stand in a pass: nobody keeps those."""
+        """The classes that are needed as they stand in a pass: these are never stored."""
         return {
             number
             for (_, number), places in self._needed.items()
@@ -277,7 +277,7 @@ class Pick:
 
 
 def effort(node: ENode) -> float:
-    """Return what a node costs for each value, in additions."""
+    """Return the cost of a node for each value, in additions."""
     match node.operator:
         case Sum(constant=constant, weights=weights):
             return len(weights) - 1 + (constant != 0) + sum(abs(each) != 1 for each in weights)
@@ -300,7 +300,7 @@ def effort(node: ENode) -> float:
 
 
 def times(node: ENode) -> int:
-    """Return at how many positions a node needs its parts, for each value."""
+    """Return at how many positions a node needs its parts for each value."""
     match node.operator:
         case Folded(size=size) | Online(size=size):
             return typical(size)

@@ -1,4 +1,4 @@
-"""Definitions into the e-graph: each output becomes a class, and all else is part of it."""
+"""Definitions into the e-graph: each output becomes a class, and everything else is part of one."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class _Reader:
         self.egraph = egraph
         self.locals = {line.name: line for line in definition.locals}
         self.axes: dict[Dim, list[Symbol]] = {}
-        """For each size the axes of folds over it, the one that is taken first in front."""
+        """For each size, the axes of folds over it, in the order of their use."""
         own = {axis.name for line in definition.lines for axis in line.axes}
         self.names = {*definition.types, *definition.dims, *own}
         self.inlined: dict[Term, Term] = {}
         self.classes: dict[Term, int] = {}
 
     def whole(self, term: Term) -> Term:
-        """Return a term with the lines that it reads in the places of what it reads of them."""
+        """Return a term with the lines that it reads written out in place."""
 
         def part(one: Term) -> Term | None:
             if isinstance(one, Read) and one.buffer in self.locals:
@@ -83,9 +83,9 @@ class _Reader:
         return exchanged(term, part)
 
     def axis(self, fold: Fold) -> Symbol:
-        """Return the axis that a fold has here: the first of its size that is not free in it.
+        """Return the axis used here for a fold: the first of its size that is not free in it.
 
-        Folds over one size so share their parts wherever they can.
+        This way folds over the same size share their parts wherever they can.
         """
         taken = free(fold)
         known = self.axes.setdefault(fold.size, [])

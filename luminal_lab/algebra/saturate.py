@@ -13,17 +13,17 @@ from luminal_lab.algebra.rules.rule import Rule
 
 @dataclass
 class Saturation:
-    """Which rules fired how often, and which would have gone on."""
+    """How often each rule fired, and which rules were stopped."""
 
     firings: dict[str, int] = field(default_factory=dict[str, int])
     stopped: set[str] = field(default_factory=set[str])
 
 
 def saturate(egraph: EGraph, rules: Iterable[Rule] = RULES) -> Saturation:
-    """Fire rules until nothing is new: first those that come to an end, then all."""
+    """Fire rules until nothing is new: first those that come to an end, then all of them."""
     report = Saturation()
     rules = [*rules]
-    for stratum in ([each for each in rules if not each.grows], rules):
+    for stratum in ([rule for rule in rules if not rule.grows], rules):
         while _round(egraph, stratum, report):
             pass
     return report

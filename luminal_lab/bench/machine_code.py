@@ -13,13 +13,13 @@ from luminal_lab.errors import DeviceError
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 KERNEL = "kernel_"
-"""How the names of kernels' functions begin; threads and launches are a library's own matter."""
+"""How the names of kernels' functions begin; threads and launches differ by library."""
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s*(.*)$")
 TARGET = re.compile(r"\b([0-9a-f]+) <[^>]+>")
 DISTANCE = re.compile(r"-?(?:0x)?[0-9a-f]+(?=\(%rip\))")
 REMARK = re.compile(r"\s+(?:#|//).*$")
 FILLING = re.compile(r"(?:data16|cs|nop[lw]?|int3)\b|xchg +%ax,%ax")
-"""What only moves the next instruction to a multiple of 16."""
+"""Filler that only aligns the next instruction to a multiple of 16."""
 
 
 def machine_code(libraries: Iterable[Path], prefix: str = KERNEL) -> Counter[str]:
@@ -49,7 +49,7 @@ def disassembled(path: Path) -> str:
 
 
 def functions(assembly: str, prefix: str = "") -> list[str]:
-    r"""Return the functions with such names in the text that objdump makes of a library.
+    r"""Return the functions with these names in the text that objdump makes of a library.
 
     >>> functions("0010 <f>:\n 10:  call 20 <g>\n 15:  jmp 17 <f+0x7>\n 17:  lea 0x9(%rip)")
     ['call *\njmp 2\nlea *(%rip)']

@@ -38,7 +38,7 @@ STEADY = 0.15
 """The spread above which they are run again."""
 QUICK_TURN = 0.02
 """The seconds of a turn in a quick run."""
-SHARED = Path("/dev/shm")  # where Linux has files that are in memory only
+SHARED = Path("/dev/shm")  # where Linux has files that are only in memory
 WRITTEN = "bytes written"
 COMPILING = "compile_gpt2"
 TOO_LONG = "a quick run leaves it out: compiling takes longer than everything else"
@@ -48,7 +48,7 @@ class Options(NamedTuple):
     """How a run is done."""
 
     threads: int = 0
-    """0 means all that there are."""
+    """0 means all available ones."""
     is_quick: bool = False
     rounds: int = ROUNDS
     peers: tuple[Known, ...] = PEERS
@@ -60,7 +60,7 @@ def measure(
     version: str,
     done: Callable[[Report, BenchRow], object] = lambda report, row: None,
 ) -> Report:
-    """Measure workloads; `done` gets each row when it is there."""
+    """Measure workloads; `done` gets each row once it is complete."""
     with progress("bench", len(workloads), "workload") as bar:
         return _measured(workloads, options, version, done, bar)
 
@@ -104,7 +104,7 @@ def _measured(
 
 @contextmanager
 def scratch() -> Generator[Path]:
-    """Yield a folder for data and caches, in memory where possible."""
+    """Yield a folder for data and caches, in memory if possible."""
     parent = SHARED if SHARED.is_dir() and shutil.disk_usage(SHARED).free > 8 << 30 else None
     with tempfile.TemporaryDirectory(
         prefix="luminal-lab-", dir=parent, ignore_cleanup_errors=True
@@ -186,7 +186,7 @@ class BenchRun:
             self._turns(workload, row, ready)
         finally:
             for process in ready.values():
-                with suppress(Failed):  # what has ended holds nothing
+                with suppress(Failed):  # a process that has ended holds nothing
                     process.release()
             path.unlink()
         return row
@@ -268,7 +268,7 @@ class BenchRun:
     def _compiled(
         self, name: str, known: Known, workload: Workload, stored: StoredArrays, row: BenchRow
     ) -> Prepared | None:
-        """Have a library compile, in a home that is empty, or where it has done so before."""
+        """Let a library compile, either in an empty home or where it has compiled before."""
         home = self.folder / f"home-{known.peer_class.rpartition(':')[2]}"
         try:
             if not workload.sizes["cached"]:
@@ -286,7 +286,7 @@ class BenchRun:
     def _alone(
         self, known: Known, home: Path, workload: Workload, stored: StoredArrays
     ) -> Prepared:
-        """Have a new process, which finds no caches but those in a home, do a workload once."""
+        """Let a new process, which finds no caches but those in a home, do a workload once."""
         around = own_home(self.around, home)
         process = Process(known.peer_class, {"threads": self.report.threads}, around, self.folder)
         try:
@@ -308,7 +308,7 @@ def new_row(workload: Workload) -> BenchRow:
 
 
 def grown(row: BenchRow) -> list[str]:
-    """Return what is wrong if a decode step writes more where the cache is longer."""
+    """Return what is wrong if a decode step writes more when the cache is longer."""
     long, short = (row.facts.get(name) for name in (WRITTEN, f"{WRITTEN}: {OURS.name}, {EIGHTH}"))
     if long is None or short is None or long == short:
         return []

@@ -1,6 +1,6 @@
-"""Weights and inputs of the models that are measured, drawn; and what their runs cost at least.
+"""Drawn weights and inputs of the measured models, and the least cost of their runs.
 
-Weights have the names that our models give them, so that `load_state_dict` takes them.
+Weights have the names that our models give them, so that `load_state_dict` accepts them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from luminal_lab.bench.workload import Arrays, Cost, Sizes
 
 T = TypeVar("T", bound=np.generic)
 POOL = 1 << 22
-"""Large weights are cut out of as many drawn numbers, each from elsewhere: drawing takes longer."""
+"""Large weights are cut out of this many drawn numbers at different places: drawing is slower."""
 
 
 def drawn(shapes: dict[str, tuple[int, ...]], rng: np.random.Generator) -> Arrays:
@@ -85,7 +85,7 @@ def gpt2_cost(sizes: Sizes) -> Cost:
 
 
 def gpt(sizes: Sizes, rng: np.random.Generator) -> Arrays:
-    """Draw the weights of a GPT that is to be trained, and texts with what follows them."""
+    """Draw the weights of a GPT for training, and texts with what follows them."""
     tokens = rng.integers(0, sizes["vocab"], (sizes["batch"], sizes["context"] + 1))
     weights = drawn(gpt2_shapes(sizes), rng)
     return {**weights, "tokens": tokens[:, :-1].copy(), "following": tokens[:, 1:].copy()}
@@ -95,7 +95,7 @@ def gpt_cost(sizes: Sizes) -> Cost:
     """Return the cost of a training step: a forward run, twice that for gradients, AdamW."""
     forward = gpt2_cost({**sizes, "seq": sizes["context"]})
     count = sum(int(np.prod(shape)) for shape in gpt2_shapes(sizes).values())
-    # AdamW reads a weight and two averages, and writes them; the gradient lives between.
+    # AdamW reads a weight and two averages, and writes them; the gradient lives in between.
     return Cost(3 * sizes["batch"] * forward.flops + 12 * count, 12 * count, 12 * count)
 
 
@@ -126,7 +126,7 @@ def llama_shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
 
 
 def llama(sizes: Sizes, rng: np.random.Generator) -> Arrays:
-    """Draw the weights of a Llama, a token, and a cache that is filled but for one position."""
+    """Draw the weights of a Llama, a token, and a cache that is full except for one position."""
     return {**drawn(llama_shapes(sizes), rng), **_cache(sizes, rng)}
 
 
@@ -140,9 +140,9 @@ def _cache(sizes: Sizes, rng: np.random.Generator) -> Arrays:
 
 
 def llama_q8(sizes: Sizes, rng: np.random.Generator) -> Arrays:
-    """Draw the same, its matrices in Q8_0: int8 and, for 32 in a row, one float16.
+    """Draw the same with its matrices in Q8_0: int8 and, for every 32 in a row, one float16.
 
-    The largest magnitude of each block is 127, as it is where floats were brought into this form.
+    The largest magnitude of each block is 127, as after a conversion from floats.
     """
     pool = np.tile(rng.integers(-127, 128, POOL, np.int8), 2)
     shapes = llama_shapes(sizes)
@@ -180,7 +180,7 @@ CNN_SHAPES: dict[str, tuple[int, ...]] = {
 
 
 def cnn(sizes: Sizes, rng: np.random.Generator) -> Arrays:
-    """Draw the weights of the digits' CNN, images and what they show."""
+    """Draw the weights of the digits' CNN, images, and the digits that they show."""
     arrays = {
         name: rng.standard_normal(shape, np.float32) * np.float32(0.2)
         for name, shape in CNN_SHAPES.items()
@@ -190,7 +190,7 @@ def cnn(sizes: Sizes, rng: np.random.Generator) -> Arrays:
 
 
 def cnn_cost(sizes: Sizes) -> Cost:
-    """Return the cost of a training step: forward, gradients of all but the images, SGD."""
+    """Return the cost of a training step: forward, gradients of everything but the images, SGD."""
     first, second, head = 64 * 16 * 9, 16 * 32 * 16 * 9, 128 * 10
     flops = sizes["batch"] * 2 * (2 * first + 3 * second + 3 * head)
     count = sum(int(np.prod(shape)) for shape in CNN_SHAPES.values())

@@ -1,7 +1,7 @@
 """An old checkout beside this one: the same work by both, in turns, round by round.
 
-What disturbs a round disturbs both of its turns, so that the ratio of a pair says more than that
-of two medians. The machine code of what both have compiled is compared as well.
+What disturbs a round disturbs both of its turns, so the ratio of a pair says more than the ratio of
+two medians. The machine code that the two have compiled is compared as well.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class Pair:
 
     @property
     def ratios(self) -> list[float]:
-        """The old time through the new one, of each round, in order of size."""
+        """The old time divided by the new one for each round, sorted."""
         return sorted(old / new for old, new in zip(self.old, self.new, strict=True))
 
     @property
     def ratio(self) -> float | None:
-        """The median of the ratios, above 1 where the new checkout is faster."""
+        """The median of the ratios, above 1 if the new checkout is faster."""
         return statistics.median(self.ratios) if self.old else None
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Between which two ratios the true median lies, 19 times out of 20."""
+        """The two ratios between which the true median lies, 19 times out of 20."""
         ratios, count = self.ratios, len(self.old)
         if count < 6:
             return None
@@ -127,7 +127,7 @@ def compare(
     is_quick: bool = False,
     done: Callable[[PairedReport, Pair], object] = lambda report, row: None,
 ) -> PairedReport:
-    """Time an old checkout of this repository beside the one that runs; `done` gets each row."""
+    """Time an old checkout of this repository beside the running one; `done` gets each row."""
     full = commit_of(commit)
     date = datetime.now(UTC).isoformat(timespec="seconds")
     report = PairedReport(full, date, threads or usable_cores(), is_quick)
@@ -157,7 +157,7 @@ class _Side(NamedTuple):
     home: Path
 
     def libraries(self) -> set[Path]:
-        """Return what it has compiled."""
+        """Return the libraries that it has compiled."""
         return set(self.home.rglob("lib-*/library.*"))
 
 
@@ -219,7 +219,7 @@ class _Both:
             attempt = Pair(row.name)
             with Load(side.process.id for side in self.sides.values()) as load:
                 for turn in range(ROUNDS):
-                    # Who goes second finds what the first has left in the caches, and its clock.
+                    # The second finds what the first has left in the caches, and its clock speed.
                     for name in SIDES if turn % 2 else SIDES[::-1]:
                         times = self.sides[name].process.time(TURN)
                         getattr(attempt, name).append(1e3 * statistics.median(times))
@@ -235,7 +235,7 @@ class _Both:
 
 
 def package_root() -> Path:
-    """Return the folder in which the package lies that runs."""
+    """Return the folder that contains the running package."""
     return Path(luminal_lab.__file__).parents[1]
 
 
@@ -257,7 +257,7 @@ def commit_of(name: str) -> str:
 
 
 def check_out(commit: str, folder: Path) -> None:
-    """Write what a commit has of the package into a folder."""
+    """Write a commit's version of the package into a folder."""
     folder.mkdir()
     archive = folder.with_suffix(".tar")
     done = _git("archive", f"--output={archive}", commit, *NEEDED)
@@ -285,7 +285,7 @@ def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def head(report: PairedReport) -> str:
-    """Return what stands above the table."""
+    """Return the lines above the table."""
     many = "1 thread" if report.threads == 1 else f"{report.threads} threads"
     title = f"commit {report.commit[:12]} beside this checkout, {many}, {ROUNDS} pairs of turns"
     title += "; small sizes, for a quick look" if report.is_quick else ""
@@ -306,7 +306,7 @@ def line(row: Pair) -> str:
 
 
 def foot(report: PairedReport) -> Iterator[str]:
-    """Yield what stands below the table."""
+    """Yield the lines below the table."""
     if report.mean is not None:
         yield f"geometric mean of the ratios: {report.mean:.3f}"
     slow = [row.name for row in report.rows if row.ratio is not None and row.ratio < LEAST]

@@ -1,4 +1,4 @@
-"""One process for each library: threads, memory and crashes of one are not those of another.
+"""One process for each library, so that threads, memory and crashes of one stay its own.
 
 parent ── prepare, workload, where its data is ──▶ child    ◀── arrays, or why not ──
 parent ── time, for so many seconds ─────────────▶ child    ◀── seconds of each run ──
@@ -32,15 +32,15 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.errors import Explained
 
 MOST = 10_000
-"""The runs of one turn at most."""
+"""The most runs of one turn."""
 SLOW = 0.3
-"""Seconds of a run from which on none goes before a turn to warm up: caches do not last so long."""
+"""From this many seconds a run has no warm-up before its turn: caches do not last that long."""
 PATIENCE = 400.0
 """The seconds that a library may take to make a workload ready, or for one turn."""
 
 
 class Prepared(NamedTuple):
-    """What a library answers when it has made a workload ready, and run it."""
+    """A library's answer when it has made a workload ready, and run it."""
 
     results: list[Array]
     seconds: float
@@ -48,7 +48,7 @@ class Prepared(NamedTuple):
     facts: dict[str, float]
 
 
-class Failed(Exception):  # noqa: N818  # told in the row
+class Failed(Exception):  # noqa: N818  # reported in the row
     """A library's process failed; the text says how."""
 
 
@@ -63,9 +63,9 @@ class Process:
         folder: Path,
         package: Path | None = None,
     ) -> None:
-        """Start it; `package` is the folder of another luminal_lab than this one."""
+        """Start it; `package` is the folder of another luminal_lab, if not this one."""
         self._said = Path(mkstemp(suffix=".txt", dir=folder)[1])
-        # Libraries read their number of threads once, as they are loaded.
+        # Libraries read their number of threads once, when they are loaded.
         code = (
             f"import os, sys; os.environ.update({dict(surroundings)!r})\n"
             f"sys.path.insert(0, {str(package or Path(__file__).resolve().parents[2])!r})\n"
@@ -74,7 +74,7 @@ class Process:
         )
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code],  # no module of the folder that it starts in
+                [sys.executable, "-P", "-c", code],  # no modules from the folder that it starts in
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -82,7 +82,7 @@ class Process:
 
     def prepare(self, workload: Workload, data: StoredArrays) -> Prepared:
         """Make a workload ready, and run it for the first time."""
-        # What draws the data is a function, which cannot be sent, and is not needed there.
+        # The function that draws the data cannot be sent, and is not needed there.
         return self._ask("prepare", replace(workload, data=_no_data), _in_standard_classes(data))
 
     def time(self, seconds: float) -> list[float]:
@@ -96,7 +96,7 @@ class Process:
     def _ask(self, *question: object) -> Any:  # noqa: ANN401  # each question has its own
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # Whoever is silent for too long is ended, and then the pipe is.
+        # A process that is silent for too long is killed, and the pipe then ends.
         watch = threading.Timer(PATIENCE, self._process.kill)
         watch.start()
         start = perf_counter()
@@ -131,7 +131,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can still be asked."""
         return self._process.poll() is None
 
     def end(self) -> None:
@@ -140,12 +140,12 @@ class Process:
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what could not be sent any more
+                with suppress(OSError):  # what could no longer be sent
                     pipe.close()
 
 
 def _in_standard_classes(data: StoredArrays) -> SimpleNamespace:
-    """Return it for another checkout, where our class may have another name."""
+    """Return the data for another checkout, where our class may have another name."""
     arrays = {name: SimpleNamespace(**position._asdict()) for name, position in data.arrays.items()}
     return SimpleNamespace(path=data.path, size=data.size, arrays=arrays)
 
@@ -158,13 +158,13 @@ def _no_data(*given: object) -> Any:  # noqa: ANN401  # never called
 
 
 def main(peer_class: str, options: Mapping[str, Any]) -> None:
-    """Answer on this process's standard streams, which libraries can then not print on."""
+    """Answer on this process's standard streams, on which libraries can then not print."""
     asked = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # the warnings of libraries are not ours
+    warnings.simplefilter("ignore")  # warnings of libraries are not ours
     serve(asked, answers, peer_class, options)
 
 
@@ -211,7 +211,7 @@ def _first(ready: ReadyWorkload, calls: int) -> Prepared:
 
 
 def timed(ready: ReadyWorkload, seconds: float) -> list[float]:
-    """Return the seconds of each run, for so long in all; one at least."""
+    """Return the seconds of each run, for `seconds` in all, but at least one run."""
     times: list[float] = []
     gc.collect()
     gc.disable()
@@ -232,7 +232,7 @@ def timed(ready: ReadyWorkload, seconds: float) -> list[float]:
 
 
 def _told(error: BaseException) -> str:
-    """Return what an error says, and where it was raised."""
+    """Return an error's message, and where it was raised."""
     if isinstance(error, Explained):
         return f"{type(error).__name__}: {error.message}"
     last = traceback.extract_tb(error.__traceback__)[-1]

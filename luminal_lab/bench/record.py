@@ -2,8 +2,8 @@
 
     luminal-lab record --device cpu -o mine.json
 
-Everything is compared with NumPy's interpreter first, the workloads at their small sizes; what
-differs is not recorded, and said. `ll.Recorded("mine.json")` then answers with these times.
+Everything is first compared with NumPy's interpreter, the workloads at their small sizes; what
+differs is reported and not recorded. `ll.Recorded("mine.json")` then answers with these times.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from luminal_lab.timing.subject import ComparedGraph, subject_of
 Device: TypeAlias = Literal["cpu", "cuda", "metal"]
 DEVICES: tuple[Device, ...] = ("cpu", "cuda", "metal")
 FAMILIES = ("elementwise", "reduction", "view", "indexing")
-"""What of the op table is recorded, in float32; other dtypes are for the conformance kit."""
+"""The recorded parts of the op table, in float32; other dtypes are for the conformance kit."""
 TABLE = "op table: "
 BATCH = 50
 """How many cases of a family are one program."""
@@ -87,12 +87,12 @@ class RecordingTask(NamedTuple):
     name: str
     write: Callable[[], ComparedGraph]
     small: Callable[[], ComparedGraph] | None = None
-    """None: it is small itself."""
+    """None: the program itself is small."""
 
 
 @dataclass
 class Outcome:
-    """What came out: the recording, and what was not recorded."""
+    """The outcome: the recording, and what was not recorded."""
 
     recording: Recording
     failed: list[str] = field(default_factory=list[str])
@@ -146,7 +146,7 @@ def names() -> list[str]:
 
 
 def _workloads(*, is_quick: bool = False) -> dict[str, Workload]:
-    """Return the workloads by name, but for those that time the compile itself."""
+    """Return the workloads by name, except those that time the compile itself."""
     return {
         workload.name: workload
         for workload in workloads(is_quick)
@@ -216,7 +216,7 @@ class TimedLaunch(NamedTuple):
     kernel: Kernel
     samples: tuple[float, ...]
     by: str = ""
-    """What computed it, where that was a library and not its own code."""
+    """What computed it, if that was a library and not its own code."""
 
 
 # -- one program -----------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class _Recorder:
         self.samples: list[list[float]] = []
         self.by: list[str] = []
         self.busy: list[float] = []
-        """How many cores others kept busy during each program."""
+        """How many cores other programs kept busy during each program."""
 
     def add(self, task: RecordingTask) -> str:
         """Check and time a program, and return a line about it."""
@@ -278,7 +278,7 @@ class _Recorder:
     def _check(
         self, name: str, subject: ComparedGraph, compilation: Compilation | None = None
     ) -> None:
-        """Raise unless the device computes what the interpreter does."""
+        """Raise unless the device computes the same as the interpreter."""
         compilation = (
             subject.compiled(self.machine.compiler) if compilation is None else compilation
         )
@@ -371,7 +371,7 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
 
 
 def _written(workload: Workload, threads: int) -> Callable[[], ComparedGraph]:
-    """Return what writes a workload as the benchmark does."""
+    """Return a function that writes a workload as the benchmark does."""
 
     def write() -> ComparedGraph:
         rng = np.random.default_rng(zlib.crc32(workload.kind.encode()))

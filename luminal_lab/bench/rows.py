@@ -1,4 +1,4 @@
-"""What a run of the benchmark found: a row for each workload, and the machine they were run on."""
+"""The results of a benchmark run: a row for each workload, and the machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from luminal_lab.plain import read
 from luminal_lab.reading import read_text
 
 SCHEMA = 1
-"""What a file of rows holds; one more whenever that changes."""
+"""The format of a file of rows, raised whenever it changes."""
 OURS = "luminal_lab"
 MODELLED = "modelled ms"
-"""Among what is counted: the least time of our launches, by the machine's rates."""
+"""The name among the facts for the least time of our launches, by the machine's rates."""
 
 
 @dataclass
@@ -31,12 +31,12 @@ class BenchRow:
     ours_ms: float | None = None
     """The median of the medians of all rounds; None if we failed."""
     peers: dict[str, float] = field(default_factory=dict[str, float])
-    """The same of each library that did the work."""
+    """The same for each library that did the work."""
     best_peer: str | None = None
     best_peer_ratio: float | None = None
-    """The time of the fastest library through ours: above 1 where we are faster."""
+    """The time of the fastest library divided by ours: above 1 if we are faster."""
     limit_share: float | None = None
-    """The least time that the machine's rates allow, through ours."""
+    """The least time that the machine's rates allow, divided by ours."""
     best_peer_limit_share: float | None = None
     limit_ms: float | None = None
     bound: str | None = None
@@ -48,17 +48,17 @@ class BenchRow:
     failed: list[str] = field(default_factory=list[str])
     """What went wrong: that we failed, or that results differ."""
     rounds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
-    """For each library the median ms of each round."""
+    """For each library, the median ms of each round."""
     runs: dict[str, int] = field(default_factory=dict[str, int])
     """How often each library ran."""
     tries: int = 1
-    """How often the rounds were run: those whose spread was least count."""
+    """How often the rounds were run: those with the smallest spread count."""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile."""
     first_ms: dict[str, float] = field(default_factory=dict[str, float])
-    """The first run of each library, with all that it does only once."""
+    """The first run of each library, with everything that it does only once."""
     facts: dict[str, float] = field(default_factory=dict[str, float])
-    """What was counted beside the time, such as bytes written."""
+    """What was counted besides the time, such as bytes written."""
     modelled_ms: float | None = None
     """The modelled least time of our launches, from the machine's rates."""
     flops: int = 0
@@ -75,7 +75,7 @@ class BenchRow:
         return (max(mine) - min(mine)) / statistics.median(mine)
 
     def conclude(self, rates: PeakRates) -> None:
-        """Work out what follows from the rounds."""
+        """Compute what follows from the rounds."""
         medians = {name: statistics.median(times) for name, times in self.rounds.items() if times}
         self.ours_ms = medians.pop(OURS, None)
         self.modelled_ms = self.facts.get(MODELLED, self.modelled_ms)
@@ -109,7 +109,7 @@ class Report:
     versions: dict[str, str] = field(default_factory=dict[str, str])
     """The version of each library."""
     missing: dict[str, str] = field(default_factory=dict[str, str])
-    """Libraries that are not installed, and what installs them."""
+    """Libraries that are not installed, and the command that installs them."""
     rows: list[BenchRow] = field(default_factory=list[BenchRow])
     seconds: float = 0.0
 
@@ -119,7 +119,7 @@ class Report:
         return not any(row.failed for row in self.rows)
 
     def to_json(self) -> str:
-        """Return the report as text that `from_json` reads."""
+        """Return the report as text that `from_json` can read."""
         given: dict[str, Any] = {"schema": SCHEMA, **asdict(self)}
         given["rates"] = json.loads(self.rates.to_json())
         for row, data in zip(self.rows, given["rows"], strict=True):
@@ -128,7 +128,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str) -> Report:
-        """Read what `to_json` has written."""
+        """Read the text that `to_json` writes."""
         given = read_json("bench", text, SCHEMA)
         try:
             report = read(cls, given, "report")
@@ -141,12 +141,12 @@ class Report:
 
 
 def read_report(path: Path) -> Report:
-    """Read the file that `--json` has written."""
+    """Read the file that `--json` wrote."""
     return Report.from_json(read_text("bench", path, "luminal-lab bench --json"))
 
 
 def geometric_mean(ratios: Iterable[float]) -> float | None:
-    """Return the geometric mean, or None of nothing.
+    """Return the geometric mean, or None if there is nothing.
 
     >>> round(geometric_mean([0.5, 2.0, 8.0]), 6)
     2.0
@@ -161,7 +161,7 @@ def geometric_mean(ratios: Iterable[float]) -> float | None:
 def slower(now: Report, then: Report) -> list[str]:
     """Return a sentence for each row that became slower by more than the noise of both runs.
 
-    That is where the fastest round now took longer than the slowest one then.
+    These are rows whose fastest round now took longer than the slowest one then.
     """
     before = {row.name: row for row in then.rows}
     sentences: list[str] = []

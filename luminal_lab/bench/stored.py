@@ -12,7 +12,7 @@ from luminal_lab.bench.workload import Arrays
 from luminal_lab.core.dtypes import Array
 
 PAGE = 4096
-"""Where an array begins: what libraries can use without copying it is aligned."""
+"""The alignment of arrays, so that libraries can use them without copying."""
 
 
 class ArrayPosition(NamedTuple):
@@ -59,7 +59,7 @@ def opened(stored: StoredArrays) -> Arrays:
 def _mapped(file: int, size: int) -> mmap.mmap:
     whole = mmap.mmap(file, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Pages of 2 MB, where the system has them for such files: large weights are read faster.
+        # Pages of 2 MB, if the system has them for such files: large weights are read faster.
         whole.madvise(mmap.MADV_HUGEPAGE)
     return whole
 

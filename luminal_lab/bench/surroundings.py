@@ -1,4 +1,4 @@
-"""What the libraries find when they start: threads, places for caches, a compiler for tinygrad."""
+"""What libraries find when they start: threads, places for caches, a compiler for tinygrad."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def surroundings(threads: int, folder: Path) -> dict[str, str]:
 
 
 def own_home(surroundings: dict[str, str], home: Path) -> dict[str, str]:
-    """Return the same with a home of its own, where no library finds what it has cached before."""
+    """Return the same with a home of its own, in which no library finds its earlier caches."""
     home.mkdir(exist_ok=True)
     names = "HOME", "USERPROFILE", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR"
     return {
@@ -62,7 +62,7 @@ def own_home(surroundings: dict[str, str], home: Path) -> dict[str, str]:
 
 
 def clang(folder: Path) -> Path:
-    """Write the script by which zig's compiler is called as clang is, and return its path."""
+    """Write a script that calls zig's compiler as clang, and return its path."""
     path = folder / "clang"
     if not path.exists():
         machine = "aarch64" if _is_arm() else "x86_64"

@@ -1,4 +1,4 @@
-"""What is printed: a line for each workload, and what was reached of the goals."""
+"""What is printed: a line for each workload, and which goals were reached."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from luminal_lab.machines.load import load_text
 
 WIDTH = 100
 LEAST_RATIO = 0.95
-"""No line is to be under this ratio to the fastest library."""
+"""No line should be below this ratio to the fastest library."""
 FREE = 0.7
-"""Where the fastest library has less than this share of the limit, there is room to be faster."""
+"""If the fastest library has less than this share of the limit, there is room to be faster."""
 LEAST_MEAN = 1.5
 """The geometric mean of the ratios on those lines."""
 LEAST_SHARE = 0.7
-"""The share of the limit on lines that memory limits, and in large products."""
+"""The share of the limit on lines limited by memory, and in large products."""
 COLD_MS, CACHED_MS = 10_000.0, 500.0
 HEADER = "workload                 ours, ms best peer, ms which           ratio  limit"
 
@@ -60,7 +60,7 @@ def extras(row: BenchRow) -> list[str]:
 
 
 def number(ms: float | None) -> str:
-    """Return milliseconds with four digits that count.
+    """Return milliseconds with four significant digits.
 
     >>> number(0.012345), number(123456.7), number(None)
     ('0.01235', '123457', '-')

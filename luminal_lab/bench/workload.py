@@ -1,4 +1,4 @@
-"""What is measured: a computation with its sizes, its data, and what it costs at least."""
+"""What is measured: a computation with its sizes, its data, and its least cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 Arrays: TypeAlias = dict[str, Any]
-"""Arrays of NumPy's by name, each of its own dtype."""
+"""NumPy arrays by name, each of its own dtype."""
 Sizes: TypeAlias = Mapping[str, int]
 
 
@@ -17,11 +17,11 @@ class Cost(NamedTuple):
     """What a computation needs at least, on any machine."""
 
     flops: int
-    """Operations on numbers; a multiplication with its addition is two."""
+    """Operations on numbers; a multiply-add counts as two."""
     read: int
-    """Bytes that have to come from memory, each once."""
+    """Bytes that must come from memory, each once."""
     written: int
-    """Bytes that have to go there."""
+    """Bytes that must go there."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +38,18 @@ class Workload:
     tolerance: float = 1e-5
     """How far two libraries may be apart, as a share of a value and of the values' size."""
     calls: int = 1
-    """How many runs are compared: of a training step several, for the weights move."""
+    """How many runs are compared: several for a training step, since the weights move."""
     variants: tuple[str, ...] = ()
-    """Other forms of ours that are timed beside the first, such as specialised kernels."""
+    """Other forms of ours that are timed besides the first, such as specialised kernels."""
     seconds: float = 0.6
     """How long a turn of one library lasts."""
     is_model: bool = False
-    """Whether it has many kernels, which some libraries compile for long."""
+    """Whether it has many kernels, which some libraries take long to compile."""
     has_peers: bool = True
     """Whether other libraries have anything like it."""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Peers that are not asked, and why."""
+    """Peers that are left out, and why."""
 
 
-class Unable(Exception):  # noqa: N818  # no error: an answer
+class Unable(Exception):  # noqa: N818  # not an error: an answer
     """A library cannot do a workload, and the text says why."""

@@ -25,7 +25,7 @@ def workloads(quick: bool = False) -> tuple[Workload, ...]:
 
 
 def normal(shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]) -> Data:
-    """Return what draws normal float32 numbers of some shapes."""
+    """Return a function that draws normal float32 numbers of some shapes."""
 
     def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
         return {n: rng.standard_normal(s, np.float32) for n, s in shapes(sizes).items()}
@@ -34,7 +34,7 @@ def normal(shapes: Callable[[Sizes], dict[str, tuple[int, ...]]]) -> Data:
 
 
 def uniform(*names: str) -> Data:
-    """Return what draws arrays [rows, columns] of numbers between -1 and 1."""
+    """Return a function that draws arrays [rows, columns] of numbers between -1 and 1."""
 
     def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
         shape = sizes["rows"], sizes["columns"]
@@ -44,7 +44,7 @@ def uniform(*names: str) -> Data:
 
 
 def scaled(data: Data, names: str, factor: float) -> Data:
-    """Return what draws the same, and makes some of it smaller, as weights are."""
+    """Return a function that draws the same, and makes some of it smaller, as weights are."""
 
     def draw(sizes: Sizes, rng: np.random.Generator) -> Arrays:
         drawn = data(sizes, rng)
@@ -166,6 +166,20 @@ def _products(quick: bool) -> Iterator[Workload]:
         ),
         variants=("any rows", "specialised"),
     )
+    shapes_of_linear = {"x": (rows, width), "weight": (hidden, width), "bias": (hidden,)}
+    yield Workload(
+        "linear-gelu",
+        "linear_gelu",
+        f"a linear layer with gelu, x @ weight.T, {rows}x{width} to {hidden}",
+        {"rows": rows, "width": width, "hidden": hidden},
+        scaled(normal(lambda s: shapes_of_linear), "weight", width**-0.5),
+        Cost(
+            (2 * width + 10) * rows * hidden,
+            F32 * sum(prod(shape) for shape in shapes_of_linear.values()),
+            F32 * rows * hidden,
+        ),
+        variants=("any rows", "specialised"),
+    )
 
 
 def _mixing(quick: bool) -> Iterator[Workload]:
@@ -261,9 +275,9 @@ def _models(quick: bool) -> Iterator[Workload]:
         llama,
         model_data.llama_q8,
         model_data.llama_cost(llama, weight_bytes=1 + 2 / BLOCK),
-        # Libraries may round what goes into a product to int8 too.
+        # Libraries may round what goes into a product to int8, too.
         is_model=True,
-        tolerance=6e-2,  # ONNX Runtime rounds what the weights meet to eight bits, too
+        tolerance=6e-2,  # ONNX Runtime rounds the other factor to eight bits, too
         seconds=2.0,
     )
     cnn = {"batch": 8 if quick else 64}
@@ -294,7 +308,7 @@ def _models(quick: bool) -> Iterator[Workload]:
         calls=3,
         seconds=1.5,
     )
-    # Few layers: what a step writes is the same in each.
+    # Few layers: a step writes the same amount in each.
     few = {**LLAMA_QUICK, "capacity": 8 * llama["capacity"]}
     yield Workload(
         "decode-cache",

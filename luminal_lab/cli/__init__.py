@@ -30,7 +30,8 @@ GROUPS = {
     },
     "look": {
         "trace": "run a script, and record every compile in it",
-        "open": "look at a recording in the browser",
+        "open": "look at a recording, or at a model, in the browser",
+        "models": "say what a file of a model holds, and what of it is not here",
         "export": "write a recording as one self-contained page",
         "trust": "sign the kernels in a file",
     },

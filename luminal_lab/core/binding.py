@@ -149,9 +149,8 @@ def bound_shape(what: str, shape: tuple[Dim, ...], sizes: Mapping[str, int]) -> 
 
 def _check_dtype(what: str, array: Array, want: DType) -> None:
     """Raise unless an array can be converted to a dtype at the cost of precision alone."""
-    have = BY_NUMPY.get(array.dtype)
-    if have is None:  # unsigned integers, for example, have no DType here
-        have = DType.float64 if array.dtype.kind == "f" else DType.int64
+    # Numbers in the other order of bytes, for example, have no DType here.
+    have = BY_NUMPY.get(array.dtype, DType.float64 if array.dtype.kind == "f" else DType.int64)
     if array.dtype == want.numpy or not array.size:
         return
     problem = f"{what} is {want}, but the data is {array.dtype}"
@@ -161,7 +160,7 @@ def _check_dtype(what: str, array: Array, want: DType) -> None:
         other = DType.float32 if have is DType.float64 else have
         raise DTypeError(
             problem,
-            hint=f'convert it, as in numpy.asarray(data).astype("{want}"), or make it a {other}',
+            hint=f'convert it, as in numpy.array(data, "{want}"), or make it a {other}',
         )
     if want.kind == "int" and have.kind == "int":
         low, high = want.limits

@@ -1,4 +1,4 @@
-"""The ten dtypes, and PyTorch's rules for promoting them."""
+"""The dtypes, and PyTorch's rules for promoting them, with NumPy's where PyTorch has none."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -46,6 +46,9 @@ class DType(StrEnum):
     int32 = "int32", "i32"
     int16 = "int16", "i16"
     int8 = "int8", "i8"
+    uint64 = "uint64", "u64"
+    uint32 = "uint32", "u32"
+    uint16 = "uint16", "u16"
     uint8 = "uint8", "u8"
     bool_ = "bool", "bool"
 
@@ -74,8 +77,8 @@ class DType(StrEnum):
 
     @property
     def is_unsigned(self) -> bool:
-        """True for uint8."""
-        return self is DType.uint8
+        """True for the integers that are never negative."""
+        return self.value.startswith("u")
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -110,10 +113,9 @@ def as_dtype(like: DTypeLike) -> DType:
         name = getattr(like, "__name__", str(like)).removeprefix("torch.")
         if name in DType.__members__ or name == "bool":
             return DType(name)
-        known = [*map(str, DType), *SHORT]
         raise DTypeError(
             f"dtype: {name!r} is not a dtype that luminal_lab has",
-            hint=nearest(name, known) or f"one of {', '.join(map(str, DType))}",
+            hint=nearest(name, [*map(str, DType), *SHORT]) or f"one of {', '.join(DType)}",
         ) from None
 
 
@@ -124,12 +126,15 @@ def scalar_dtype(value: bool | float) -> DType:
     return DType.int64 if isinstance(value, int) else DType.float32
 
 
-FLOAT_ORDER = (DType.float16, DType.float32, DType.float64)
+INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 KIND_ORDER: dict[Kind, int] = {"bool": 0, "int": 1, "float": 2}
 
 
 def promote(a: DType, b: DType) -> DType:
     """Return the common dtype of two, by PyTorch's table.
+
+    Of two integer dtypes it is the smallest that holds the values of both, as in NumPy; PyTorch
+    has no rule for uint16, uint32 and uint64. None holds uint64 and negative numbers.
 
     >>> promote(DType.uint8, DType.int8), promote(DType.float16, DType.bfloat16)
     (<DType.int16: 'int16'>, <DType.float32: 'float32'>)
@@ -139,13 +144,13 @@ def promote(a: DType, b: DType) -> DType:
     if a.kind != b.kind:
         return a if KIND_ORDER[a.kind] > KIND_ORDER[b.kind] else b
     if a.kind == "float":
-        if a.is_half and b.is_half:
-            return DType.float32
-        return a if a.itemsize > b.itemsize else b
-    if a.is_unsigned or b.is_unsigned:
-        signed = b if a.is_unsigned else a
-        return DType.int16 if signed is DType.int8 else signed
-    return a if a.itemsize > b.itemsize else b
+        return DType.float32 if a.is_half and b.is_half else max(a, b, key=lambda d: d.itemsize)
+    ends = (*a.limits, *b.limits)
+    fitting = [d for d in INTEGERS if d.limits[0] <= min(ends) and max(ends) <= d.limits[1]]
+    if not fitting:
+        told = f"promotion: no integer dtype holds all values of {a} and of {b}"
+        raise DTypeError(told, hint="convert one of them with cast")
+    return min(fitting, key=lambda dtype: dtype.itemsize)
 
 
 def promote_all(
@@ -156,7 +161,8 @@ def promote_all(
     As in PyTorch a tensor with axes outweighs one without, and both outweigh a scalar, unless
     the lighter one is of a higher kind (bool, then integers, then floats).
     """
-    given = list(tensors)
+    # What is of a higher kind comes first: beside a float, integers need no common dtype.
+    given = sorted(tensors, key=lambda pair: -KIND_ORDER[pair[0].kind])
     groups = (
         [dtype for dtype, rank in given if rank],
         [dtype for dtype, rank in given if not rank],

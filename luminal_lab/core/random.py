@@ -22,8 +22,7 @@ def threefry(key: tuple[int, int], x0: Words, x1: Words) -> tuple[Words, Words]:
     ('0x6b200159', '0x99ba4efe')
     """
     schedule = [np.uint32(word & MASK) for word in (*key, key[0] ^ key[1] ^ PARITY)]
-    x0 = x0 + schedule[0]
-    x1 = x1 + schedule[1]
+    x0, x1 = x0 + schedule[0], x1 + schedule[1]
     for group in range(5):
         for turn in ROTATIONS[group % 2]:
             x0 = x0 + x1
@@ -37,8 +36,7 @@ def threefry(key: tuple[int, int], x0: Words, x1: Words) -> tuple[Words, Words]:
 
 def uniform(seed: int, stream: int, step: int, count: int) -> npt.NDArray[np.float32]:
     """Return `count` multiples of 2^-24 in [0, 1)."""
-    index = np.arange(count, dtype=np.uint64)
-    low = (index & np.uint64(MASK)).astype(np.uint32)
+    low = np.arange(count, dtype=np.uint64).astype(np.uint32)
     # The high word of the seed goes into the stream's key word; the step is the second counter.
     high = int(seed) >> 32 & MASK
     steps = np.full(count, step & MASK, dtype=np.uint32)

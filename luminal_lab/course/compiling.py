@@ -12,6 +12,7 @@ from luminal_lab.kernels.user.call import KernelCall
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 
 def no_function(answer: object) -> Verdict | None:
@@ -20,7 +21,7 @@ def no_function(answer: object) -> Verdict | None:
     >>> no_function(42).said
     ('not yet: expected a function, got a number',)
     """
-    if callable(answer) and not isinstance(answer, type | Tensor | KernelCall):
+    if is_function(answer) and not isinstance(answer, type | Tensor | KernelCall):
         return None
     hint = "answer = f, the function's name without brackets"
     return Verdict.no(f"expected a function, got {kind(answer)}", hint)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from luminal_lab.errors import Explained
+from luminal_lab.tensor.arguments import is_function
 
 RIGHT, OPEN, FAULT = "right: ", "not yet: ", "  "
 LONGEST = 200
@@ -51,7 +52,7 @@ class Verdict:
         hint, right = "", True
         for claim in claims:
             text, finding, *hints = claim
-            if callable(finding):
+            if is_function(finding):
                 if not right:
                     continue
                 finding = _asked(finding)

@@ -26,6 +26,7 @@ TITLES = {
     "11": "a GPT and a Llama",
     "12": "bring up a new backend",
     "13": "attention finds itself",
+    "14": "your own model",
 }
 
 

@@ -22,6 +22,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 Shape: TypeAlias = tuple[int, ...]
 KINDS: tuple[tuple[type | UnionType, str], ...] = (
@@ -197,7 +198,7 @@ def kind(thing: object) -> str:
             return name
     if isinstance(thing, type):
         return f"the class {thing.__name__} itself"
-    if callable(thing):
+    if is_function(thing):
         return "a function"
     name = type(thing).__name__
     return f"an {name}" if name[:1].lower() in "aeiou" else f"a {name}"
@@ -209,7 +210,7 @@ def _compared(
     dtype: str,
     compared: Callable[[Callable[..., object], Sequence[Array]], str],
 ) -> str:
-    if not callable(function):
+    if not is_function(function):
         return f"expected a function, got {kind(function)}"
     for seed, call_shapes in enumerate(shapes):
         data = [drawn(shape, seed + at, dtype) for at, shape in enumerate(call_shapes)]

@@ -50,11 +50,11 @@ LATE = {
     "specification": "devices.facts.specifications",
     "known_devices": "devices.facts.specifications",
 }
-"""What is loaded when it is first used, and the module that it is in."""
+"""What is loaded on first use, and the module that has it."""
 
 
 def __getattr__(name: str) -> object:
-    """Load what is not needed at once when it is first used."""
+    """Load a name on first use."""
     if name[:2] == "__":
         raise AttributeError(name)
     if name not in LATE:

@@ -1,4 +1,4 @@
-"""Kernels in CUDA and Metal on the CPU: each thread a fiber, each access seen where that is asked.
+"""Kernels in CUDA and Metal on the CPU: each thread a fiber, and each access recorded if requested.
 
 emulate(source, "cuda", [Call("scale", 4, 256, [x, y, 1024])], trace=True)
 """

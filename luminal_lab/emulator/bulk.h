@@ -1,21 +1,22 @@
 // Barriers that count bytes, copies that arrive at them, and products of four warps: the runtime's
-// part. A copy has flown until somebody waits at its barrier, a product until its warp waits for it.
+// part. A copy stays in flight until a thread waits at its barrier, a product until its warp waits
+// for it.
 
 enum { MOST_BARRIERS = 64, MOST_COPIES = 256, MOST_PRODUCTS = 256, SWIZZLED = 128 };
-static const lab_address MAP = 0x70616d5f62616cull;  // what a tensor map of ours ends with
+static const lab_address MAP = 0x70616d5f62616cull;  // the last word of our tensor maps
 
 struct Counted {
     lab_address *at;
-    int threads, pending;  // how many arrive in a phase, how many of this one have not
-    long long bytes;       // that are still to come
-    unsigned phases;       // that are over
+    int threads, pending;  // how many arrive in a phase, and how many have not yet in this one
+    long long bytes;       // still to come
+    unsigned phases;       // completed
 };
 
 struct Copy {
     char *to;
     const char *from;
     int rows, bytes;                     // of a row
-    int first, last, first_row, last_row;  // which of them exist
+    int first, last, first_row, last_row;  // the ones that exist
     long long pitch;
     int counted, swizzled, has_landed;
     unsigned thread;
@@ -47,7 +48,7 @@ static void begin_block_bulk() {
     escape(status);
 }
 
-// Touch as a thread does; the runtime is as before afterwards.
+// Record an access as if by another thread; the runtime is left as it was.
 static void touch_as(unsigned thread, const void *at, int bytes, int kind, const void *pc) {
     const unsigned before = table.number;
     table.number = thread, inside = 1;
@@ -70,7 +71,7 @@ static void land(Copy *copy) {
     for (int row = 0; row < copy->rows; row++) {
         const int is_there = copy->first_row <= row && row < copy->last_row;
         char *to = copy->to + (long long)row * copy->bytes;
-        // Its pieces change places within the row.
+        // The pieces of a row are permuted within it.
         touch_landed(copy->thread, to, copy->bytes, copy->counted, counted[copy->counted].phases, copy->pc);
         for (int byte = 0; byte < copy->bytes; byte += 16) {
             const int from = copy->first > byte ? copy->first : byte;
@@ -79,7 +80,7 @@ static void land(Copy *copy) {
             if (copy->swizzled) at = swizzled(at);
             memset(shared_memory + at, 0, 16);
             if (!is_there || from >= end) continue;
-            inside = 1;  // what is not there is the kernel's fault
+            inside = 1;  // reading a missing address is the kernel's fault
             memcpy(shared_memory + at + from % 16, copy->from + row * copy->pitch + from, (size_t)(end - from));
             inside = 0;
         }
@@ -88,7 +89,7 @@ static void land(Copy *copy) {
     counted[copy->counted].bytes -= (long long)copy->rows * copy->bytes;
 }
 
-// What is to arrive there does, and those who wait for it go on.
+// Let everything arrive that is due at a barrier, and let those that wait for it continue.
 static void settle(int number) {
     Counted *counter = &counted[number];
     for (int k = 0; k < copy_count; k++)
@@ -124,7 +125,7 @@ static void count_bytes(int what, lab_address *at, int given, int line) {
     if (number < 0) refuse(BAD_BARRIER, line);
     Counted *counter = &counted[number];
     if (what == LAB_EXPECT) {
-        if (!counter->pending) settle(number);  // nobody has waited for the phase, which may be over
+        if (!counter->pending) settle(number);  // nobody waited for the phase, which may be over
         if (!counter->pending) refuse(BAD_BARRIER, line);
         counter->bytes += given, counter->pending--;
         arrive_watch(number);
@@ -177,7 +178,7 @@ static void bulk(void *to, const lab_address *map, const void *from, int x, int 
 
 // -- products of four warps -----------------------------------------------------------------------
 
-// Where a byte of a row of k is, or of a row of columns, by what lab_wgmma_matrix has made.
+// The address of a byte in a row of k, or in a row of columns, for a lab_wgmma_matrix.
 static lab_address tile_at(lab_address matrix, int row, int byte, int is_rows) {
     const lab_address start = (matrix & 0x3fff) << 4, leading = (matrix >> 16 & 0x3fff) << 4;
     const lab_address stride = (matrix >> 32 & 0x3fff) << 4;
@@ -195,7 +196,7 @@ static float element_at(int kind, lab_address at) {
 
 static int depth_of(int kind) { return kind == LAB_OF_MMA_TF32 ? 8 : 16; }
 
-// Touch the tiles that a warp multiplies, 16 bytes a time, the lanes in turns.
+// Record the accesses of a warp to its tiles, 16 bytes at a time, its lanes taking turns.
 static void touch_tiles(const Product *product, unsigned warp, int kind) {
     if (!is_watched) return;
     const lab_group *given = &product->given[0];
@@ -257,7 +258,7 @@ static void finish_group(int kind, unsigned members, unsigned first, const unsig
             }
         }
         *many = kept;
-        if (!kept) has_begun[warp] = 0;  // its registers may be set from here on
+        if (!kept) has_begun[warp] = 0;  // from here on its registers may be set
     } else {
         if (!has_begun[warp]) escape(NOT_BEGUN);
         if (*many == MOST_PRODUCTS) escape(BAD_TILE);

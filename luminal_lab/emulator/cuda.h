@@ -1,10 +1,10 @@
-// What CUDA C++ has without a header, as NVRTC compiles it, on a CPU.
+// CUDA C++ without headers, as NVRTC compiles it, on a CPU.
 
 #define __global__
 #define __device__
 #define __host__
 #if defined(LAB_TRACED)
-#define __forceinline__ inline __attribute__((noinline))  // so that it is known which line calls it
+#define __forceinline__ inline __attribute__((noinline))  // so that the calling line is known
 #else
 #define __forceinline__ inline __attribute__((always_inline))
 #endif
@@ -56,7 +56,8 @@ static inline void __threadfence() { lab_now->fence(); }
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() { lab_now->fence(); }
 
-// Lanes in segments of a width, a power of two: `first` begins this one's, `end` the next.
+// Lanes in segments of a width, a power of two: `first` is the start of this segment, `end` of the
+// next.
 #define LAB_SHUFFLE(NAME, T_LANE, FROM)                                                           \
     template <class T>                                                                            \
     static inline T NAME(unsigned mask, T v, T_LANE lane, int width = 32, LAB_LINE) {             \
@@ -186,7 +187,7 @@ static inline float __powf(float x, float y) { return powf(x, y); }
 static inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 static inline float __fdividef(float x, float y) { return x / y; }
 static inline float __frsqrt_rn(float x) { return rsqrtf(x); }
-// What says how it rounds is fused with nothing: the compiler sees neither through it nor into it.
+// Functions that state their rounding are never fused: the compiler cannot see through them.
 template <class T> static inline T lab_alone(T x) {
     __asm__("" : "+m"(x));
     return x;

@@ -43,7 +43,7 @@ from luminal_lab.progress import Progress, progress
 
 Size: TypeAlias = int | tuple[int, ...]
 ArrayKey: TypeAlias = tuple[int, int]
-"""Where an array lies, and its bytes."""
+"""The address of an array, and its bytes."""
 
 MAP: Final = 0x70616D5F62616C
 """The last word of the emulator's tensor maps, as in bulk.h."""
@@ -66,7 +66,7 @@ MOST_SHARED: Final[Mapping[DialectName, tuple[int, int]]] = {
 }
 """The bytes of shared memory that a block can declare, and that it can have on any card."""
 LIMIT: Final = 60.0
-"""The seconds that one call may take."""
+"""The most seconds that one call may take."""
 ONE: Final = threading.Lock()
 """One kernel runs at a time: the runtime has one set of fibers."""
 WAITING: Final = 0.05
@@ -77,7 +77,7 @@ WAITING: Final = 0.05
 class Call:
     """A launch: the kernel's name, the grid, the threads of a block, arguments in order.
 
-    `fresh` lists the arguments that hold nothing yet: a trace reports reads of them before a write.
+    `fresh` lists the arguments without contents: a trace reports reads of them before a write.
     `shared` is the size in bytes of the shared memory that the kernel declares without a size.
     """
 
@@ -97,7 +97,7 @@ class Call:
 
 
 REGION: Final = np.dtype("u8, u8, u8, u8, u8, i4, i4")
-"""An array that a trace watches, as watch.h has it."""
+"""An array that a trace watches, as in watch.h."""
 
 
 def emulate(
@@ -111,10 +111,10 @@ def emulate(
 ) -> Trace | None:
     """Run calls of a source's kernels in order; change their arrays in place.
 
-    A call that would take longer than `limit` seconds is refused, with the size that would do.
-    With `trace` each access is recorded and checked, and the findings come back. The lines of
-    `above` the first that counts are the prelude's: what they do is told of the lines that call
-    them, and lines are counted from behind them.
+    A call that would take longer than `limit` seconds is refused, and the error names a size that
+    would do. With `trace` each access is recorded and checked, and the findings are returned. The
+    first `above` lines are the prelude: what they do is attributed to the lines that call them, and
+    line numbers start after them.
     """
     kernels = KernelSource(source, dialect, above)
     library = library_of(kernels, "traced" if trace else "plain")
@@ -184,7 +184,7 @@ class _CallRun:
                 if self.trace:
                     self._watch(written)
                 self._go(job, bar)
-                # What is outside of a thread's own array a trace has found.
+                # What lies outside a thread's own array was found by the trace.
                 is_found = self.trace and job.status == Status.OUTSIDE_OWN
                 if job.status and not is_found:
                     raise failure(self.facts, job, self.blocks.values())
@@ -202,7 +202,7 @@ class _CallRun:
     # -- the same again, with other bits in locals that nothing sets -------------------------------
 
     def twin(self) -> Call:
-        """Return the call with copies of its arrays, as they are before it is run."""
+        """Return the call with copies of its arrays as they are before it runs."""
         copies: dict[ArrayKey, Array] = {}
 
         def copied(value: Argument) -> Argument:
@@ -215,16 +215,16 @@ class _CallRun:
         return replace(self.call, arguments=[copied(value) for value in self.call.arguments])
 
     def compared(self, twin: Call, trace: Trace) -> Trace:
-        """Return the call's trace, with a finding if its twin computes something else.
+        """Return the call's trace, with a finding if its twin gives a different result.
 
-        An output that then differs depends on a local that nothing sets.
+        An output that differs depends on a local that nothing sets.
         """
         name, library = self.call.function, self.library
         if not can_fill():
             note = f"{name}: locals that nothing sets are not checked for: {compiler()}"
             return replace(trace, notes=(*trace.notes, f"{note} cannot fill them"))
         if trace.findings:
-            return trace  # it would not come to its end, or not to the same one
+            return trace  # the twin would not finish, or not in the same way
         other = library_of(library.source, "unset as zero")
         try:
             _CallRun(other, twin, self.facts.limit).run({}, Progress())
@@ -253,7 +253,7 @@ class _CallRun:
     def _passed(
         self, parameter: TypedParameter, value: Argument
     ) -> ctypes.c_void_p | ctypes.Array[ctypes.c_char]:
-        """Return an argument as C has it."""
+        """Return an argument in the form that C takes."""
         name = parameter.name
         if parameter.kind in "pc":
             block = self._block(parameter, value)
@@ -344,7 +344,7 @@ class _CallRun:
             threads=self.facts.threads,
             dynamic_bytes=shared if isinstance(shared, tuple) else (shared,),
             limit=self.facts.limit,
-            # From Volta on a barrier of CUDA's waits for the threads that have not returned.
+            # From Volta on, a barrier in CUDA waits for the threads that have not returned.
             waits_for_all=dialect == "metal",
             most_static=most_static,
             most_shared=most_shared,
@@ -371,7 +371,7 @@ class _CallRun:
             raise DeviceError(fault, hint="trace a smaller size")
 
     def _go(self, job: LaunchJob, bar: Progress) -> None:
-        """Run in a thread of its own, which this thread can stop."""
+        """Run the job in a thread of its own, which this thread can stop."""
         library = runtime()
         library.clear()
         runner = threading.Thread(target=library.launch, args=[ctypes.byref(job)], daemon=True)

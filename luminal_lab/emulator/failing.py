@@ -21,7 +21,7 @@ MOST_ACCESSES: Final = 1 << 23
 FAR: Final = 1 << 30
 OWN: Final = "an array that each thread has for itself"
 SIGNALS: Final = {8: "it divides an integer by zero", 4: "it meets an illegal instruction"}
-"""What signals other than those of wrong addresses say, as POSIX numbers them."""
+"""The meaning of signals other than wrong addresses, by their POSIX numbers."""
 
 
 Status = IntEnum(
@@ -78,7 +78,7 @@ WAITING: Final = {
         "they wait for phases 0, 1, 0, …",
     ),
 }
-"""The states in which a thread waits for others: what is wrong if they do not come, and a hint."""
+"""The states in which a thread waits for others: the fault if they never come, and a hint."""
 
 
 class LaunchJob(ctypes.Structure):
@@ -99,7 +99,7 @@ class LaunchJob(ctypes.Structure):
 
 
 def failure(launch: LaunchedGrid, job: LaunchJob, blocks: Iterable[ArrayCopy]) -> DeviceError:
-    """Return the error that says why a launch has ended early."""
+    """Return the error that says why a launch ended early."""
     status = Status(job.status)
     if status is Status.DIVERGED:
         return divergence(launch)
@@ -140,7 +140,7 @@ def _at_a_thread(
 
 
 def _misaligned(job: LaunchJob, blocks: list[ArrayCopy]) -> str:
-    """Return which address lacks the alignment of its type."""
+    """Return the address that lacks the alignment of its type."""
     does = "writes" if job.is_store else "reads"
     near = next((block for block in blocks if block.at <= job.fault < block.end), None)
     where = "an array of the block or of its own"
@@ -153,7 +153,7 @@ def _misaligned(job: LaunchJob, blocks: list[ArrayCopy]) -> str:
 
 
 def _touched(address: int, blocks: list[ArrayCopy]) -> str:
-    """Return which array an address is next to."""
+    """Return the array next to an address."""
 
     def distance(block: ArrayCopy) -> int:
         return block.at - address if address < block.at else address - block.end + 1
@@ -214,7 +214,7 @@ def _duration(seconds: float) -> str:
 
 
 def _rounded(count: int) -> int:
-    """Return a number with its two first digits."""
+    """Return a number rounded to two digits."""
     digits = max(0, len(str(count)) - 2)
     return count // 10**digits * 10**digits
 
@@ -224,7 +224,7 @@ def _rounded(count: int) -> int:
 
 @dataclass(frozen=True)
 class ThreadPosition:
-    """A thread: its block and its place in it."""
+    """A thread: its block and its position there."""
 
     block: tuple[int, ...]
     thread: tuple[int, ...]
@@ -242,12 +242,12 @@ class ThreadPosition:
         return f"block {place_text(self.block)}, thread {place_text(self.thread)}"
 
     def line(self) -> int:
-        """Return the line that the thread has last said that it is in."""
+        """Return the line that the thread last reported."""
         return _lane(self.number)[1]
 
 
 def place_text(position: Sequence[int]) -> str:
-    """Return a place without the axes that are 0 at its end: 3 or (0, 2).
+    """Return a position without trailing axes that are 0: 3 or (0, 2).
 
     >>> place_text((3, 0, 0)), place_text((0, 2, 0))
     ('3', '(0, 2)')
@@ -259,7 +259,7 @@ def place_text(position: Sequence[int]) -> str:
 
 
 def _lane(number: int) -> tuple[int, int, int, int]:
-    """Return a thread's state, and the line, the operation and the mask of what it waits for."""
+    """Return a thread's state, and the line, the operation and the mask that it waits with."""
     four = (ctypes.c_int * 4)()
     runtime().lane(number, four)
     state, line, kind, mask = four
@@ -267,7 +267,7 @@ def _lane(number: int) -> tuple[int, int, int, int]:
 
 
 def divergence(launch: LaunchedGrid) -> DeviceError:
-    """Return the error about threads that wait in vain for others."""
+    """Return the error about threads that wait for others in vain."""
     groups: defaultdict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for number in range(launch.block):
         state, line, kind, mask = _lane(number)
@@ -289,7 +289,7 @@ def divergence(launch: LaunchedGrid) -> DeviceError:
 def _stand(
     launch: LaunchedGrid, position: tuple[int, int, int, int], members: Sequence[int]
 ) -> str:
-    """Return where some threads are, in words."""
+    """Return where some threads stand, in words."""
     state, line, kind, mask = position
     is_one = len(members) == 1
     lanes = "" if mask == 0xFFFFFFFF else f" of lanes {mask:#x}"
@@ -309,7 +309,7 @@ def _stand(
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Return ascending numbers, those that follow each other as `first to last`.
+    """Return ascending numbers, with consecutive ones as `first to last`.
 
     >>> ranges([0, 1, 2, 5])
     '0 to 2, 5'

@@ -1,6 +1,6 @@
-// Fibers: a stack and where it stopped. On x86-64 and Arm a switch saves what the ABI says a call
-// keeps, some ten times as fast as ucontext's, whose every switch asks the kernel for the signal
-// mask; other processors take ucontext, and Windows its own fibers.
+// Fibers: a stack and the point at which it stopped. On x86-64 and Arm a switch saves the registers
+// that a call preserves by the ABI, about ten times as fast as ucontext, which asks the kernel for
+// the signal mask at every switch; other processors use ucontext, and Windows its own fibers.
 
 #if defined(_WIN32)
 
@@ -79,10 +79,10 @@ __asm__(".text\n.p2align 4\n.globl " LAB_SYMBOL "\n" LAB_SYMBOL ":\n"
 enum { LAB_RETURN = 11 };
 #endif
 
-// A new fiber looks like one that has just switched away, and returns into its body.
+// A new fiber looks as if it had just switched away, and returns into its body.
 static lab_context lab_fiber(char *stack, unsigned long long bytes, void (*body)(void)) {
     unsigned long long *top = (unsigned long long *)(((unsigned long long)stack + bytes) & ~63ull);
-    unsigned long long *at = top - 32;  // a multiple of 16, as both ABIs ask for
+    unsigned long long *at = top - 32;  // a multiple of 16, as both ABIs require
     for (unsigned long long *word = at; word < top; word++) *word = 0;
     at[LAB_RETURN] = (unsigned long long)body;
     return at;

@@ -1,7 +1,9 @@
-// Stand-ins for what only Hopper has: products of four warps, bulk copies, barriers that count bytes.
+// Stand-ins for features of Hopper alone: products of four warps, bulk copies, barriers that count
+// bytes.
 //
-// All of it goes on beside the work. A product is computed when it is waited for, a copy arrives when
-// somebody waits at its barrier: as late as can be, so that whoever does not wait finds what was there.
+// All of them run asynchronously. A product is computed when it is waited for, and a copy arrives
+// when a thread waits at its barrier: as late as possible, so that a thread that does not wait
+// finds the old values.
 
 namespace lab_units {
 
@@ -11,7 +13,7 @@ namespace lab_units {
 #define LAB_SAY_FROM
 #endif
 
-// What the functions for each shape come to.
+// What the functions for all shapes call.
 static inline LAB_QUIET void lab_wgmma(
     float *c, lab_address a, lab_address b, int more, int kind, int columns, int is_rows, int line) {
     lab_group mine = {c, a, b, (unsigned short)columns, (unsigned char)kind, (unsigned char)is_rows, more};

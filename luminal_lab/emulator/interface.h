@@ -1,6 +1,6 @@
-// What a library of kernels and the runtime know of each other.
+// What a library of kernels and the runtime know about each other.
 
-#pragma GCC system_header  // a compiler that is asked for warnings gives those of kernels alone
+#pragma GCC system_header  // if warnings are on, only those about kernels are shown
 
 typedef unsigned long long lab_address;
 
@@ -14,25 +14,27 @@ enum {
     LAB_READ = 0, LAB_WRITE = 1, LAB_ATOMIC = 2, LAB_BEGUN = 3, LAB_FLYING = 4, LAB_LANDED = 5,
     LAB_STILL = 6, LAB_COUNTED = 7
 };
-// A write that has begun may happen from then on, but nobody can count on it. So may one that flies:
-// whoever touches it meanwhile races with it, and after it has landed whoever has not waited at its
-// barrier. A read may still go on long after it was asked for. What is done to a barrier that counts
-// needs no order, but behind its making.
+// A write that has begun may happen at any later time, but nobody can rely on it. The same holds
+// for one in flight: a thread that touches it meanwhile races with it, and so does, once it has
+// landed, a thread that has not waited at its barrier. A read may go on long after it was
+// requested. Operations on a barrier that counts need no order, except that they follow its
+// initialisation.
 enum { LAB_SHARED = 1, LAB_DEVICE = 2 };
 enum { LAB_SIZED = 256, PLACES = LAB_SIZED + 8 };
-// Of shared arrays: from the first on a launch says how large they are.
+// Shared arrays: from LAB_SIZED on, a launch gives their size.
 enum {
     LAB_OF_SYNC, LAB_OF_SHUFFLE, LAB_OF_VOTE, LAB_OF_SUM, LAB_OF_MAX, LAB_OF_MIN, LAB_OF_MMA_F16,
     LAB_OF_MMA_BF16, LAB_OF_MMA_TF32, LAB_OF_MATRIX, LAB_OF_GROUP, LAB_OF_GROUP_BEGIN,
     LAB_OF_GROUP_COMMIT, LAB_OF_GROUP_WAIT
 };
 enum { LAB_INIT, LAB_EXPECT, LAB_WAIT };
-// What is done to a barrier that counts bytes.
+// Operations on a barrier that counts bytes.
 enum { LAB_PAYLOAD = 32 };
-// The bytes that a lane of a warp hands to the others; behind those of all, which lanes gave any.
+// The bytes that a lane of a warp hands to the others; after those of all lanes comes the mask of
+// lanes that gave any.
 enum { LAB_ANSWER = 33 * LAB_PAYLOAD };
 
-struct lab_group {  // what a thread gives to a product of four warps
+struct lab_group {  // a thread's part in a product of four warps
     float *c;
     lab_address a, b;
     unsigned short columns;
@@ -42,8 +44,8 @@ struct lab_group {  // what a thread gives to a product of four warps
 
 struct lab_runtime {
     unsigned at_thread[3], at_block[3], block_size[3], grid_size[3];  // x, y, z
-    unsigned number;                                      // of the thread in its block
-    unsigned turn;                                        // of the block, among all that were run
+    unsigned number;                                      // the thread's in its block
+    unsigned turn;                                        // the block's, among all that ran
     void (*barrier)(int line, int spaces);
     const unsigned char *(*exchange)(int kind, unsigned mask, const void *mine, int bytes, int line);
     void *(*shared)(int place, lab_address bytes, int element, const char *name, int line);
@@ -63,7 +65,7 @@ struct lab_runtime {
 };
 
 struct lab_parameter {
-    char kind;         // p and c: pointers to what may be written and what not; i u f x: values
+    char kind;         // p and c: pointers to what may and may not be written; i u f x: values
     unsigned size;     // bytes of the value, or of what the pointer points to
 };
 

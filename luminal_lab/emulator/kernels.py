@@ -3,7 +3,7 @@
     kernel.emulate(trace=True)      # kernel = cx.kernels[0] of ll.CUDACompiler() or MetalCompiler()
 
 Dims without a size get a small one. A run that would take too long is refused at once, and the
-error names sizes that would do.
+error names sizes that would work.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from luminal_lab.kernels.launch import numbers_of
 from luminal_lab.kernels.render.gpu.program import gpu_source
 
 SMALL: Final = 17
-"""The size of the first dim that nobody gives: no multiple of a tile, and more than one of some."""
+"""The size of the first dim without one: no multiple of a tile, and more than one of some tiles."""
 EACH_SECOND: Final = {False: 1_000_000, True: 130_000}
-"""How many operations are done in a second, NumPy's among them: without a trace, and with one."""
+"""How many operations run in a second, NumPy's included: without a trace, and with one."""
 
 
 def emulate_kernel(
@@ -53,9 +53,9 @@ def emulate_kernel(
     step: int,
     fill: int = 0xFF,
 ) -> Emulated:
-    """Run a kernel's phases on inputs by name, and compare what they make with what it means.
+    """Run a kernel's phases on inputs by name, and compare the results with its meaning.
 
-    `fill` is what each byte of its outputs holds before.
+    `fill` is the value of each byte of its outputs beforehand.
     """
     subject = f"kernel {kernel.name}"
     said = f"{subject}: inputs is a {type(inputs).__name__}, which names none of them"
@@ -111,7 +111,7 @@ class KernelRun:
     def _sized(
         self, shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
     ) -> dict[str, int]:
-        """Return the sizes of all dims: those that are given, those of data, and small ones."""
+        """Return the sizes of all dims: given ones, those of data, and small ones for the rest."""
         known = self.symbols
         sizes: dict[str, int] = {}
         for name, size in dims.items():
@@ -168,7 +168,7 @@ class KernelRun:
         )
 
     def _work(self, sizes: Mapping[str, int]) -> int:
-        """Return about how many operations it takes, its loads and stores among them."""
+        """Return roughly how many operations it takes, including its loads and stores."""
         types = [type for _, type in (*self.meaning.inputs, *self.meaning.outputs)]
         moved = sum(number_of(size_of(type.shape), sizes) for type in types)
         return self.kernel.flops(sizes) + moved
@@ -195,6 +195,10 @@ class KernelRun:
             return rng.integers(0, 2, shape).astype(bool)
         if dtype.is_float:
             return rng.standard_normal(shape).astype(dtype.numpy)
+        definition = self.kernel.definition
+        if definition is not None and name in definition.floats:
+            floats = rng.standard_normal(shape).astype(definition.floats[name].numpy)
+            return floats.view(dtype.numpy)
         low, high = dtype.limits
         low, high = max(low, -50), min(high, 50)
         if name in self.meaning.limits:
@@ -246,14 +250,14 @@ class KernelRun:
         return arrays
 
     def check_fault(self) -> None:
-        """Raise if the kernel has said that an index is out of range."""
+        """Raise if the kernel has reported an index out of range."""
         if self.fault[0]:
             fault = f"{self.subject}: an index is outside of what it is looked up in"
             raise RangeError(fault, hint="give the input that holds indices, as in emulate({...})")
 
 
 def meaning_of(kernel: Kernel) -> Meaning:
-    """Return what a kernel takes and gives, with the sizes that indices among its inputs have."""
+    """Return what a kernel takes and returns, with the limits of the indices among its inputs."""
     if kernel.definition is None:
         assert kernel.meaning is not None, "whoever makes a kernel without a definition says it"
         return kernel.meaning

@@ -1,8 +1,8 @@
-"""A source as a library that runs on this machine; for a trace, with a line behind each access.
+"""A source as a library that runs on this machine; for a trace, with a line for each access.
 
-The thread sanitizer's part of a compiler announces each load and store to functions of ours. Which
-line it is of, the compiler says in its assembly: there each call gets a label, and a table of them
-goes with the library.
+The compiler's instrumentation for the thread sanitizer calls functions of ours at each load and
+store. The compiler's assembly says which line a call belongs to: each call gets a label there, and
+a table of them goes into the library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from luminal_lab.trust import admit
 
 HERE: Final = Path(__file__).parent
 UNITS: Final = ("hopper.h", "units.h")
-"""What stands in for functions of the prelude in PTX."""
+"""The stand-ins for functions of the prelude in PTX."""
 CASTS: Final = {f"lab_cast_{cast}" for cast in ("f16_f32", "f32_f16", "bf16_f32", "f32_bf16")}
 BUILTIN: Final = {
     "thread_position_in_threadgroup": "lab_place(lab_now->at_thread)",
@@ -61,14 +61,14 @@ a pattern; or with such locals zero and accesses unreported."""
 
 
 class ParameterKind(ctypes.Structure):
-    """How a kernel takes an argument: `kind` is a letter of interface.h's."""
+    """How a kernel takes an argument: `kind` is a letter from interface.h."""
 
     _fields_ = (("kind", ctypes.c_char), ("size", ctypes.c_uint))
 
 
 @dataclass(frozen=True)
 class TypedParameter:
-    """A parameter of a kernel and how it is taken; `is_shared` where the threadgroup has it."""
+    """A parameter of a kernel and how it is taken; `is_shared` if the threadgroup has it."""
 
     name: str
     kind: str
@@ -78,23 +78,23 @@ class TypedParameter:
 
 @dataclass(frozen=True)
 class KernelSource:
-    """The source of kernels, and how many of its lines stand above those that the user wrote."""
+    """The source of kernels, and how many lines of it come before the user's."""
 
     whole: str
     dialect: DialectName
     above: int = 0
 
     def line(self, counted: int) -> int:
-        """Return a line of the source as the user counts it; 0 if it is above."""
+        """Return a line of the source as the user counts it; 0 if it is above the user's."""
         return max(0, counted - self.above)
 
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
-        """The lines that the user wrote."""
+        """The user's lines."""
         return tuple(self.whole.split("\n")[self.above :])
 
     def text(self, line: int) -> str:
-        """Return a line of the user's, without the space around it."""
+        """Return one of the user's lines, stripped."""
         return self.texts[line - 1].strip() if 0 < line <= len(self.texts) else ""
 
     @functools.cached_property
@@ -113,7 +113,7 @@ class KernelLibrary:
     takes: Mapping[str, tuple[TypedParameter, ...]]
     shared: Mapping[int, str]
     lines: tuple[int, int]
-    """Where the table of lines is, and how many it has; nothing without a trace."""
+    """The address of the table of lines, and its length; zeros without a trace."""
     source: KernelSource
     build: Build
 
@@ -141,7 +141,7 @@ class LaunchedGrid:
     def error(
         self, who: str, what: str, *, hint: str | None, where: str | None = None
     ) -> DeviceError:
-        """Return the error about a fault of the kernel's."""
+        """Return the error about a fault in the kernel."""
         return DeviceError(f"emulator: kernel {self.kernel}{who}: {what}", where=where, hint=hint)
 
 
@@ -159,7 +159,7 @@ def headers(dialect: DialectName) -> str:
 
 
 def _interface() -> str:
-    """Return what both sides know of each other, and the casts of 16-bit floats that C has."""
+    """Return what both sides know about each other, and C's casts of 16-bit floats."""
     return f"{_texts('interface.h')}namespace lab_c {{\n{prelude('c', CASTS)}\n}}\n"
 
 
@@ -282,7 +282,7 @@ def _compiled(source: KernelSource, build: Build, given: tuple[str, ...] | None 
     text = source.prepared.text + "\n" + _entries(source)
     base = compiler() if given is None else replace(compiler(), flags=given)
     header = headers(source.dialect)
-    # The header comes from a file, so that lines are counted from the first of the source.
+    # The header comes from a file, so that the source's lines are counted from its first.
     path = _kept(header)
     using = " ".join(f"using lab_units::{name};" for name in source.prepared.stand_ins)
     flags = [*base.flags, "-include", str(path), f"-DLAB_DIGEST={key_of(header)}"]
@@ -322,11 +322,11 @@ def can_fill() -> bool:
 
 
 def unset_line(source: KernelSource) -> int:
-    """Return the line where the compiler sees a local that may not be set; 0 where it sees none."""
+    """Return the line in which the compiler sees a local that may be unset; 0 if it sees none."""
     base = compiler()
     if is_clang(base):
         checks = [f"-Werror={prefix}uninitialized" for prefix in ("", "sometimes-", "conditional-")]
-    else:  # gcc's warnings do not see what it has folded away, its analyser does
+    else:  # gcc's warnings miss what it has folded away; its analyser does not
         checks = ["-fanalyzer", "-Werror=analyzer-use-of-uninitialized-value"]
     flags = (*(flag for flag in base.flags if flag != "-w"), *checks)
     try:
@@ -338,29 +338,29 @@ def unset_line(source: KernelSource) -> int:
 
 
 def is_clang(candidate: Compiler) -> bool:
-    """Return whether a compiler is clang, zig's too."""
+    """Return whether a compiler is clang, including zig's."""
     return "clang" in candidate.version or "zig" in candidate.version
 
 
 def _announcing(base: Compiler) -> list[str]:
-    """Return the flags with which a compiler announces each access."""
+    """Return the flags with which a compiler reports each access."""
     if not is_clang(base):
         return ["-fsanitize=thread"]
     each = ["-mllvm", "-tsan-instrument-read-before-write=1"]
-    # For systems that have no such sanitizer, of which only this part is wanted.
+    # For systems without this sanitizer, of which only the instrumentation is needed.
     return ["-Xclang", "-fsanitize=thread", *each]
 
 
 def _kept(header: str) -> Path:
-    """Return a file that has this text; equal texts have one file."""
+    """Return a file with this text; equal texts share one file."""
     key, data, cache = key_of(header, "header"), header.encode(), Cache()
     return cache.find(key, data) or cache.store(key, data, data, "the emulator")
 
 
 def with_lines(assembly: str, target: str, above: int = 0) -> str:
-    """Return assembly with a label behind each call, and a table of their addresses and lines.
+    """Return assembly with a label after each call, and a table of their addresses and lines.
 
-    Lines are counted behind those `above`, which have none of their own.
+    Lines are counted after those `above`, which have none of their own.
     """
     mine = _file_numbers(assembly)
     lines: list[str] = []
@@ -373,7 +373,7 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
             number = int(words[2])
             if words[1] not in mine:
                 line = 0
-            elif number:  # 0 is not a line: what the compiler adds there is of the one before
+            elif number:  # 0 is not a line: what the compiler adds there belongs to the one before
                 line = max(0, number - above)
         elif CALL.match(text):
             lines.append(f"Llab_{len(table)}:")
@@ -387,13 +387,13 @@ def with_lines(assembly: str, target: str, above: int = 0) -> str:
 
 
 def _file_numbers(assembly: str) -> set[str]:
-    """Return the numbers under which assembly has the kernel's file."""
+    """Return the numbers that assembly uses for the kernel's file."""
     files = re.findall(r"^\s*\.file\s+(\d+)\s+(.*)$", assembly, re.MULTILINE)
     return {number for number, names in files if names.split(" md5")[0].endswith(f'{PROGRAM}"')}
 
 
 def _explained(error: DeviceError, source: KernelSource) -> DeviceError:
-    """Return what a compiler says of a kernel, with the lines as the user wrote them."""
+    """Return a compiler's message about a kernel, with the lines as the user wrote them."""
 
     above = source.above
 

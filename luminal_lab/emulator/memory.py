@@ -1,4 +1,4 @@
-"""The copies of arrays that a kernel runs on, between gaps that show what goes beyond them."""
+"""The copies of arrays on which a kernel runs, between gaps that reveal accesses beyond them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArrayCopy:
 
     @property
     def end(self) -> int:
-        """Where the copy ends."""
+        """The address of the copy's end."""
         return self.at + self.array.nbytes
 
     def inside(self) -> npt.NDArray[np.uint8]:
@@ -45,7 +45,7 @@ class ArrayCopy:
         return _bytes_at(self.at, self.array.nbytes)
 
     def is_overrun(self) -> bool:
-        """Return whether something was written close behind it."""
+        """Return whether something was written right after it."""
         return bool((_bytes_at(self.end, self.spare) != SPARE).any())
 
 
@@ -55,7 +55,7 @@ def _bytes_at(at: int, count: int) -> npt.NDArray[np.uint8]:
 
 
 def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> ArrayCopy:
-    """Return a copy of an array; between pages that nobody may touch, or, if `wide`, wide gaps."""
+    """Return a copy of an array between pages that nobody may touch or, if `wide`, wide gaps."""
     bytes_ = array.nbytes
     around = max(GAP, bytes_) if wide else PAGE
     around += -around % PAGE
@@ -66,7 +66,7 @@ def placed(subject: str, name: str, array: npt.NDArray[Any], *, wide: bool) -> A
         fault = f"{subject}: there is no memory for {name}, {bytes_:,} bytes"
         raise DeviceError(fault, hint="the emulator is for small sizes")
     spare = 0 if wide else -bytes_ % 16
-    # The end of the array is the end of a page, so that what is behind it is noticed.
+    # The array ends at the end of a page, so that accesses beyond it are noticed.
     at = base + around if wide else base + whole - around - bytes_ - spare
     block = ArrayCopy(name, array, base, whole, at, spare)
     block.inside()[:] = array.reshape(-1).view(np.uint8)

@@ -1,4 +1,4 @@
-// What Metal's standard library has, on a CPU. There is no float64 in Metal, so none may be named.
+// Metal's standard library on a CPU. Metal has no float64, so none may be named.
 
 #define kernel
 #define device
@@ -32,7 +32,7 @@ namespace metal {
 
 template <class T, int N> struct vec;
 
-// Some components of a vector, which v.zx += w adds to: the source says v.set<2, 0>() there.
+// Some components of a vector, to which v.zx += w adds: the source says v.set<2, 0>() there.
 template <class T, int... I> struct lab_parts {
     T *all;
     typedef vec<T, sizeof...(I)> value;
@@ -282,7 +282,7 @@ template <class T, int R, int C> static inline simdgroup_matrix<T, R, C> make_fi
     matrix.own[0] = matrix.own[1] = v;
     return matrix;
 }
-// Where element e of a lane's part of a matrix lies.
+// The position of element e of a lane's part of a matrix.
 template <class T, int R, int C>
 static inline ulong lab_element_at(const simdgroup_matrix<T, R, C> &m, int e, ulong stride, vec<ulong, 2> origin, bool turned) {
     const int r = turned ? m.column() + e : m.row(), c = turned ? m.row() : m.column() + e;
@@ -361,7 +361,7 @@ using namespace metal;
 
 template <class To, class From> static inline To as_type(const From &from) { return lab_bits<To>(from); }
 
-// Where a thread is, as the type that the kernel's parameter has.
+// The position of a thread, in the type of the kernel's parameter.
 struct lab_place {
     unsigned at[3];
     lab_place(const unsigned *three) : at{three[0], three[1], three[2]} {}

@@ -1,8 +1,8 @@
-"""A kernel's source as a C++ compiler reads it here: small changes, each line where it was.
+"""A kernel's source as a C++ compiler reads it here: small changes, with every line in its place.
 
     __shared__ float tile[32][33];   ->   auto &tile = lab_shared<lab_same<float[32][33]>>(0, …);
 
-Functions of the prelude that are written in PTX go: the emulator has others in their place.
+Functions of the prelude written in PTX are removed: the emulator has others in their place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from luminal_lab.kernels.prelude.rows import WGMMA
 
 DialectName: TypeAlias = Literal["cuda", "metal"]
 Edit: TypeAlias = tuple[int, int, str]
-"""From where to where in a source something else stands."""
+"""A range of a source, and the text that replaces it."""
 
 TOKEN: Final = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|\\\n)
@@ -58,7 +58,7 @@ MARK: Final = {"cuda": "__global__", "metal": "kernel"}
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of source: what kind, its text, where it starts."""
+    """A piece of source: its kind, its text, and where it starts."""
 
     kind: str
     text: str
@@ -72,7 +72,7 @@ class Token:
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """A parameter of a kernel: its name, and what Metal says that it is bound to."""
+    """A parameter of a kernel: its name, and what Metal binds it to."""
 
     name: str
     bound: str = ""
@@ -81,25 +81,25 @@ class KernelParameter:
 
 @dataclass(frozen=True)
 class PreparedSource:
-    """A source made ready: its text, its kernels' parameters, the stand-ins that it needs."""
+    """A prepared source: its text, its kernels' parameters, the stand-ins that it needs."""
 
     text: str
     kernels: dict[str, tuple[KernelParameter, ...]]
     stand_ins: tuple[str, ...]
     shared: dict[int, str]
-    """The shared arrays by the number under which the runtime knows them."""
+    """The shared arrays by their numbers in the runtime."""
     subscripts: tuple[tuple[int, int, int, bool], ...]
     """Subscripts that may index a local array: line, column, depth, and whether it is written."""
 
 
 def tokens_of(source: str) -> list[Token]:
-    """Return the pieces of a source, comments and spaces left out."""
+    """Return the pieces of a source, without comments and spaces."""
     matches = (match for match in TOKEN.finditer(source) if match.lastgroup != "space")
     return [Token(match.lastgroup or "", match[0], match.start()) for match in matches]
 
 
 def line_at(source: str, offset: int) -> int:
-    """Return which line a place in a source is in, counted from 1."""
+    """Return the line of a position in a source, counted from 1."""
     return source.count("\n", 0, offset) + 1
 
 
@@ -110,7 +110,7 @@ def refused(source: str, token: Token, text: str, hint: str) -> DeviceError:
 
 
 def read(source: str, dialect: DialectName, known: frozenset[str]) -> PreparedSource:
-    """Return a source ready to be compiled; `known` are the functions that have stand-ins."""
+    """Return a source ready to be compiled; `known` are the functions with stand-ins."""
     tokens = tokens_of(source)
     cuts, own = _functions_in_ptx(source, tokens, known)
     declarations, shared = _shared(source, dialect, tokens)
@@ -127,7 +127,7 @@ def read(source: str, dialect: DialectName, known: frozenset[str]) -> PreparedSo
 
 
 def _edited(source: str, edits: list[Edit]) -> str:
-    """Return a source with pieces replaced; what is within a larger piece goes with that."""
+    """Return a source with pieces replaced; edits inside a larger one are dropped."""
     parts: list[str] = []
     at = 0
     for start, end, text in sorted(edits, key=lambda edit: (edit[0], -edit[1])):
@@ -169,7 +169,7 @@ def _functions_in_ptx(
             if shaped is not None:
                 end = tokens[min(close, len(tokens) - 1)]
                 last = max(i for i, t in enumerate(head) if t.text == ")")
-                # Whose line it is that calls it.
+                # The line of its caller counts.
                 cut.append((head[last].start, head[last].start, shaped[0]))
                 cut.append((token.start, end.end, shaped[1]))
                 ptx = None
@@ -181,7 +181,7 @@ def _functions_in_ptx(
                 cut.append((head[0].start, tokens[min(close, len(tokens) - 1)].end, ""))
             elif name in known:
                 own.add(name)
-            # What is in `namespace x {` or `extern "C" {` is looked at as well.
+            # The contents of `namespace x {` or `extern "C" {` are read as well.
             is_open = bool(head) and (head[0].text == "namespace" or head[-1].kind == "string")
             k = k if is_open else close
             start = k + 1
@@ -192,7 +192,7 @@ def _functions_in_ptx(
 
 
 def _shaped(name: str) -> tuple[str, str] | None:
-    """Return the extra parameters and the body that stand in for a function of one shape."""
+    """Return the extra parameters and the body of a stand-in for a function of one shape."""
     if tile := TILE.fullmatch(name):
         given = "a, at, stride" if tile[1] == "a" else "b, at, rows, columns"
         return "", f"{{ lab_units::lab_tile_{tile[1]}_16({given}); }}"
@@ -207,7 +207,7 @@ def _shaped(name: str) -> tuple[str, str] | None:
 
 
 def _closing(tokens: Sequence[Token], opened: int) -> int:
-    """Return the place of the brace or parenthesis that closes one."""
+    """Return the position of the brace or parenthesis that closes one."""
     pairs = {"{": "}", "(": ")", "[": "]", "[[": "]]"}
     first, last = tokens[opened].text, pairs[tokens[opened].text]
     depth = 0
@@ -219,7 +219,7 @@ def _closing(tokens: Sequence[Token], opened: int) -> int:
 
 
 def _floats(tokens: Sequence[Token]) -> Iterator[Edit]:
-    """Yield Metal's literals with the suffix that they need not have there: they are floats."""
+    """Yield Metal's literals with the suffix that they do not need there: they are floats."""
     for token in tokens:
         if token.kind == "number" and PLAIN_FLOAT.fullmatch(token.text):
             yield token.start, token.end, token.text + "f"
@@ -228,7 +228,7 @@ def _floats(tokens: Sequence[Token]) -> Iterator[Edit]:
 
 
 def _swizzles(tokens: Sequence[Token]) -> Iterator[Edit]:
-    """Yield some components of a vector, `v.yx`, as `v.get<1, 0>()`, or `set` where they change."""
+    """Yield components of a vector, `v.yx`, as `v.get<1, 0>()`, or as `set` if they change."""
     for k, token in enumerate(tokens[1:-1], 1):
         if tokens[k - 1].text == "." and SWIZZLE.fullmatch(token.text):
             after = "".join(token_after.text for token_after in tokens[k + 1 : k + 3])
@@ -284,7 +284,7 @@ def _kernels(dialect: DialectName, tokens: Sequence[Token]) -> Iterator[ReadKern
 
 
 def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, int, bool]]:
-    """Yield the first subscript of each name that is no shared array's, by its end and its name."""
+    """Yield the first subscript of each name that is no shared array, by its end and its name."""
     tokens = tokens_of(text)
     for k, (token, after) in enumerate(pairwise(tokens)):
         is_name = token.kind == "name" and tokens[k - 1].text not in (".", "->")
@@ -306,7 +306,7 @@ def _subscripts(text: str, shared: frozenset[str]) -> Iterator[tuple[int, int, i
 
 
 def _separated(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return what stands between the commas of a list."""
+    """Return the parts of a list between its commas."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -337,7 +337,7 @@ def _parameter(part: Sequence[Token]) -> KernelParameter:
 def _shared(
     source: str, dialect: DialectName, tokens: Sequence[Token]
 ) -> tuple[list[Edit], dict[int, str]]:
-    """Return declarations of shared arrays as references to where the emulator has them."""
+    """Return declarations of shared arrays as references to the emulator's memory."""
     edits: list[Edit] = []
     names: dict[int, str] = {}
     word = "__shared__" if dialect == "cuda" else "threadgroup"
@@ -372,7 +372,7 @@ def _shared(
 
 
 def _declarations(source: str, token: Token, body: Sequence[Token]) -> list[tuple[str, str, str]]:
-    """Return type, dims and name of each array of a declaration; none if it is of pointers."""
+    """Return type, dims and name of each array in a declaration; none if it declares pointers."""
     parts = _separated(_without_alignment(body))
     head = _declared(parts[0]) if parts else None
     if head is None:
@@ -420,7 +420,7 @@ def _declared(part: Sequence[Token]) -> tuple[int, str] | None:
 
 
 def _joined(tokens: Sequence[Token]) -> str:
-    """Return tokens as text; what stood together still does, as in `1 << 4`."""
+    """Return tokens as text; adjacent tokens stay adjacent, as in `1 << 4`."""
     parts: list[str] = []
     for k, token in enumerate(tokens):
         parts += [" "] * (k > 0 and tokens[k - 1].end != token.start)

@@ -1,8 +1,9 @@
 // Runs a kernel's blocks one after another, the threads of a block as fibers on one CPU thread.
 //
 // A fiber runs threads to their end, one after another, as long as none waits. A thread that waits,
-// at a barrier or for its warp, keeps its fiber; the others go on in new ones. So a kernel without
-// barriers never switches. When nobody can go on, somebody waits in vain, and that is reported.
+// at a barrier or for its warp, keeps its fiber, and the others continue in new ones. So a kernel
+// without barriers never switches. If no thread can continue, some thread waits in vain, and that
+// is reported.
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ enum {
 };
 enum { MOST_THREADS = 1024, STACK = 256 << 10, PAGE = 16384, SHARED_GAP = 1024 };
 static const lab_address SHARED_BYTES = 1 << 20;
-static const unsigned char UNWRITTEN = 0xff;  // of floats a NaN
+static const unsigned char UNWRITTEN = 0xff;  // NaN in floats
 
 struct Fiber {
     lab_context context;
@@ -37,26 +38,26 @@ struct Lane {
     const unsigned char *answer;
 };
 
-struct Meeting {  // of lanes of a warp that do an operation together
+struct Meeting {  // lanes of a warp that do an operation together
     unsigned mask, here;
     int kind, line, live;
 };
 
-struct Job {  // as failing.py has it
+struct Job {  // as in failing.py
     void (*entry)(void **);
     void **arguments;
     unsigned blocks[3], threads[3];
     lab_address dynamic_bytes[8];
     double limit, seconds;
     lab_address most_static, most_shared;    // the bytes of shared memory that a block may have
-    lab_address static_bytes, shared_bytes;  // those that it has declared with their size, and all
+    lab_address static_bytes, shared_bytes;  // those declared with a size, and all
     lab_address fault;
     long long blocks_done;
-    int waits_for_all;  // also for threads that have returned
+    int waits_for_all;  // including threads that have returned
     int status, signal, is_store;
-    int early_line;  // of a barrier that did without such threads, how many and in which block
+    int early_line;  // a barrier passed without such threads: line, count, block
     unsigned early_threads, early_block;
-    unsigned alignment;  // what an address had to be a multiple of
+    unsigned alignment;  // the required alignment of the address
 };
 
 struct Place {
@@ -71,7 +72,7 @@ static Lane lanes[MOST_THREADS];
 static Lane *now;
 static Meeting meetings[MOST_THREADS / 32][32];
 static unsigned char answers[MOST_THREADS / 32][32][LAB_ANSWER];
-static unsigned returned[MOST_THREADS / 32];  // the lanes of each warp that have
+static unsigned returned[MOST_THREADS / 32];  // the lanes of each warp that have returned
 static Fiber fibers[MOST_THREADS + 1], *idle[MOST_THREADS + 1], *running;
 static int idle_count, fiber_count;
 static unsigned count, fresh, done, arrived;
@@ -81,7 +82,7 @@ static lab_context home;
 static volatile int inside, stopping;
 static char *shared_memory;
 static lab_address shared_used;
-static Place places[PLACES];  // the last ones have the size that the launch gives them
+static Place places[PLACES];  // the last ones get their size from the launch
 static lab_runtime table;
 
 [[noreturn]] static void escape(int status);
@@ -100,7 +101,7 @@ static double seconds_now() {
 
 static int is_complete() { return arrived == count - (job->waits_for_all ? 0 : done); }
 
-// Let all who wait at the barrier go on; one of them may be who has just come.
+// Let all threads at the barrier continue; the one that has just come may be among them.
 static void open_barrier(Lane *me) {
     Lane *first = 0;
     for (unsigned k = 0; k < count; k++) {
@@ -108,7 +109,8 @@ static void open_barrier(Lane *me) {
         if (!first) first = &lanes[k];
         if (lanes[k].line != first->line) escape(DIVERGED);
     }
-    // Who has come to the end has gone past the barrier: by what CUDA says, all or none come to it.
+    // A thread at its end has gone past the barrier: CUDA requires that all threads reach it, or
+    // none.
     for (unsigned k = 0; k < count; k++)
         if (lanes[k].state == ENDED) escape(DIVERGED);
     if (done && !job->early_line) {
@@ -145,7 +147,8 @@ static Fiber *idle_fiber() {
     fiber->stack = (char *)lab_map(STACK + PAGE);
     if (!fiber->stack) escape(NO_MEMORY);
     lab_forbid(fiber->stack, PAGE);
-    // Tops at different places of a page, or all would want the same lines of the cache.
+    // Stacks begin at different offsets in a page; otherwise all would compete for the same cache
+    // lines.
     fiber->stack += PAGE;
 #endif
     fiber->bytes = STACK - 192 * (fiber_count % 64);
@@ -171,7 +174,7 @@ static Lane *next_ready() {
     return lane;
 }
 
-// Leave this thread until somebody has made it ready.
+// Leave this thread until another has made it ready.
 static void wait_here() {
     Lane *me = now;
     Fiber *fiber = running;
@@ -217,7 +220,7 @@ static void fiber_body() {
     }
 }
 
-// Leave all fibers as they are, and go home.
+// Leave all fibers as they are, and return to the launch.
 static void escape(int status) {
     inside = 0;
     job->status = status;
@@ -239,9 +242,9 @@ static void barrier(int line, int spaces) {
 
 static void finish_meeting(int kind, unsigned members, unsigned first, unsigned char *answer);
 
-// Hand to each member what all have given, and let all go on.
+// Hand to each member what all have given, and let all continue.
 static void meet(Meeting *meeting, unsigned warp, unsigned members) {
-    // Whoever has not read an older answer is no member, so nobody reads this place still.
+    // A lane that has not read an older answer is not a member, so nobody still reads this one.
     unsigned char *answer = answers[warp][__builtin_ctz(members)];
     meeting->live = 0;
     for (unsigned k = 0; k < 32; k++) {
@@ -256,7 +259,7 @@ static void meet(Meeting *meeting, unsigned warp, unsigned members) {
     warp_watch(warp, members, meeting->kind == LAB_OF_SYNC);
 }
 
-// The lanes of a warp that are waited for, of those that a mask names.
+// The lanes of a warp that a mask names and that are waited for.
 static unsigned members_of(unsigned warp, unsigned mask) {
     const unsigned there = count - 32 * warp, gone = job->waits_for_all ? 0 : returned[warp];
     return mask & (there >= 32 ? ~0u : (1u << there) - 1) & ~gone;
@@ -292,7 +295,7 @@ static const unsigned char *exchange(int kind, unsigned mask, const void *mine, 
     return now->answer;
 }
 
-// From Volta on lanes that have returned are not waited for: those that wait may now be all.
+// From Volta on, lanes that have returned are not waited for: the waiting ones may now be complete.
 static void return_from_meetings() {
     const unsigned number = (unsigned)(now - lanes), warp = number / 32;
     returned[warp] |= 1u << number % 32;
@@ -312,7 +315,7 @@ static float value_of(int kind, unsigned word, unsigned half) {
     return kind == LAB_OF_MMA_F16 ? lab_c::lab_cast_f16_f32(bits) : lab_c::lab_cast_bf16_f32(bits);
 }
 
-// mma.m16n8k16 and m16n8k8 of PTX: lane 4 g + t has, of a, rows g and g + 8, of b, column g.
+// mma.m16n8k16 and m16n8k8 of PTX: lane 4 g + t has rows g and g + 8 of a, and column g of b.
 static void multiply(int kind, unsigned char *answer) {
     const unsigned halves = kind == LAB_OF_MMA_TF32 ? 1 : 2, depth = 8 * halves;
     float a[16][16], b[16][8];
@@ -355,7 +358,7 @@ static void *shared(int number, lab_address bytes, int element, const char *name
     inside = 0;
     if (number >= LAB_SIZED) bytes = job->dynamic_bytes[number - LAB_SIZED];
     else if ((job->static_bytes += bytes) > job->most_static) escape(TOO_MUCH_STATIC);
-    const lab_address whole = rounded(bytes);  // as tiles of 128 bytes a row want it
+    const lab_address whole = rounded(bytes);  // as tiles of 128 bytes a row require
     job->shared_bytes += bytes;
     if (job->shared_bytes > job->most_shared) escape(NO_SHARED);
     if (shared_used + whole + 2 * SHARED_GAP > SHARED_BYTES) escape(NO_MEMORY);
@@ -383,7 +386,7 @@ static void misaligned(const void *at, unsigned to, int is_write, int line, cons
 
 static void left() { now->has_left = 1; }
 
-// Behind what a thread has for itself there is what others have: it cannot go on.
+// Beyond a thread's own memory lies that of others: it cannot continue.
 static void outside(int is_write, int line, const void *from) {
     if (is_watched) outside_watch(is_write, from);
     now->line = line, job->is_store = is_write;
@@ -409,7 +412,7 @@ static void on_signal(int number, siginfo_t *info, void *) {
         job->signal = number, job->fault = (lab_address)info->si_addr;
         escape(FAULT);
     }
-    for (int k = 0; k < 5; k++)  // it happens again, and goes to whom it went before
+    for (int k = 0; k < 5; k++)  // it happens again, and goes to the previous handler
         if (SIGNALS[k] == number) sigaction(number, &before[k], 0);
 }
 
@@ -527,7 +530,7 @@ static void run_all() {
         if (job->status != FINE) break;
         job->blocks_done++;
         job->seconds = seconds_now() - start;
-        // What all blocks will take is known well enough once some have run for a while.
+        // Once some blocks have run for a while, the total time is known well enough.
         const double whole = job->seconds / (double)job->blocks_done * (double)all;
         const double sure = job->limit / 20 < 1 ? job->limit / 20 : 1;
         if (job->blocks_done < all && job->seconds > sure && whole > job->limit)
@@ -535,7 +538,7 @@ static void run_all() {
     }
 }
 
-static volatile int guard;  // nobody interrupts a runner that has just ended
+static volatile int guard;  // nothing interrupts a runner that has just ended
 
 static void lock() {
     while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {}
@@ -575,7 +578,7 @@ LAB_EXPORT int lab_launch(Job *given) {
     lock();
     leave_faults();
     unlock();
-    if (job->status != FINE) {  // fibers were left where they stood
+    if (job->status != FINE) {  // fibers stopped where they were
         for (idle_count = 0; idle_count < fiber_count; idle_count++) {
             idle[idle_count] = &fibers[idle_count];
             idle[idle_count]->must_start = 1;
@@ -587,7 +590,7 @@ LAB_EXPORT int lab_launch(Job *given) {
     return job->status;
 }
 
-// Have the launch that goes on in another thread end, wherever it is.
+// End the launch that runs in another thread, wherever it is.
 LAB_EXPORT void lab_stop(void) {
     lock();
     stopping = 1;
@@ -597,13 +600,13 @@ LAB_EXPORT void lab_stop(void) {
 
 LAB_EXPORT void lab_clear(void) { stopping = 0; }
 
-// The state of a thread, the line, the operation and the mask of what it waits for.
+// The state of a thread, and the line, the operation and the mask that it waits with.
 LAB_EXPORT void lab_lane(unsigned number, int *four) {
     const Lane *lane = &lanes[number];
     four[0] = lane->state, four[1] = lane->line, four[2] = lane->kind, four[3] = (int)lane->mask;
 }
 
-// Which thread ran last: its block and its place there, x, y and z, and its number.
+// The thread that ran last: its block, its position there as x, y and z, and its number.
 LAB_EXPORT void lab_standing(unsigned *seven) {
     memcpy(seven, table.at_block, sizeof table.at_block);
     memcpy(seven + 3, table.at_thread, sizeof table.at_thread);

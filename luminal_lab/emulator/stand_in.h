@@ -1,13 +1,14 @@
-// What a kernel's source meets on a CPU in either dialect: who runs, shared memory, entry points.
+// What a kernel's source needs on a CPU in either dialect: the thread, shared memory, entry points.
 
 static const lab_runtime *lab_now;
 
 #define LAB_UNCHECKED __attribute__((no_sanitize("alignment")))
 #define LAB_LINE int lab_line = __builtin_LINE()
 
-// -- accesses, each of which the compiler announces where it is asked for the thread sanitizer's -----
+// -- accesses, which the compiler reports if the thread sanitizer is requested
+// ----------------------
 
-// The compiler has these built in, with types of its own: so they are defined under other names.
+// The compiler has these built in with types of its own, so they are defined under other names.
 #define LAB_TEXT_OF(X) #X
 #define LAB_TEXT(X) LAB_TEXT_OF(X)
 #if defined(LAB_TRACED)
@@ -65,12 +66,12 @@ LAB_HOOK(void *, memset, void *to, int value, __SIZE_TYPE__ n) {
 struct lab_asked {
     struct { const char *file; unsigned line, column; } at;
     const void *type;
-    unsigned char power, does;  // of two; 0 loads, 1 stores, 2 binds a reference
+    unsigned char power, does;  // a power of two; 0 loads, 1 stores, 2 binds a reference
 };
 #if defined(__clang__)
 enum { LAB_LEADS_ON = -1 };
 #else
-enum { LAB_LEADS_ON = 2 };  // to a load or store, which gcc looks at as well
+enum { LAB_LEADS_ON = 2 };  // to a load or store, which gcc checks as well
 #endif
 #define LAB_CHECK(NAME) __asm__(LAB_TEXT(__USER_LABEL_PREFIX__) "__ubsan_handle_" #NAME)
 extern "C" {
@@ -84,8 +85,8 @@ void lab_report_address(const lab_asked *asked, __SIZE_TYPE__ at) {
 }
 }
 
-// A subscript of an array that a thread has for itself: where it stands (gcc says its end, clang its
-// beginning), of how many; others are looked at by their address.
+// A subscript of a thread's own array: its position (gcc gives its end, clang its beginning) and
+// its depth; others are checked by their address.
 struct lab_subscript { unsigned line, column, depth; bool is_write; };
 extern const lab_subscript lab_subscripts[];
 struct lab_indexed {
@@ -116,7 +117,7 @@ typedef __PTRDIFF_TYPE__ ptrdiff_t;
 LAB_INTEGERS(8) LAB_INTEGERS(16) LAB_INTEGERS(32) LAB_INTEGERS(64)
 typedef __UINTPTR_TYPE__ uintptr_t;
 
-// Which dialect has min, max and abs of which types, it says itself.
+// Each dialect says for which types it has min, max and abs.
 #define LAB_LEAST(T)                                                                              \
     static inline T min(T a, T b) { return b < a ? b : a; }                                       \
     static inline T max(T a, T b) { return a < b ? b : a; }
@@ -133,7 +134,7 @@ template <class T, __SIZE_TYPE__ N> struct lab_element<T[N]> { using type = type
 template <class T> struct lab_element<T[]> { using type = typename lab_element<T>::type; };
 template <class T> using lab_same = T;
 
-// A 16-bit float that is computed with: each operation is rounded, from one in float.
+// A 16-bit float for computing: each operation is done in float and rounded.
 template <unsigned short (*To)(float), float (*From)(unsigned short)> struct lab_half {
     unsigned short bits;
     lab_half() = default;
@@ -166,12 +167,12 @@ template <class T> static inline T *lab_dynamic(int place, const char *name, int
     return (T *)lab_now->shared(LAB_SIZED + place, 0, sizeof(T), name, line);
 }
 
-// A thread leaves the kernel before its end, as those may whom a barrier does not wait for.
+// A thread leaves the kernel before its end, as threads may if no barrier waits for them.
 static inline void lab_return() { lab_now->left(); }
 
 static inline unsigned lab_own_lane() { return lab_now->number % 32; }
 
-// What each lane of a warp gave, lane by lane.
+// The value of each lane of a warp.
 template <class T> struct lab_given {
     const unsigned char *at;
     LAB_QUIET T operator[](unsigned lane) const {
@@ -197,8 +198,8 @@ static inline bool lab_is_there(unsigned lane) {
     return (r->number & ~31u) + lane < r->block_size[0] * r->block_size[1] * r->block_size[2];
 }
 
-// Behind the last lane of a warp there is none: what comes from there is one's own value. What a
-// lane is worth that gave none nobody knows: here all of its bits are set.
+// Beyond the last lane of a warp, a lane gets its own value back. The value of a lane that gave
+// none is undefined: here all of its bits are set.
 template <class T> static inline T lab_shuffle_from(T v, unsigned from, unsigned mask, int line) {
     const lab_given<T> all = lab_meet(LAB_OF_SHUFFLE, mask, v, line);
     if (from >= 32) return v;
@@ -209,7 +210,7 @@ template <class T> static inline T lab_shuffle_from(T v, unsigned from, unsigned
     return nothing;
 }
 
-// As n / 2, n / 4, ... lanes apart are combined: in all lanes of a group of n the same.
+// Combined as lanes n / 2, n / 4, ... apart are: all lanes of a group of n get the same result.
 template <class T, class F>
 static inline T lab_fold(int kind, T v, unsigned n, unsigned mask, F combine, int line) {
     const lab_given<T> all = lab_meet(kind, mask, v, line);

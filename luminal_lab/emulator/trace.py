@@ -20,14 +20,15 @@ from luminal_lab.emulator.reading import SHARED
 from luminal_lab.emulator.traffic import ACCESS, Records, Space, Traffic, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from luminal_lab.tables import Table, aligned, frame
+from luminal_lab.tensor.arguments import told_object
 
 Kind: TypeAlias = Literal[
     "out of bounds", "unwritten", "race", "misaligned", "const", "no lane", "unset"
 ]
 Position: TypeAlias = tuple[int, ...]
-"""The place of a block or a thread."""
+"""The position of a block or a thread."""
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-"""What can be wrong, in the order of watch.h; `unset` locals are found by a second run."""
+"""The kinds of faults, in the order of watch.h; `unset` locals are found by a second run."""
 EVENT: Final = np.dtype(
     [
         ("offset", "i8"),
@@ -39,9 +40,9 @@ EVENT: Final = np.dtype(
         *((name, "u4") for name in ("phase", "launch")),
     ]
 )
-"""An access as the runtime notes it; its phase is how many barriers the block has met at before."""
+"""An access as the runtime notes it; its phase is how many barriers its block has passed."""
 FAULT: Final = "lab_fault"
-"""The buffer in which our kernels report that an index is out of range."""
+"""The buffer in which our kernels report an index out of range."""
 ACCESSES: Final = (
     *("kernel", "launch", "block", "phase", "thread", "line"),
     *("array", "space", "access", "element", "offset", "bytes"),
@@ -92,7 +93,7 @@ class Finding:
     offset: int
     """Bytes from the start of the array."""
     size: int
-    """Bytes that the array has."""
+    """The size of the array in bytes."""
     is_write: bool
     count: int
     other_line: int | None = None
@@ -104,7 +105,7 @@ class Finding:
     alignment: int = 1
     """The alignment that a misaligned address lacks."""
     is_by_copy: bool = False
-    """Whether the other access is an asynchronous copy, which a barrier waits for."""
+    """Whether the other access is an asynchronous copy, for which a barrier waits."""
 
     @override
     def __str__(self) -> str:
@@ -153,16 +154,17 @@ class TracedArray(NamedTuple):
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that was traced: who ran, on what, and the lines of the source."""
+    """A traced launch: its threads, its arrays, and the lines of the source."""
 
     kernel: str
     blocks: tuple[int, int, int]
     threads: tuple[int, int, int]
     arrays: Mapping[int, TracedArray]
-    """By the number of their region in the records."""
+    """The arrays by the numbers of their regions in the records."""
     lines: tuple[str, ...]
 
 
+@told_object("trace")
 @dataclass(frozen=True, repr=False)
 class Trace:
     """A traced run; `records` has each access, `traffic` the sums by line."""
@@ -197,7 +199,7 @@ class Trace:
         return tuple(finding for finding in self.findings if finding.kind == kind)
 
     def to_pandas(self, of: Literal["lines", "accesses"] = "lines") -> Table:
-        """Return the sums by line as a table of pandas, or all accesses, a row each."""
+        """Return the sums by line as a pandas table, or all accesses, one per row."""
         if of == "accesses":
             return frame("trace", ACCESSES, self._each())
         if of != "lines":
@@ -231,9 +233,9 @@ class Trace:
         by: Literal["transaction", "bank", "access"] | None = None,
         theme: Theme = "auto",
     ) -> Shown:
-        """Return who touches what as a picture: threads by addresses, a map for each array.
+        """Return a picture of who touches what: threads by addresses, with a map for each array.
 
-        It is of one block of a launch, and of a large block one warp. Between two barriers is a
+        It shows one block of a launch, and one warp of a large block. Between two barriers is a
         phase; `phase`, `line` and `array` choose some of the maps. Colours are transactions of
         global memory and banks of shared memory, or what `by` says.
         """
@@ -250,7 +252,7 @@ class Trace:
         )
 
     def explore(self, *, launch: int = 0, block: int | None = None) -> Alive:
-        """Return who touches what in one block as a picture that is alive, barrier by barrier."""
+        """Return a live picture of who touches what in one block, barrier by barrier."""
         return DISPLAYS["accesses.explore"](self, launch=launch, block=block)
 
     @override
@@ -299,7 +301,7 @@ def launch_trace(
     shared: int,
     notes: tuple[str, ...] = (),
 ) -> Trace:
-    """Return what the runtime has just seen."""
+    """Return what the runtime has just recorded."""
     library = launch.library
     events = _noted(runtime().events, ctypes.c_longlong(), EVENT)
     raw = _noted(runtime().findings, ctypes.c_int(), FINDING)
@@ -320,7 +322,7 @@ def launch_trace(
 
 
 def unset(launch: LaunchedGrid, name: str, array: Array, byte: int, line: int) -> Finding:
-    """Return the finding that what a kernel makes depends on a local that nothing has set."""
+    """Return the finding that a kernel's result depends on a local that nothing has set."""
     element = array.dtype.itemsize
     return Finding(
         "unset",
@@ -353,7 +355,7 @@ def joined(traces: Sequence[Trace]) -> Trace:
 
 
 def _noted(ask: Callable[[object], int], count: Any, dtype: np.dtype[Any]) -> Records:  # noqa: ANN401  # of ctypes
-    """Return what the runtime has noted of a kind; it says where, and how many there are."""
+    """Return the runtime's notes of one kind; `ask` returns their address and sets `count`."""
     at = ask(ctypes.byref(count))
     if not count.value:
         return np.zeros(0, dtype)
@@ -377,7 +379,7 @@ def _finding(
     if is_shared:
         element = _element(region)
         if kind != "misaligned":
-            count = max(1, count // element)  # there each byte is looked at
+            count = max(1, count // element)  # there each byte is checked
     elif region >= 0:
         name, array = arrays[region]
         element = array.dtype.itemsize
@@ -412,6 +414,6 @@ def _is_explained(finding: Finding, findings: Sequence[Finding]) -> bool:
 
 
 def _is_agreed(finding: Finding) -> bool:
-    """Return whether racing threads write the same: that an index is out of range."""
+    """Return whether racing threads write the same value, as when they report an index."""
     both_write = finding.is_write and finding.is_other_write
     return finding.kind == "race" and finding.array == FAULT and both_write

@@ -1,14 +1,14 @@
 """How the lines of a kernel use memory: sectors of 32 bytes, lines of 128, conflicts of banks.
 
-The lanes of a warp that do the same access together are one request: those with the same place in
-the code, the same number of meetings before, the same turn since the last of them. Of a request in
-global memory the different sectors count; of one in shared memory the turns that it needs, since a
-bank gives one word of 4 bytes a turn: 8-byte accesses go by halves of a warp, 16-byte ones by
-quarters.
+Lanes of a warp that do the same access together form one request: same position in the code, same
+number of meetings before, same turn since the last meeting. A request in global memory counts by
+its distinct sectors; one in shared memory counts by the turns that it needs, since a bank gives one
+word of 4 bytes a turn: 8-byte accesses go by halves of a warp, 16-byte ones by quarters.
 
-The accesses of one block can be looked at one by one: the phase (how many barriers the block has
-met at before), line, thread and place in an array of each, and what it is part of: in global memory
-the sector that it moves, in shared memory the bank, and for how many turns it waits for that.
+The accesses of one block can be looked at one by one: each has its phase (the number of barriers
+that the block has passed), line, thread and position in an array, and its place in a request: in
+global memory the sector that it moves, in shared memory the bank, and for how many turns it waits
+for that.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def traffic_of(
 
 
 def requests_of(events: Records) -> tuple[Numbers, Numbers]:
-    """Return two numbers for each access: of its request, and which turn of its thread's it is.
+    """Return two numbers for each access: its request, and its turn within its thread.
 
-    What the lanes of a warp do together at one time is a request; the turns of a thread at one
-    place in the code count from 0 after each meeting.
+    What the lanes of a warp do together is one request; the turns of a thread at one position in
+    the code count from 0 after each meeting.
     """
     thread = events["block"].astype(np.int64) * 1024 + events["thread"]
     code = events["pc"].astype(np.int64)
@@ -108,9 +108,9 @@ def requests_of(events: Records) -> tuple[Numbers, Numbers]:
 
 
 def waits_of(events: Records, request: Numbers) -> Numbers:
-    """Return, of accesses to shared memory, the turns that each waits for its bank.
+    """Return, for accesses to shared memory, the turns that each waits for its bank.
 
-    The first word of a bank that a request asks for is given at once; another one waits.
+    The first word that a request asks of a bank comes at once; other words wait.
     """
     lane, start = events["thread"].astype(np.int64) % 32, events["offset"].astype(np.int64)
     size = events["bytes"].astype(np.int64)
@@ -130,7 +130,7 @@ def waits_of(events: Records, request: Numbers) -> Numbers:
 
 
 def _starts(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
-    """Return where sorted rows begin to be others."""
+    """Return where sorted rows change."""
     new = np.ones(len(columns[0]), bool)
     new[1:] = False
     for column in columns:
@@ -139,14 +139,14 @@ def _starts(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
 
 
 def _place_in_run(columns: Sequence[npt.NDArray[Any]]) -> Numbers:
-    """Return, of sorted rows, how many equal ones stand before each."""
+    """Return, for sorted rows, how many equal ones come before each."""
     new = _starts(columns)
     first = np.flatnonzero(new)
     return np.arange(len(new)) - np.repeat(first, np.diff(first, append=len(new)))
 
 
 def _units(group: Numbers, start: Numbers, size: Numbers, unit: int) -> tuple[Numbers, Numbers]:
-    """Return the different pairs of a request and a unit that accesses lie in."""
+    """Return the distinct pairs of a request and a unit of memory that accesses lie in."""
     first, last = start // unit, (start + size - 1) // unit
     room = int(last.max()) + 1  # a pair is one number, which sorts faster than two
     pairs: list[Numbers] = []
@@ -158,7 +158,7 @@ def _units(group: Numbers, start: Numbers, size: Numbers, unit: int) -> tuple[Nu
 
 
 def _best(group: Numbers, start: Numbers, size: Numbers) -> int:
-    """Return the fewest sectors that hold the different bytes of each request, summed."""
+    """Return the fewest sectors that could hold the distinct bytes of each request, summed."""
     step = int(np.gcd.reduce(np.gcd(start, size)))
     owner, _ = _units(group, start, size, step)
     _, counts = np.unique(owner, return_counts=True)
@@ -175,7 +175,7 @@ def _conflicts(group: Numbers, lane: Numbers, start: Numbers, size: Numbers) -> 
 
 
 def part_of(lane: Numbers, size: Numbers) -> Numbers:
-    """Return which part of its warp an access goes with: 1, 2 or 4 parts by its width."""
+    """Return the part of its warp that an access goes with: 1, 2 or 4 parts by its width."""
     width = np.maximum(size, WORD) // WORD
     return lane.astype(np.int64) // (32 // np.minimum(width, 4))
 
@@ -185,17 +185,17 @@ def part_of(lane: Numbers, size: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Touches:
-    """Accesses of one block; each column has a number for each of them, in the order they came."""
+    """Accesses of one block; each column has one number per access, in order of occurrence."""
 
     number: int
-    """Of the launch."""
+    """The number of its launch."""
     launch: TracedLaunch
     block: int
     records: Records
     turn: Numbers
     """How often its thread has reached this instruction since the last barrier."""
     request: Numbers
-    """What the lanes of a warp do together has one number."""
+    """One number for what the lanes of a warp do together."""
     wait: Numbers
     """The turns that it waits for its bank; 0 in global memory."""
 
@@ -218,20 +218,20 @@ class Touches:
 
     @property
     def sector(self) -> Numbers:
-        """The sector of its array that each begins in."""
+        """The sector of its array in which each begins."""
         return self.records["offset"] // SECTOR
 
     @property
     def bank(self) -> Numbers:
-        """The bank that each begins in, if it is in shared memory."""
+        """The bank in which each begins, if it is in shared memory."""
         return self.records["offset"] // WORD % BANKS
 
     @property
     def costs(self) -> tuple[Numbers, Numbers]:
         """What each adds to the cost of its request, and 1 for the first of each request.
 
-        In global memory that is a transaction that nothing before it has moved, in shared memory a
-        turn of waiting; so the sums over whole requests are those of the lines.
+        In global memory that is a sector not moved before in the request, in shared memory a turn
+        of waiting; so the sums over whole requests equal those of the lines.
         """
         cost, first = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
         first[np.unique(self.request, return_index=True)[1]] = 1
@@ -258,23 +258,23 @@ class Touches:
 
     @property
     def block_place(self) -> tuple[int, ...]:
-        """Where in the grid the block is."""
+        """The position of the block in the grid."""
         return unflat(self.block, self.launch.blocks)
 
     def where(self, mask: Mask) -> Touches:
-        """Return some of them."""
+        """Return the accesses that a mask selects."""
         columns = ("records", "turn", "request", "wait")
         return replace(self, **{name: getattr(self, name)[mask] for name in columns})
 
     def array_of(self, region: int) -> TracedArray:
-        """Return the array that a region is."""
+        """Return the array of a region."""
         return self.launch.arrays[region]
 
 
 def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
-    """Return the accesses of one block of a launch: the one that is named, or the first one.
+    """Return the accesses of one block of a launch: the named block, or the first one.
 
-    If something was found wrong, that is the first block that did it.
+    If something was wrong, it is the first block with a finding.
     """
     count = len(trace.launches)
     fault = f"trace: there is no launch {launch!r}; there are {count}"
@@ -291,13 +291,13 @@ def touches(trace: Trace, launch: int = 0, block: int | None = None) -> Touches:
     request, turn = requests_of(mine) if len(mine) else (np.zeros(0, np.int64),) * 2
     shared = mine["region"] >= SHARED
     wait = np.zeros(len(mine), np.int64)
-    # Requests of different arrays have different numbers, since they stand at different places.
+    # Requests of different arrays have different numbers, as they are at different positions.
     wait[shared] = waits_of(mine[shared], request[shared])
     return Touches(index, known, number, mine, turn, request, wait)
 
 
 def unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
-    """Return the place of a block or a thread by its number.
+    """Return the position of a block or a thread with a number.
 
     >>> unflat(5, (4, 2, 1))
     (1, 1, 0)
@@ -307,7 +307,7 @@ def unflat(number: int, sizes: tuple[int, int, int]) -> tuple[int, ...]:
 
 
 def flat(position: tuple[int, ...], sizes: tuple[int, int, int]) -> int:
-    """Return the number of a block or a thread by its place."""
+    """Return the number of a block or a thread at a position."""
     x, y, z = (*position, 0, 0, 0)[:3]
     return x + sizes[0] * (y + sizes[1] * z)
 

@@ -26,7 +26,8 @@ LAB_QUIET static inline void lab_multiply(int kind, float *c, const lab_word *a,
     for (int e = 0; e < 4; e++) c[e] += sum.c[e];
 }
 
-// a[row][k] lies at at[row * stride + k], b[k][column] at at[k * row_stride + column * column_stride].
+// a[row][k] is at at[row * stride + k], b[k][column] at at[k * row_stride + column *
+// column_stride].
 static inline void lab_tile_a_16(lab_word *a, const unsigned short *at, int stride) {
     const int g = (int)lab_own_lane() / 4, t = (int)lab_own_lane() % 4;
     for (int e = 0; e < 4; e++) {
@@ -50,14 +51,14 @@ static inline void lab_tile_b_tf32(lab_word *b, const float *at, int rows, int c
     for (int e = 0; e < 2; e++) b[e] = lab_cast_f32_tf32(at[(t + e * 4) * rows + g * columns]);
 }
 
-// Copies that go on beside the work: what they bring is there when it has been waited for.
+// Asynchronous copies: their data is there once they have been waited for.
 struct lab_copy { char data[16], *to; const void *from; unsigned group; };
 struct lab_copies { lab_copy all[64]; unsigned first, last, group, turn; };
 static lab_copies lab_under_way[1024];
 
 static inline LAB_QUIET lab_copies *lab_own_copies() {
     lab_copies *own = &lab_under_way[lab_now->number];
-    // What a block before this one has not waited for is gone with it.
+    // Copies that an earlier block has not waited for are gone with it.
     if (own->turn != lab_now->turn) own->first = own->last = own->group = 0, own->turn = lab_now->turn;
     return own;
 }

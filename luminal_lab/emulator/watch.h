@@ -1,9 +1,9 @@
-// Watches each access of a traced kernel: out of bounds, of what nobody wrote, racing with another.
+// Watches each access of a traced kernel: out of bounds, of unwritten data, or racing with another.
 //
-// A cell is the least that a buffer's elements are made of (a byte in shared memory). It remembers
-// its last write and two reads by different threads since: whoever comes next meets one that is not
-// its own. Two accesses are ordered by a barrier between them, within a warp by a sync of its lanes,
-// between blocks by a fence and an atomic that both have done; or they race.
+// A cell is the smallest unit of a buffer's elements (a byte in shared memory). It remembers its
+// last write and two reads by different threads since: the next thread meets one that is not its
+// own. Two accesses are ordered by a barrier between them, within a warp by a sync of its lanes,
+// between blocks by a fence and an atomic that both have done; otherwise they race.
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,18 @@ enum { NOWHERE = -1 };
 enum { MOST_FINDINGS = 256, DEPTH = 64, SHARED_REGION = 1000 };
 
 struct Region {
-    char *low, *at, *high;  // what lies between low and high is taken for this buffer
+    char *low, *at, *high;  // addresses between low and high are attributed to this buffer
     lab_address bytes;
-    unsigned char *written;  // of each cell whether it has been; none where all is given
+    unsigned char *written;  // for each cell whether it was written; none if all data is given
     int element, is_constant;
 };
 
 struct Seen {
-    unsigned block, epoch, clock;  // block 0 is nobody; else one more than the block
-    unsigned arrivals;             // how often the thread had arrived at barriers that count
+    unsigned block, epoch, clock;  // 0 for none; else one more than the block's number
+    unsigned arrivals;             // how often the thread had arrived at counting barriers
     int line;
     unsigned short thread;
-    unsigned char kind, counted;  // of what has landed: at which barrier, `clock` in which phase
+    unsigned char kind, counted;  // of landed data: its barrier, with its phase in `clock`
 };
 
 struct Cell {
@@ -32,7 +32,7 @@ struct Cell {
 };
 
 struct Finding {
-    int kind, region, line, other_line, is_write, is_other_write;  // 2: by a copy that goes on beside
+    int kind, region, line, other_line, is_write, is_other_write;  // 2: by an asynchronous copy
     unsigned block, other_block, thread, other_thread;
     long long offset, bytes, length, count;
     char name[64];
@@ -45,7 +45,7 @@ struct Event {
     unsigned short thread, bytes;
     short region;
     unsigned char kind, pad;
-    unsigned phase, launch;  // the launch is for whoever puts several together
+    unsigned phase, launch;  // the launch is set when several are joined
 };
 
 struct Line {
@@ -55,8 +55,8 @@ struct Line {
 
 struct Clocks {
     unsigned sync;  // how often this thread has met others
-    unsigned clock, known[32];  // of its warp's lanes: before which clock all is over
-    unsigned landed[64];  // of each barrier that counts bytes: how many phases are known to be over
+    unsigned clock, known[32];  // of the lanes of its warp: the clock before which all is over
+    unsigned landed[64];  // phases known to be over, for each barrier that counts bytes
     int fenced, depth;
     const char *callers[DEPTH];
 };
@@ -72,13 +72,13 @@ static long long event_count, event_room, most_events;
 static Finding findings[MOST_FINDINGS];
 static int finding_count;
 static Clocks clocks[MOST_THREADS];
-static unsigned epochs[2];  // of shared memory, of the device's
-// Of each thread how often it has arrived at a barrier that counts, and what each knows of all; what
-// those who have arrived at a barrier know, and those of whom its last phase was.
+static unsigned epochs[2];  // of shared memory, and of the device's
+// How often each thread has arrived at a counting barrier, and what it knows about all others; what
+// the threads that arrived at a barrier know, and the same for its last phase.
 static unsigned arrivals[MOST_THREADS], known_of[MOST_THREADS][MOST_THREADS];
 static unsigned released[64][MOST_THREADS], released_last[64][MOST_THREADS];
 static int has_arrivals;
-static unsigned phase;  // how many barriers all threads of the block have met at
+static unsigned phase;  // how many barriers all threads of the block have passed
 static unsigned char *acquired;
 static struct Release { const void *at; unsigned block; } *releases;  // by fences, at atomics
 static long long release_count, release_room;
@@ -89,7 +89,7 @@ static int line_at(const char *pc) {
     return pc > text_low && pc <= text_high ? line_of[pc - text_low] : 0;
 }
 
-// The kernel's line behind an access: of a stand-in's, the one that called it.
+// The kernel's line for an access; in a stand-in, the line that called it.
 static int line_behind(const char *pc, const Clocks *mine) {
     int line = line_at(pc);
     for (int depth = mine->depth - 1; line == 0 && depth >= 0; depth--)
@@ -97,7 +97,7 @@ static int line_behind(const char *pc, const Clocks *mine) {
     return line;
 }
 
-// An access, or a part of one: what it is to, and where in that; space 0 is shared memory.
+// An access, or a part of one: its array and offset; space 0 is shared memory.
 struct Access {
     int kind, line, region, space, element;
     long long offset;
@@ -107,7 +107,7 @@ struct Access {
     unsigned char *written;
 };
 
-// A finding that is there is counted, and only a new one comes back.
+// A known finding is only counted; a new one is returned.
 static Finding *finding(int kind, const Access &access, int other_line = 0) {
     for (int k = 0; k < finding_count; k++) {
         Finding *f = &findings[k];
@@ -129,7 +129,7 @@ static Finding *finding(int kind, const Access &access, int other_line = 0) {
     return f;
 }
 
-// Which array an address belongs to, if any; what lies close around one is taken for it.
+// Find the array of an address, if any; addresses close to an array are attributed to it.
 static int locate(const char *at, Access *access) {
     const int is_shared = at >= shared_memory && at < shared_memory + SHARED_BYTES;
     for (int k = 0; is_shared && k < PLACES; k++) {
@@ -152,7 +152,7 @@ static int locate(const char *at, Access *access) {
     return 0;
 }
 
-// Make room for one more of what is noted.
+// Make room for one more entry.
 template <class T> static void make_room(T *&all, long long count_of, long long *room, int status) {
     if (count_of < *room) return;
     *room = *room ? 2 * *room : 256;
@@ -181,7 +181,7 @@ static void meet_seen(const Seen *seen, const Access &access) {
     f->is_other_write = is_copy ? 2 : seen->kind != LAB_READ;
 }
 
-// Of what lands in shared memory: at which barrier, in which phase.
+// For data that lands in shared memory: its barrier, and the phase.
 static int landing_at;
 static unsigned landing_in;
 
@@ -189,7 +189,7 @@ static void visit(Cell *cell, const Access &access) {
     const Clocks *mine = &clocks[table.number];
     Seen me = {flat_block + 1, epochs[access.space], mine->clock, arrivals[table.number], access.line,
                (unsigned short)table.number, (unsigned char)access.kind, 0};
-    if (access.kind == LAB_LANDED) {  // whoever came between has met it in its flight
+    if (access.kind == LAB_LANDED) {  // threads that came in between have met it in flight
         me.counted = (unsigned char)landing_at, me.clock = landing_in;
         cell->writer = me;
         return;
@@ -204,7 +204,7 @@ static void visit(Cell *cell, const Access &access) {
         return;
     }
     for (int k = 0; k < 2; k++) meet_seen(&cell->readers[k], access);
-    // What a thread has written plainly races with others' atomics, whatever it does then itself.
+    // A plain write by a thread still races with others' atomics, even after an atomic of its own.
     const Seen *last = &cell->writer;
     if (access.kind == LAB_ATOMIC && last->kind == LAB_WRITE && last->block == me.block &&
         last->thread == me.thread && last->epoch == me.epoch && last->clock == me.clock &&
@@ -250,18 +250,18 @@ static void look(Access access, const char *pc) {
     }
 }
 
-// What is found at a place in the code, wherever that is in memory.
+// Record a finding at a position in the code, wherever the data is in memory.
 static Access access_from(int kind, lab_address bytes, const void *from) {
     Access access = {kind, line_behind((const char *)from, &clocks[table.number]), NOWHERE};
     access.bytes = bytes;
     return access;
 }
 
-// What the compiler has found out about an address before it is used.
+// What the compiler's check has found about an address before its use.
 static void misaligned_watch(const void *at, unsigned to, int is_write, const void *from) {
     if (!inside) return;
     Access access = access_from(is_write ? LAB_WRITE : LAB_READ, to, from);
-    locate((const char *)at, &access);  // or it is in what a thread has for itself
+    locate((const char *)at, &access);  // or it is in a thread's own memory
     finding(OFF_ALIGNMENT, access);
 }
 
@@ -278,7 +278,7 @@ static void no_lane_watch(unsigned lane, int, const void *from) {
     if (f) f->other_thread = (table.number & ~31u) + lane, f->other_block = flat_block;
 }
 
-// Blocks that meet at an atomic know what came before the fence of the one that was there first.
+// Blocks that meet at an atomic know what came before the fence of the earlier one.
 static void meet_blocks(const void *at) {
     for (long long k = 0; k < release_count; k++)
         if (releases[k].at == at && releases[k].block != flat_block) acquired[releases[k].block] = 1;
@@ -287,7 +287,7 @@ static void meet_blocks(const void *at) {
     releases[release_count++] = {at, flat_block};
 }
 
-// What the compiler announces before each access; the stack and the library's own are no concern.
+// The compiler calls this before each access; the stack and the library's own data are ignored.
 static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     if (!is_watched || !inside || !bytes) return;
     inside = 0;
@@ -304,7 +304,7 @@ static void touch(const void *at, unsigned bytes, int kind, const void *from) {
     inside = 1;
 }
 
-// What a thread's copy has brought, as others see it who have waited at its barrier.
+// Record a landed copy as seen by other threads that have waited at its barrier.
 static void touch_landed(unsigned thread, const void *at, int bytes, int barrier, unsigned phase_of,
                          const void *from) {
     const unsigned before = table.number;
@@ -380,7 +380,7 @@ static void barrier_watch(int spaces) {
     for (unsigned k = 0; k < count; k++) memcpy(clocks[k].landed, landed, sizeof landed);
 }
 
-// What any of these lanes has done, or knows to be over, all of them know from here on.
+// From here on, each of these lanes knows what any of them has done, or knows to be over.
 static void warp_watch(unsigned warp, unsigned members, int is_sync) {
     if (!is_watched) return;
     Clocks *lane = &clocks[32 * warp];
@@ -410,7 +410,7 @@ LAB_EXPORT void lab_unwatch(void) {
     cells = 0, line_of = 0, acquired = 0, region_count = 0, is_watched = 0;
 }
 
-// Watch the next launch; what was noted before stays until `lab_forget`.
+// Watch the next launch; earlier notes stay until `lab_forget`.
 LAB_EXPORT int lab_watch(Region *given, int count_of, const Line *lines, long long line_count,
                          long long most, lab_address blocks) {
     regions = given, region_count = count_of, most_events = most;

@@ -103,19 +103,26 @@ def _text(value: Structure) -> str:
 
 def refs_in(structure: Structure) -> Iterator[str]:
     """Yield the names of all references in a structure, in order."""
+    yield from (leaf.name for leaf in leaves_of(structure) if isinstance(leaf, Ref))
+
+
+def leaves_of(structure: Structure) -> Iterator[object]:
+    """Yield what tuples, lists, dicts and slices hold, in order.
+
+    >>> [*leaves_of(({"a": 1, "b": [2]}, slice(3, None)))]
+    [1, 2, 3, None, None]
+    """
     match structure:
-        case Ref(name):
-            yield name
-        case tuple() | list():
+        case tuple() | list() if not isinstance(structure, Ref):
             for part in cast("Sequence[Structure]", structure):
-                yield from refs_in(part)
+                yield from leaves_of(part)
         case dict():
             for part in cast("dict[object, Structure]", structure).values():
-                yield from refs_in(part)
+                yield from leaves_of(part)
         case slice():
-            yield from refs_in(_ends(cast("Any", structure)))
+            yield from leaves_of(_ends(cast("Any", structure)))
         case _:
-            pass
+            yield structure
 
 
 def _ends(cut: slice) -> tuple[Structure, Structure, Structure]:
@@ -305,6 +312,25 @@ class Imported(Module):
                 changed = values[new].clone() if new in seen else values[new]
                 carried(graph, lent[buffer], lambda _, changed=changed: changed)
             return resolved(self.outputs, values)
+
+    def write(self, graph: Sources) -> Any:  # noqa: ANN401  # what `forward` returns
+        """Write a call into a graph, with new inputs of the exported types.
+
+        >>> from luminal_lab.importing.imported import Imported, Ref, Step
+        >>> types = {"x": ll.TensorType(ll.DType.float32, (2,))}
+        >>> steps = [Step("Exp2", lambda graph, x: x.exp2(), (Ref("x"),), ("y",))]
+        >>> model = Imported(inputs={"x": Ref("x")}, types=types, steps=steps, outputs=Ref("y"))
+        >>> y = model.write(cx).retrieve()
+        >>> print(cx.ir)
+        graph main(%x: f32[2]) -> (%1) {
+          %1 = exp2 %x : f32[2]
+        }
+        """
+        tensors = {
+            name: graph.tensor(type.shape, type.dtype, graph_name(name))
+            for name, type in self.types.items()
+        }
+        return self(**{name: resolved(parts, tensors) for name, parts in self.inputs.items()})
 
     def _write(self, graph: Sources, step: Step, values: dict[str, Any]) -> None:
         """Write a step into a graph, and keep its results."""

@@ -21,7 +21,7 @@ def as_module(
     """Return an exported program as a module of ours."""
 
     names = _argument_names(program)
-    program = program.run_decompositions(_decompositions(torch, OPS))
+    program = program.run_decompositions(decompositions(torch, OPS))
     signature = program.graph_signature
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     sizes = sizes_of(torch, program, placeholders, names, dynamic or {})
@@ -55,7 +55,7 @@ def as_module(
     return named(kind, **parts)
 
 
-def _decompositions(torch: Torch, ops: Iterable[str]) -> Torch:
+def decompositions(torch: Torch, ops: Iterable[str]) -> Torch:
     """Return what torch takes apart: all that the table has nothing for."""
     table = torch.export.default_decompositions()
     for name in ops:

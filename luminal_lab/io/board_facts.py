@@ -1,7 +1,7 @@
 """Boards of kernels for files and pages, and the boards of kernels that came in a file.
 
-A board that a file brings along is shown and nothing else; what a file says of a kernel is compiled
-only once somebody has allowed it.
+A board from a file is only shown; what a file says about a kernel is compiled only once somebody
+has allowed it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HINT = "read it first; trust=True of ll.open lets it run, and in a page a button
 
 @dataclass(frozen=True)
 class TryFacts:
-    """A schedule that was tried, and what came of it."""
+    """A schedule that was tried, and its outcome."""
 
     name: str
     schedule: str
@@ -52,22 +52,22 @@ class TryFacts:
 
 @dataclass(frozen=True)
 class BoardFacts:
-    """Schedules of a kernel, beside each other."""
+    """Schedules of a kernel, side by side."""
 
     kernel: int
     device: str
     how: Literal["measured", "recorded"] = "measured"
     sizes: str = ""
     model: str = ""
-    """What its times are a model of, where nothing was measured."""
+    """What its times are a model of, if nothing was measured."""
     tries: tuple[TryFacts, ...] = ()
 
     def recorded(self, name: str) -> BoardFacts:
-        """Return the same board as recorded, of a kernel by its name.
+        """Return the same board as recorded, for a kernel by its name.
 
-        The Python of a try is written here: people paste it, so a file has no say in it.
+        The Python of a try is written here: people paste it, so a file must not dictate it.
         """
-        tries = [replace(one, python=_try(one, name).python) for one in self.tries]
+        tries = [replace(tried, python=_try(tried, name).python) for tried in self.tries]
         return replace(self, how="recorded", tries=tuple(tries))
 
 
@@ -76,7 +76,7 @@ def used_boards(
 ) -> Iterator[tuple[Board, int]]:
     """Yield boards on which something was tried, each with its kernel's number.
 
-    Boards of an earlier compile are among them, if a kernel computes the same.
+    Boards of an earlier compile are included if one of the kernels computes the same.
     """
     numbers = {kernel.definition: number for number, kernel in enumerate(kernels)}
     for board in boards:
@@ -86,24 +86,24 @@ def used_boards(
 
 
 def board_facts(board: Tries, kernel: int) -> BoardFacts:
-    """Return the facts of a board, of a kernel by its number."""
+    """Return the facts of a board, for a kernel by its number."""
     tries = [
         TryFacts(
-            one.name,
-            one.text,
-            one.state,
-            one.why,
-            one.place,
-            one.step,
-            _within(one.seconds),
-            _within(one.ratio),
-            one.rounds,
-            one.modelled,
-            one.modelled_ratio,
-            one.is_kept,
-            one.python,
+            tried.name,
+            tried.text,
+            tried.state,
+            tried.why,
+            tried.place,
+            tried.step,
+            _within(tried.seconds),
+            _within(tried.ratio),
+            tried.rounds,
+            tried.modelled,
+            tried.modelled_ratio,
+            tried.is_kept,
+            tried.python,
         )
-        for one in board
+        for tried in board
     ]
     device, sizes, model = board.device_name, board.sizes, board.model
     return BoardFacts(kernel, device, "measured", sizes, model, tuple(tries))
@@ -121,7 +121,7 @@ class RecordedBoard(Tries):
     """Schedules of a kernel that were tried where a recording was made; nothing is compiled."""
 
     def __init__(self, facts: BoardFacts, name: str) -> None:
-        tries = [_try(one, name) for one in facts.tries]
+        tries = [_try(tried, name) for tried in facts.tries]
         super().__init__(name, facts.device, facts.sizes, facts.model, tries)
 
     @override
@@ -156,13 +156,13 @@ def _try(facts: TryFacts, kernel: str) -> Try:
 
 
 def recorded_board(facts: KernelFacts, pipeline: str, dims: Mapping[str, int]) -> Board:
-    """Return the board of a kernel from a file, which compiles nothing that nobody has allowed."""
+    """Return the board of a kernel from a file, which compiles nothing unless that is allowed."""
     if not facts.definition:
         raise ScheduleError(
             f"kernel {facts.name}: no definition says what it computes, so it has no schedule",
             hint="kernels with steps are those whose schedule is shown",
         )
-    devices = [one for one in parse_pipeline(pipeline).devices() if isinstance(one, DeviceCompiler)]
+    devices = [d for d in parse_pipeline(pipeline).devices() if isinstance(d, DeviceCompiler)]
     if not devices:
         raise DeviceError(
             f"board: the recorded passes name no device for {facts.name}",
@@ -176,14 +176,14 @@ def recorded_board(facts: KernelFacts, pipeline: str, dims: Mapping[str, int]) -
 
 
 def foreign_kernels(facts: Facts, pipeline: str) -> Iterator[Foreign]:
-    """Yield what would have to be trusted before kernels of a file are compiled."""
+    """Yield what must be trusted before kernels of a file are compiled."""
     for kernel in facts.kernels:
         if kernel.definition:
             yield foreign_kernel(kernel, pipeline)
 
 
 def foreign_kernel(facts: KernelFacts, pipeline: str) -> Foreign:
-    """Return what would have to be trusted before a kernel of a file is compiled."""
+    """Return what must be trusted before a kernel of a file is compiled."""
     return schedule_of(facts.name, facts.definition, facts.schedule, pipeline)
 
 

@@ -50,7 +50,7 @@ def cells_of(ir: IR) -> tuple[CellText, ...]:
 
 
 def short_files(files: Iterable[str]) -> Mapping[str, str]:
-    """Return a name for each file: the least of its path that tells it from the others.
+    """Return a name for each file: the shortest end of its path that distinguishes it.
 
     >>> short_files(["cell 3", "/me/model.py", "/me/nn/block.py", "/me/old/block.py"])
     {'cell 3': 'cell 3', '/me/model.py': 'model.py', '/me/nn/block.py': 'nn/block.py', \
@@ -59,9 +59,9 @@ def short_files(files: Iterable[str]) -> Mapping[str, str]:
     parts = {file: PurePath(file.replace("\\", "/")).parts for file in dict.fromkeys(files)}
     titles: dict[str, str] = {}
     for file, own in parts.items():
-        others = [other for name, other in parts.items() if name != file]
+        others = [rest for name, rest in parts.items() if name != file]
         count = 1
-        while count < len(own) and any(other[-count:] == own[-count:] for other in others):
+        while count < len(own) and any(rest[-count:] == own[-count:] for rest in others):
             count += 1
         titles[file] = "/".join(own[-count:]) if own else file
     return titles

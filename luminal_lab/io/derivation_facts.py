@@ -1,4 +1,4 @@
-"""How kernels came of what was written, as plain values: the rules that fired, then the steps."""
+"""How kernels came from what was written, as plain values: the rules that fired, then the steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DERIVATION: Final = "derivation"
 
 @dataclass(frozen=True)
 class RuleStep:
-    """A rule that fired, what it said of which terms, and the definition after it."""
+    """A rule that fired, what it said about which terms, and the definition after it."""
 
     rule: str
     told: str
@@ -38,11 +38,11 @@ class ScheduleStep:
 
 @dataclass(frozen=True)
 class DerivationFacts:
-    """How a kernel came of what was written."""
+    """How a kernel came from what was written."""
 
     name: str
     written: str = ""
-    """The definition as it was written; empty where no search has found the kernel."""
+    """The definition as it was written; empty if no search has found the kernel."""
     rules: tuple[RuleStep, ...] = ()
     """The rules that lead from there to what it computes."""
     first: str = ""
@@ -51,24 +51,22 @@ class DerivationFacts:
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """What each step is called, and what it did, in words."""
+        """The name of each step, and what it did, in words."""
         rules = [(step.rule, step.told) for step in self.rules]
         return rules + [(step.text.partition(" ")[0], step.text) for step in self.steps]
 
     @property
     def changes(self) -> list[tuple[str, str]]:
-        """The text before and after each step: a definition where it is a rule, or a nest."""
+        """The text before and after each step: a definition for a rule, or else a nest."""
         definitions = [self.written, *(step.definition for step in self.rules)]
         nests = [self.first, *(step.nest for step in self.steps)]
         return [*pairwise(definitions), *pairwise(nests)]
 
 
 def derivation_facts(derivation: KernelDerivation) -> DerivationFacts:
-    """Return how a kernel came of what was written."""
+    """Return how a kernel came from what was written."""
     firings = derivation.rules or ()
-    rules = tuple(
-        RuleStep(one.rule, f"{one.left} → {one.right}", str(one.after)) for one in firings
-    )
+    rules = tuple(RuleStep(f.rule, f"{f.left} → {f.right}", str(f.after)) for f in firings)
     written = firings[0].before if firings else derivation.written
     first, steps = steps_of(derivation.kernel)
     return DerivationFacts(derivation.kernel.name, str(written), rules, first, steps)
@@ -88,11 +86,11 @@ def steps_of(kernel: Kernel) -> tuple[str, tuple[ScheduleStep, ...]]:
 def with_derivation(
     snapshots: Sequence[Snapshot], kernels: Iterable[DerivationFacts]
 ) -> tuple[Snapshot, ...]:
-    """Return the passes of a compile, and one more whose firings are how its kernels were found."""
-    last, found = snapshots[-1], [kernel for kernel in kernels if kernel.written]
+    """Return the passes of a compile, plus one whose firings are how its kernels were found."""
+    last, searched = snapshots[-1], [kernel for kernel in kernels if kernel.written]
     told = [
-        (rule, f"{kernel.name}: {words}" if len(found) > 1 else words)
-        for kernel in found
+        (rule, f"{kernel.name}: {words}" if len(searched) > 1 else words)
+        for kernel in searched
         for rule, words in kernel.told
     ]
     if not told:

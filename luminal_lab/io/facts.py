@@ -5,7 +5,7 @@ They are plain values for files and pages; gather.py collects them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast
 
@@ -15,11 +15,13 @@ from luminal_lab.io.board_facts import BoardFacts
 from luminal_lab.io.derivation_facts import DerivationFacts
 from luminal_lab.io.search_facts import SearchFacts, check_search
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.passes.stops import Stop
 from luminal_lab.plain import Json, plain, read
+from luminal_lab.timing.timeline import LONGEST
 
 Dialect: TypeAlias = Literal["c", "cuda", "metal"]
 Asked: TypeAlias = Dialect | Literal["assembly"]
-"""What sources somebody may ask for."""
+"""The sources that can be requested."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class KernelFacts(DerivationFacts):
     nest: str = ""
     schedule: str = ""
     flops: int | None = None
-    """None where a dim has no size."""
+    """None if a dim has no size."""
     bytes: int | None = None
     reason: str = ""
     """The reason for its fusion."""
@@ -86,9 +88,9 @@ class LaunchFacts:
     origins: tuple[Line, ...] = ()
     buffers: tuple[int, ...] = ()
     shares: tuple[float, ...] = ()
-    """The share of each line; they add up to 1. Of an old recording none: then all are equal."""
+    """The share of each line; they add up to 1. Empty in an old recording: all are then equal."""
     scopes: tuple[tuple[str, float], ...] = ()
-    """How much of its work each part of the model has written."""
+    """How much of its work comes from each part of the model."""
     family: str = ""
     """The kind of work that it does."""
 
@@ -100,7 +102,7 @@ class BufferFacts:
     name: str
     kind: Literal["arena", "input", "output", "constant", "alias"]
     offset: int | None
-    """The offset in the arena; None outside it, or where a dim has no size."""
+    """The offset in the arena; None outside it, or if a dim has no size."""
     bytes: int | None
     first: int
     last: int
@@ -173,7 +175,7 @@ class RunFacts:
     kernels: tuple[tuple[int, float, float], ...]
     """The launch of each kernel, its start, and its length."""
     note: str = ""
-    """How the places are known, where no clock says so."""
+    """How the positions are known, if no clock gives them."""
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,11 @@ class TimeFacts:
     clock: str = ""
     rows: tuple[TimeRow, ...] = ()
     doubts: tuple[str, ...] = ()
-    """Why times or shares may be wrong: load, or a roof that was passed."""
+    """Why times or shares may be wrong: load, or a roof that was exceeded."""
     dialect: Dialect | Literal[""] = ""
-    """What the device runs; "" if unknown."""
+    """The language that the device runs; "" if unknown."""
     run: RunFacts | None = None
-    """When everything happened in one run, where that was measured."""
+    """When everything happened in one run, if that was measured."""
 
     def recorded(self) -> TimeFacts:
         """Return the same times, marked as recorded where they were measured."""
@@ -210,6 +212,32 @@ class DeviceRoof:
 
 
 @dataclass(frozen=True)
+class StopFacts:
+    """The firing at which a compile ended that was made `until` one."""
+
+    snapshot: int
+    firing: int
+    """Its number in its pass, from 1."""
+    asked: str = ""
+    """What was waited for, as in "touches %y"."""
+
+    @classmethod
+    def of(cls, stop: Stop | None) -> StopFacts | None:
+        """Return the facts of a stop, if there is one."""
+        return None if stop is None else cls(stop.snapshot.index, stop.number, stop.asked)
+
+    def among(self, snapshots: Sequence[Snapshot]) -> Stop:
+        """Return the stop, or raise a ValueError if there is no such firing."""
+        if not 0 < self.snapshot < len(snapshots):
+            raise ValueError(f"it stopped in pass {self.snapshot}; there are {len(snapshots) - 1}")
+        snapshot = snapshots[self.snapshot]
+        if not 0 < self.firing <= len(snapshot.firings):
+            many = len(snapshot.firings)
+            raise ValueError(f"it stopped at firing {self.firing} of {snapshot.title}, of {many}")
+        return Stop(snapshot, self.firing, self.asked)
+
+
+@dataclass(frozen=True)
 class CellText:
     """A notebook's cell, or a file, that wrote the graph."""
 
@@ -219,7 +247,7 @@ class CellText:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is known of a compile beside its graphs; unknown facts are empty."""
+    """Everything known about a compile beside its graphs; unknown facts are empty."""
 
     kernels: tuple[KernelFacts, ...] = ()
     launches: tuple[LaunchFacts, ...] = ()
@@ -240,6 +268,8 @@ class Facts:
     """What is slow, if somebody has asked."""
     boards: tuple[BoardFacts, ...] = ()
     """Other schedules of its kernels, with their times beside the first."""
+    stop: StopFacts | None = None
+    """Where the compile ended, if it was made to end at a firing."""
     search: SearchFacts | None = None
     """The search for the graph's kernels, if there was one."""
 
@@ -275,6 +305,8 @@ def _check(facts: Facts) -> None:
     for at, time in enumerate(facts.times):
         launches = [row.launch for row in time.rows]
         _within(f"facts.times[{at}].rows", launches, len(facts.launches))
+        if time.run is not None:
+            _check_run(f"facts.times[{at}].run", time.run, len(facts.launches))
     _within("facts.boards", (board.kernel for board in facts.boards), len(facts.kernels))
     for name, rule in facts.rules.items():
         for sketch in (rule.left, rule.right):
@@ -282,6 +314,14 @@ def _check(facts: Facts) -> None:
                 _within(f"facts.rules.{name}", (sketch.root,), len(sketch.nodes))
                 for at, node in enumerate(sketch.nodes):  # each reads those before it: no cycle
                     _within(f"facts.rules.{name}", node.reads, at)
+
+
+def _check_run(path: str, run: RunFacts, launches: int) -> None:
+    _within(f"{path}.kernels", (launch for launch, _, _ in run.kernels), launches)
+    spans = [(0.0, run.seconds), *run.calls, *(kernel[1:] for kernel in run.kernels)]
+    for start, length in spans:
+        if not (0 <= start < LONGEST and 0 <= length < LONGEST):
+            raise ValueError(f"{path} has something that took {length} s from {start} s on")
 
 
 def _within(path: str, numbers: Iterable[int], count: int) -> None:
@@ -296,7 +336,7 @@ class Subject:
 
     title: str
     snapshots: tuple[Snapshot, ...]
-    """Only one for a graph that was not compiled."""
+    """Only one, for a graph that was not compiled."""
     facts: Facts = field(default_factory=Facts)
     pipeline: str = ""
     """The passes as text; empty for a bare graph."""
@@ -304,3 +344,9 @@ class Subject:
     """The inputs that are parameters of modules."""
     kept: frozenset[int] = frozenset()
     """The nodes of the graph as written whose values were kept."""
+
+    @property
+    def stop(self) -> Stop | None:
+        """The firing at which the compile ended, if it was made `until` one."""
+        stop = self.facts.stop
+        return None if stop is None else stop.among(self.snapshots)

@@ -69,7 +69,7 @@ class Fragments:
 
 
 def absent(text: str, type: TensorType) -> Op:
-    """Return an op with the name, the fields and the type that a text says, but no meaning.
+    """Return an op with the name, the fields and the type in a text, but without meaning.
 
     >>> op = absent("my_op{axis = 1}", TensorType(DType.float32, (2,)))
     >>> from luminal_lab.core.printer import op_text
@@ -107,7 +107,7 @@ def _absent(name: str, fields: tuple[str, ...]) -> type[Op]:
             hint="define the class of the op, as where the graph was written, and open it again",
         )
 
-    # The value of a field is its text, printed verbatim, as a dim's is.
+    # The value of a field is its text, printed verbatim like a dim's.
     types: Sequence[tuple[str, object]] = [*((field, Dim) for field in fields)]
     cls = make_dataclass(
         "Absent",

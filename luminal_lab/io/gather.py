@@ -1,4 +1,4 @@
-"""`facts_of`: collect all that is known of a compile beside its graphs."""
+"""`facts_of`: collect everything known about a compile beside its graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from luminal_lab.io.board_facts import board_facts, used_boards
 from luminal_lab.io.cells import besides, cells_of, environment, python_of
 from luminal_lab.io.derivation_facts import with_derivation
-from luminal_lab.io.facts import Asked, Facts, Subject
+from luminal_lab.io.facts import Asked, Facts, StopFacts, Subject
 from luminal_lab.io.launch_facts import LaunchedCompile, kernel_facts, launch_facts
 from luminal_lab.io.memory_facts import memory_facts
 from luminal_lab.io.recording import save_recording
@@ -35,8 +35,8 @@ def facts_of(
     """Return the facts of a compile.
 
     `timings` and `compared` were taken before: nothing runs here. `dims` are the sizes of dims, for
-    bytes and operations. `dialects` adds the kernels' sources in those languages. Without
-    `cells`, only the lines that made nodes are kept.
+    bytes and operations. `dialects` adds the kernels' sources in those languages. Without `cells`,
+    only the lines that made nodes are kept.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -66,12 +66,13 @@ def facts_of(
         python_of(compilation.pipeline, compilation.licence),
         besides(compilation.pipeline, compilation.licence),
         askable=askable(compilation),
+        stop=StopFacts.of(compilation.stop),
         boards=tuple(board_facts(*used) for used in used_boards(boards_of(compilation), kernels)),
     )
 
 
 def subject_of(compilation: Compilation, facts: Facts | None = None, title: str = "") -> Subject:
-    """Return a compile as pictures, pages and files hold it."""
+    """Return a compile in the form that pictures, pages and files take."""
     facts = facts_of(compilation) if facts is None else facts
     return Subject(
         title or compilation.written.name,
@@ -89,7 +90,7 @@ def save_compilation(compilation: Compilation, path: str | Path) -> None:
 FORMATTERS: dict[str, Callable[[Compilation, str | Path], None]] = {
     "Compilation.save": save_compilation
 }
-"""What writes a compile, by its name in the table of displays."""
+"""The functions that write a compile, by their names in the table of displays."""
 
 
 def timed(facts: Facts, compilation: Compilation, *times: Timings | SideBySide) -> Facts:

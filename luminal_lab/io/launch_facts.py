@@ -33,7 +33,7 @@ from luminal_lab.timing.launches import Covering
 from luminal_lab.timing.work import effort_for
 
 ARCH = "sm_80"
-"""The target of CUDA sources for a compile that was for another device."""
+"""The target of CUDA sources for a compile for another device."""
 
 if TYPE_CHECKING:
     from luminal_lab.search.derived import KernelDerivation
@@ -106,7 +106,7 @@ class LaunchedCompile:
 
     @cached_property
     def reasons(self) -> Mapping[int, str]:
-        """Why nodes of the last graph were made, where the log says so."""
+        """Why nodes of the last graph were made, if the log says so."""
         return {
             change.node: f"{change.rule}: {change.because}" if change.because else change.rule
             for shot in self.compilation.snapshots
@@ -116,11 +116,9 @@ class LaunchedCompile:
 
     @cached_property
     def derivations(self) -> Mapping[str, KernelDerivation]:
-        """How the kernels of a search came of what was written, by name; none without a search."""
+        """How the kernels of a search came from what was written, by name; empty without one."""
         devices = self.compilation.pipeline.devices()
-        if not any(
-            getattr(one, "programs", ()) or getattr(one, "schedules", ()) for one in devices
-        ):
+        if not any(getattr(d, "programs", ()) or getattr(d, "schedules", ()) for d in devices):
             return {}
         from luminal_lab.search.derived import derivation_of_launches  # noqa: PLC0415  # loaded when used
 
@@ -169,7 +167,7 @@ def launch_facts(
 
 
 def _scopes(work: Mapping[Node, float]) -> tuple[tuple[str, float], ...]:
-    """Return how much of a launch's work each part of the model has written."""
+    """Return how much of a launch's work comes from each part of the model."""
     scopes: dict[str, float] = {}
     for node, share in work.items():
         scopes[node.meta.scope] = scopes.get(node.meta.scope, 0.0) + share
@@ -190,8 +188,8 @@ def kernel_facts(
         nodes = launched.uses[kernel.name]
         own = _source(launched, kernel, nodes, _title(kernel, launched.compilation))
         if "assembly" in dialects:
-            made = kernel.assembly
-            own = replace(own, assembly=AssemblyFacts(made.text, made.lines, made.by))
+            assembly = kernel.assembly
+            own = replace(own, assembly=AssemblyFacts(assembly.text, assembly.lines, assembly.by))
         sources = [own]
         for dialect, kernels in others:
             other = kernels.get(nodes[0])
@@ -208,11 +206,11 @@ def _kernel(
     derivation = launched.derivations.get(kernel.name)
     if derivation is None:
         first, steps = steps_of(kernel)
-        found = DerivationFacts(kernel.name, first=first, steps=steps)
+        derived = DerivationFacts(kernel.name, first=first, steps=steps)
     else:
-        found = derivation_facts(derivation)
+        derived = derivation_facts(derivation)
     return KernelFacts(
-        **vars(found),
+        **vars(derived),
         definition="" if kernel.definition is None else str(kernel.definition),
         nest="" if kernel.nest is None else str(kernel.nest),
         schedule="" if kernel.schedule is None else str(kernel.schedule),
@@ -250,7 +248,7 @@ def _lines(
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Return the nodes that each line of a source computes, over all launches.
 
-    A kernel's lines know the kinds of their ops; they stand for each launch's nodes of that kind.
+    A kernel's lines know the kinds of their ops, which stand for each launch's nodes of that kind.
     """
     by_op: dict[str, list[int]] = {}
     for id in nodes:

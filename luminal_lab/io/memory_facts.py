@@ -25,7 +25,7 @@ def memory_facts(launched: LaunchedCompile) -> tuple[tuple[BufferFacts, ...], Me
     nodes: dict[int, list[int]] = {}
     for id, slot in work.slot_of.items():
         nodes.setdefault(slot, []).append(id)
-    # A kernel of several results has a slot for each, but no node of its own for the first.
+    # A kernel with several results has a slot for each, but no node of its own for the first.
     for work_item in work.works:
         for slot in work_item.makes:
             nodes.setdefault(slot, []).append(work_item.node.id)

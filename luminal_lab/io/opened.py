@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,6 @@ from luminal_lab.errors import (
     UnknownNameError,
     nearest,
     visible,
-    whole_number,
 )
 from luminal_lab.io.board_facts import RecordedBoard, foreign_kernels, recorded_board
 from luminal_lab.io.facts import Facts, Subject
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 PASSES: Final = (
     "index pass round nodes_before nodes_after firings refusals seconds verified checked"
 )
+MOST: Final = 1 << 40
+"""The most bytes that a limit may be."""
 TIMES: Final = "device how launch kernel node seconds low high bytes flops share bound note"
 
 
@@ -57,8 +58,8 @@ def open(  # noqa: A001  # as users call it: ll.open
     """Open a recording: all graphs, passes, firings, sources and times that were saved.
 
     Nothing in it runs, and no session is made. A file that unpacks to more than `limit` bytes is
-    refused. With `trust=True`, user kernels in the file may run in this process when its passes
-    run again for a device; kernels that this user wrote or signed always may.
+    refused. With `trust=True`, user kernels in the file may run in this process when its passes run
+    again for a device; kernels that this user wrote or signed always may.
 
     >>> import luminal_lab as ll
     >>> from tempfile import TemporaryDirectory
@@ -76,9 +77,9 @@ def open(  # noqa: A001  # as users call it: ll.open
     >>> print(run["simplify"].firings[0])
     add-zero: %4 → %2
     """
-    number = whole_number(limit)
-    if number is None or number < 1:
-        raise ArgumentError(f"open: the limit is {limit!r}", hint="give a number of bytes")
+    number = ArgumentError.unless_number(
+        limit, f"open: the limit is {limit!r}", "give a number of bytes", 1, MOST
+    )
     name = as_path("open", path).name
     is_trusted = asked("open", trust)
     contents = contents_of(read_bytes("recording", path), name, number)
@@ -178,14 +179,14 @@ class Opened(DrawnGraph, Examined):
 
     @property
     def values(self) -> Mapping[str, Array]:
-        """The arrays that were saved, by the names of their nodes; mostly none."""
+        """The arrays that were saved, by the names of their nodes; usually none."""
         return self.contents.values[0]
 
     @cached_property
     def boards(self) -> tuple[RecordedBoard, ...]:
         """The A/B boards that were saved; their times count as recorded."""
         kernels = self.facts.kernels
-        return tuple(RecordedBoard(one, kernels[one.kernel].name) for one in self.facts.boards)
+        return tuple(RecordedBoard(b, kernels[b.kernel].name) for b in self.facts.boards)
 
     @cached_property
     def search(self) -> RecordedSearch:
@@ -202,13 +203,13 @@ class Opened(DrawnGraph, Examined):
 
     @property
     def story(self) -> Any:  # noqa: ANN401  # a `Story` of viz, which lies above
-        """The guided story that was saved in it; its workbench begins with that, too."""
+        """The guided story that was saved in it; its workbench also begins with it."""
         return DISPLAYS["Opened.story"](self)
 
     @cached_property
     def compilation(self) -> Compilation:
         """The compile, without a device, and with those of its passes that are this package's."""
-        return compilation_of(self.snapshots)
+        return compilation_of(self.subject)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -266,7 +267,7 @@ class Opened(DrawnGraph, Examined):
     def board(self, kernel: str, *, dims: Mapping[str, int] | None = None) -> Board:
         """Return an A/B board of a kernel, on which other schedules are tried on this machine.
 
-        It compiles what the file says of the kernel, and so asks for trust at the first try.
+        It compiles what the file says about the kernel, and so asks for trust at the first try.
 
         >>> y = (cx.tensor((64, 64), name="x") * 2).retrieve()
         >>> compilation = cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90"))
@@ -413,6 +414,8 @@ def _summary(subject: Subject) -> str:
         kernels, launches = len(facts.kernels), len(facts.launches)
         many = f"{launches} launch{'es' * (launches != 1)}"
         parts.append(f"{kernels} kernel{'s' * (kernels != 1)}, {many}")
+    if subject.stop is not None:
+        parts.append(visible(subject.stop.reason))
     if facts.boards:
         parts.append("1 board" if len(facts.boards) == 1 else f"{len(facts.boards)} boards")
     if facts.times:
@@ -420,18 +423,19 @@ def _summary(subject: Subject) -> str:
     return "; ".join(parts)
 
 
-def compilation_of(snapshots: Sequence[Snapshot]) -> Compilation:
-    """Return the compile that some snapshots are of, so that it can be asked.
+def compilation_of(subject: Subject) -> Compilation:
+    """Return the compile that was recorded, so that it can be asked.
 
-    Of the passes only those of this package are there, which a name alone brings back; nothing
-    that a file brought along is run.
+    Only passes of this package are there, which a name alone brings back; nothing that came in a
+    file is run.
     """
     passes: dict[str, Pass] = {}
+    snapshots = subject.snapshots
     for title in dict.fromkeys(snapshot.title for snapshot in snapshots[1:]):
         try:
             (known,) = parse_pipeline(title).flat()
         except (LabError, ValueError):
-            continue  # a pass of the user's, or several, or a device
+            continue  # the user's pass, several passes, or a device
         if type(known).__module__.startswith("luminal_lab."):
             passes[title] = known
-    return Compilation(snapshots, Pipeline([*passes.values()]))
+    return Compilation(snapshots, Pipeline([*passes.values()]), stop=subject.stop)

@@ -1,8 +1,8 @@
 """Snapshots as plain data: columns of numbers and a list of texts, each written once.
 
-A compile is one table of records, and for each snapshot the editor's log: which records each
-change took out and put in. Ops, types and dims are texts in the grammar of the text form. Nothing
-else is needed: the graphs follow from the logs, as they did when the passes ran.
+A compile is one table of records, and for each snapshot the editor's log: which records each change
+removed and inserted. Ops, types and dims are texts in the grammar of the text form. Nothing else is
+needed: the graphs follow from the logs, as they did when the passes ran.
 
     texts       names, rules, ops, types, …, to which all other parts refer by index
     rows        a column each: id, op, type, sources, meta; a rewired node has another row
@@ -99,7 +99,7 @@ class Packing:
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The short name of each file that wrote a node; folders of this machine are left out."""
+        """The short name of each file that wrote a node, without folders of this machine."""
         return short_files(origin.file for origin in self.origins)
 
     # -- snapshots ---------------------------------------------------------------------------------

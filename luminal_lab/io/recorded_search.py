@@ -1,11 +1,11 @@
-"""A search in a recording: written by `search.save("s.lab")`, and looked at again as `run.search`.
+"""A search in a recording: written by `search.save("s.lab")`, and opened again as `run.search`.
 
     run = ll.open("s.lab")
     run.search                                            the chart and the tables, as they were
     cx.compile(ll.GenericCompiler(), run.search.best)     its schedules, in a graph of one's own
 
-Opening measures and compiles nothing. A schedule is no code: each step is checked where it is
-applied. A compiler that the file names is a program, which starts only if somebody trusts it.
+Opening measures and compiles nothing. A schedule is not code: each step is checked when it is
+applied. A compiler that the file names is a program, which starts only if it is trusted.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from luminal_lab.search.graph import ProgramSearch
 from luminal_lab.search.loops import KernelSearch, begun, each_size
 from luminal_lab.search.regions import SearchRegion
 from luminal_lab.search.target import Target, target_of
+from luminal_lab.tensor.arguments import told_object
 
 WITHOUT_TIME: Mapping[str, State] = {
     "stopped": "stopped",
@@ -56,8 +57,9 @@ WITHOUT_TIME: Mapping[str, State] = {
 AGAIN = 'save it again where it was made: search.save("s.lab")'
 
 
+@told_object("search")
 class RecordedSearch(Displayed, Explored, Recorded):
-    """A search that was saved: its candidates, and what came of them where it ran."""
+    """A search that was saved: its candidates, and their outcomes where it ran."""
 
     def __init__(self, name: str, facts: SearchFacts, ir: IR) -> None:
         self.name = name
@@ -66,7 +68,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
         self.ir = ir
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise for what only a search has that runs here, and for an unknown name."""
+        """Raise for what only a running search has, and for an unknown name."""
         if name[:2] == "__":
             raise AttributeError(name)
         live = name in {*dir(ProgramSearch), *ProgramSearch.__annotations__}
@@ -79,9 +81,9 @@ class RecordedSearch(Displayed, Explored, Recorded):
 
     @cached_property
     def candidates(self) -> Candidates:
-        """All that was tried, kernel by kernel; number 0 of each is its default."""
+        """All candidates, kernel by kernel; number 0 of each is its default."""
         target = target_of(self.device)
-        return Candidates([self._candidate(one, target) for one in self.facts.candidates])
+        return Candidates([self._candidate(c, target) for c in self.facts.candidates])
 
     def _candidate(self, facts: CandidateFacts, target: Target) -> Candidate:
         form = self.facts.kernels[facts.kernel].forms[facts.form]
@@ -104,7 +106,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
     @property
     def best(self) -> ProgramCandidate:
         """Each kernel by its fastest schedule; a pipeline takes it as its device."""
-        return self._program([one.number for one in self.facts.best])
+        return self._program([c.number for c in self.facts.best])
 
     @property
     def default(self) -> ProgramCandidate:
@@ -113,14 +115,14 @@ class RecordedSearch(Displayed, Explored, Recorded):
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """How the kernels of the best came of what was written, by the rules of this version."""
+        """How the kernels of the best came from what was written, by the rules of this version."""
         regions = zip(self.best.regions.values(), self._definitions, strict=True)
         parts = (derivation_of(candidate, written).parts for candidate, written in regions)
         return JoinedDerivation(tuple(part for own in parts for part in own))
 
     @property
     def device(self) -> DeviceCompiler:
-        """The compiler that it searched for."""
+        """The compiler for which it searched."""
         try:
             passes = parse_pipeline(self.facts.device)
         except TrustError:
@@ -142,9 +144,9 @@ class RecordedSearch(Displayed, Explored, Recorded):
     def replay(self, plan: Plan | None = None) -> ProgramSearch:
         """Return the search made again from its answers, without measuring anything.
 
-        It comes to the same candidates, and goes on from there on this machine by `resume`. What
-        was found before it was saved has no answers, and is taken as it was found. A search by a
-        plan of its own is made again by that plan.
+        It ends with the same candidates, and can be continued on this machine with `resume`. What
+        was found before it was saved has no answers, and is taken as it was found. A search with a
+        plan of its own is made again with that plan.
         """
         device, kernels = self.device, dict[str, KernelSearch]()
         for at, facts in enumerate(self.facts.kernels):
@@ -173,11 +175,11 @@ class RecordedSearch(Displayed, Explored, Recorded):
         return ProgramSearch(device, kernels, self._counts, self.ir, dict(self.facts.skipped))
 
     def _told(self, at: int) -> tuple[list[DraftTrial], list[float], float]:
-        """Return what the search for a kernel was told, as far as its candidates say it."""
+        """Return what the search for a kernel was told, as far as its candidates say."""
         default, *others = self.facts.by_kernel[at]
         known = [] if default.seconds is None else [default.seconds]
         kernel = self.facts.kernels[at]
-        trials = [_trial(one, kernel.model) for one in others if one.state != "pruned"]
+        trials = [_trial(c, kernel.model) for c in others if c.state != "pruned"]
         return trials, known, kernel.noise
 
     @cached_property
@@ -190,7 +192,7 @@ class RecordedSearch(Displayed, Explored, Recorded):
             ) from error
 
     def _program(self, numbers: list[int]) -> ProgramCandidate:
-        """Return the kernels by the candidates of these numbers."""
+        """Return the kernels by the candidates with these numbers."""
         pairs = zip(self.facts.candidates, self.candidates, strict=True)
         by_place = {(facts.kernel, facts.number): candidate for facts, candidate in pairs}
         names = [kernel.name for kernel in self.facts.kernels]
@@ -229,7 +231,7 @@ def _kind(model: str) -> str:
 
 
 def _trial(facts: CandidateFacts, model: str) -> DraftTrial:
-    """Return what became of a candidate, as it was told to the search."""
+    """Return a candidate's outcome, as it was told to the search."""
     draft = ScheduleDraft(facts.schedule, tuple(facts.choices.items()), facts.origin, facts.form)
     state = WITHOUT_TIME.get(facts.state, "modelled" if model else "measured")
     samples = () if model or facts.seconds is None else (facts.seconds,)
@@ -240,7 +242,7 @@ def _trial(facts: CandidateFacts, model: str) -> DraftTrial:
 
 
 def subject_of_search(search: Recorded) -> Subject:
-    """Return a search as recordings hold it: its facts, and the graph that it is for."""
+    """Return a search in the form that recordings hold: its facts, and the graph it is for."""
     match search:
         case RecordedSearch(facts=facts, ir=ir):
             pass
@@ -255,7 +257,7 @@ def subject_of_search(search: Recorded) -> Subject:
 
 
 def save_search(search: Recorded, path: str | Path) -> None:
-    """Write a search, with the graph that it is for, to a file that `ll.open` reads."""
+    """Write a search, with the graph it is for, to a file that `ll.open` reads."""
     save_recording(path, [subject_of_search(search)])
 
 

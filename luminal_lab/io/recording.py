@@ -37,7 +37,7 @@ SCHEMA: Final = 1
 """The version of the file format, raised with each change."""
 MAGIC: Final = b"luminal_lab recording "
 LIMIT: Final = 1 << 27
-"""The most bytes of JSON that a file may become; a compile of 10,000 nodes has some 5 million."""
+"""The most bytes of JSON that a file may become; a compile of 10,000 nodes has about 5 million."""
 SHARE: Final = 4
 """The JSON may fill this fraction, 1/4, of the memory that a file may take."""
 MOST_DIMS: Final = 64
@@ -263,6 +263,8 @@ def _contents(document: Document, rest: bytes, memory: int) -> Contents:
     for entry in given.objects("subjects"):
         snapshots = Unpacking(entry, texts).snapshots()
         facts = Facts.from_json(entry["facts"])
+        if facts.stop is not None:
+            facts.stop.among(snapshots)  # or a ValueError
         subjects.append(
             Subject(
                 entry.text("title"),

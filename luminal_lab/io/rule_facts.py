@@ -48,7 +48,7 @@ def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
         for rule in member.rules():
             if isinstance(rule, Rule) and rule.name not in facts:
                 facts[rule.name] = _rule(rule, typed)
-        for name in _searches(member):  # they may be asked for, whether or not anything was found
+        for name in _searches(member):  # these can be asked about, even if they found nothing
             facts.setdefault(name, _step(member))
             homes.setdefault(name, member.name)
     for shot in compilation.snapshots:
@@ -66,18 +66,18 @@ def rule_facts(compilation: Compilation) -> dict[str, RuleFacts]:
 
 
 def _searches(member: Pass) -> list[str]:
-    """Return what a pass looks for; what is all of the pass fires under other names."""
+    """Return what a pass searches for; the only search of a pass fires under other names."""
     return [name for name in member.searches() if name not in (member.name, str(member))]
 
 
 def askable(compilation: Compilation) -> tuple[str, ...]:
-    """Return the passes that say why they found nothing at a node, by name."""
+    """Return the passes that can say why they found nothing at a node, by name."""
     passes = compilation.pipeline.flat()
-    return tuple(dict.fromkeys(_asked_as(one) for one in passes if one.searches()))
+    return tuple(dict.fromkeys(_asked_as(p) for p in passes if p.searches()))
 
 
 def _asked_as(member: Pass) -> str:
-    """Return the name by which a pass is asked: of rules in a cell that of their set."""
+    """Return the name under which a pass is asked; for rules in a cell, that of their set."""
     return str(member) if str(member) in member.searches() else member.name
 
 

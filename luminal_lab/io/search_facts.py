@@ -19,10 +19,10 @@ from luminal_lab.search.driver import Answer, Batch
 from luminal_lab.search.forms import Form
 
 STATES: Final = ("fastest", "default", "slower", "stopped", "refused", "failed", "pruned")
-"""What may have become of a candidate, the best first."""
+"""The possible states of a candidate, the best first."""
 
 LEAST, MOST = 1e-12, 1e9
-"""The seconds that anything takes, and shares of a time, are between these."""
+"""All seconds, and all shares of a time, are between these."""
 MOST_COUNTED = 1 << 31
 
 
@@ -36,32 +36,32 @@ class CandidateFacts:
     state: str
     why: str = ""
     step: str = ""
-    """The first step after which its values are wrong, where that was found."""
+    """The first step after which its values are wrong, if that is known."""
     seconds: float | None = None
     """Its time, measured or by a model."""
     spread: float | None = None
-    """By how many seconds its rounds differ."""
+    """How far its rounds differ, in seconds."""
     limit: float | None = None
-    """The seconds that it takes at least, by the machine's rates."""
+    """The least seconds that it can take, by the machine's rates."""
     ratio: float | None = None
     """Its time as a share of the default's."""
     is_final: bool = False
     """Whether it was among the best, which are measured again for longer."""
     form: int = 0
-    """Which of the forms of what is computed it is."""
+    """The number of its form."""
     resources: str = ""
-    """What it takes of a GPU, in words."""
+    """What it takes up of a GPU, in words."""
     origin: str = ""
     choices: Mapping[str, int] = field(default_factory=dict[str, int])
     schedule: str = ""
     nest: str = ""
-    """The nest after the steps; a file has it of the best and of the default."""
+    """The nest after the steps; a file has it for the best and the default."""
     source: str = ""
     """The C, likewise."""
 
     @property
     def is_error(self) -> bool:
-        """Whether it was refused, has failed, or was pruned: whether it has no time."""
+        """Whether it was refused, has failed, or was pruned, and so has no time."""
         return self.state in ("refused", "failed", "pruned")
 
 
@@ -83,13 +83,13 @@ class KernelSearchFacts:
     """How often it is launched in a run."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     others: tuple[Mapping[str, int], ...] = ()
-    """The other sizes that it was measured at, if there were several."""
+    """The other sizes at which it was measured, if there were several."""
     seed: int = 0
     seconds: float = 0.0
     """How long its search took."""
     ended: str = ""
     limit: float | None = None
-    """The least seconds that the machine's rates allow; None where they are not known."""
+    """The least seconds that the machine's rates allow; None if they are unknown."""
     bound: str = ""
     """The rate that sets this limit."""
     is_doubtful: bool = False
@@ -99,21 +99,21 @@ class KernelSearchFacts:
     forms: tuple[Form, ...] = ()
     """The ways to compute it; the first has the default schedule."""
     unfused: int | None = None
-    """The number of the fastest candidate that keeps its kernels apart, where some do not."""
+    """The number of the fastest candidate that keeps its kernels apart, if some do not."""
     model: str = ""
-    """What its times are a model of, where nothing was measured."""
+    """What its times are a model of, if nothing was measured."""
     answers: tuple[tuple[Batch, Answer], ...] = ()
-    """What was asked for and what came of it, in order; nothing where it was found before."""
+    """What was asked for and the answers, in order; empty if it was found before."""
     noise: float = 0.0
-    """By how much the default's own times differ, as a share."""
+    """How much the default's own times differ, as a share."""
     refused: tuple[RefusedFacts, ...] = ()
-    """What rules have made of it that is less exact than what is written."""
+    """What rules made of it that is less exact than what is written."""
     derivation: tuple[DerivationFacts, ...] = ()
-    """How the kernels of the best came of what was written; a file and a page have it."""
+    """How the kernels of the best came from what was written; a file and a page have it."""
 
     @property
     def bounded_by(self) -> str:
-        """The rate that sets its limit, with a word where that is in doubt."""
+        """The rate that sets its limit, with a remark if it is in doubt."""
         return f"{self.bound}, in doubt" if self.is_doubtful else self.bound
 
 
@@ -144,14 +144,14 @@ class SearchFacts:
 
     @cached_property
     def defaults(self) -> tuple[CandidateFacts, ...]:
-        """The candidate that each kernel is without a search."""
-        return tuple(next(one for one in own if one.number == 0) for own in self.by_kernel)
+        """Each kernel's candidate without a search."""
+        return tuple(next(c for c in own if c.number == 0) for own in self.by_kernel)
 
     @cached_property
     def best(self) -> tuple[CandidateFacts, ...]:
         """The fastest candidate of each kernel."""
         return tuple(
-            next((one for one in own if one.state == "fastest"), default)
+            next((c for c in own if c.state == "fastest"), default)
             for own, default in zip(self.by_kernel, self.defaults, strict=True)
         )
 
@@ -167,15 +167,15 @@ class SearchFacts:
 
     @cached_property
     def unfused(self) -> tuple[CandidateFacts | None, ...]:
-        """The fastest candidate of each kernel that keeps kernels apart, where some do not."""
+        """The fastest candidate of each kernel that keeps kernels apart, if some do not."""
         return tuple(
-            next((one for one in own if one.number == kernel.unfused), None)
+            next((c for c in own if c.number == kernel.unfused), None)
             for own, kernel in zip(self.by_kernel, self.kernels, strict=True)
         )
 
     @property
     def unfused_seconds(self) -> float | None:
-        """The time of a run whose kernels are all apart; None where that is no other program."""
+        """The time of a run with all kernels apart; None if that is no other program."""
         if not any(self.unfused):
             return None
         pairs = zip(self.unfused, self.best, strict=True)
@@ -183,12 +183,12 @@ class SearchFacts:
 
     @property
     def model(self) -> str:
-        """What times are a model of; empty where they were measured."""
+        """What times are a model of; empty if they were measured."""
         return self.kernels[0].model
 
     @property
     def limit_seconds(self) -> float | None:
-        """The least time of a run that the machine's rates allow; None where that is unknown."""
+        """The least time of a run that the machine's rates allow; None if that is unknown."""
         return self._sum([kernel.limit for kernel in self.kernels])
 
     def _sum(self, times: list[float | None]) -> float | None:
@@ -201,7 +201,7 @@ class SearchFacts:
 
     @property
     def errors(self) -> Mapping[tuple[str, str], list[CandidateFacts]]:
-        """The candidates without a result by state and reason, the commonest reason first."""
+        """The candidates without a result by state and reason, the most common reason first."""
         reasons: dict[tuple[str, str], list[CandidateFacts]] = {}
         for candidate in self.candidates:
             if candidate.is_error:
@@ -210,8 +210,8 @@ class SearchFacts:
 
     @property
     def derivations(self) -> tuple[DerivationFacts, ...]:
-        """How the kernels of the best came of what was written."""
-        return tuple(one for kernel in self.kernels for one in kernel.derivation)
+        """How the kernels of the best came from what was written."""
+        return tuple(d for kernel in self.kernels for d in kernel.derivation)
 
     @property
     def refusals(self) -> Counter[str]:
@@ -223,7 +223,7 @@ class SearchFacts:
 
 
 def check_search(facts: SearchFacts, path: str) -> None:
-    """Raise a ValueError where facts contradict themselves, or cannot be."""
+    """Raise a ValueError if facts are contradictory or impossible."""
     if not facts.kernels:
         raise ValueError(f"{path} has no kernel")
     for at, candidate in enumerate(facts.candidates):

@@ -1,4 +1,4 @@
-"""`search_facts`: collect all that is known of a search, for charts, tables, pages and files."""
+"""`search_facts`: collect everything known about a search, for charts, tables, pages and files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from luminal_lab.timing.work import work_of_definition
 
 
 def search_facts(search: ProgramSearch | KernelSearch, *, whole: bool = False) -> SearchFacts:
-    """Return what is known of a search now.
+    """Return what is known about a search now.
 
-    Without `whole`, what has to be made anew is left out: nests, sources and derivations.
+    Without `whole`, what would have to be made anew is left out: nests, sources and derivations.
     """
     is_program = isinstance(search, ProgramSearch)
     title = search.ir.name if is_program else search.definition.name
@@ -31,13 +31,11 @@ def search_facts(search: ProgramSearch | KernelSearch, *, whole: bool = False) -
     rates = None
     if isinstance(search.device, CPUCompiler):
         rates = known_rates(search.device.threads)
-    kernels = [
-        _kernel(one, name, counts[name], rates, whole=whole) for name, one in searches.items()
-    ]
+    kernels = [_kernel(s, name, counts[name], rates, whole=whole) for name, s in searches.items()]
     rows = [
-        _candidate(candidate, at, one, whole=whole)
-        for at, one in enumerate(searches.values())
-        for candidate in one.candidates
+        _candidate(candidate, at, s, whole=whole)
+        for at, s in enumerate(searches.values())
+        for candidate in s.candidates
     ]
     skipped = dict(search.skipped) if is_program else {}
     return SearchFacts(title, tuple(kernels), tuple(rows), skipped, str(search.device))

@@ -168,7 +168,7 @@ def _quartiles(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def roofs_of(timings: Timings | None, compared: SideBySide | None) -> tuple[DeviceRoof, ...]:
-    """Return the float32 limits of each device, where they are known."""
+    """Return the float32 limits of each device, if they are known."""
     roofs: dict[str, DeviceRoof] = {}
     rates = None if timings is None else timings.rates
     if timings is not None and rates is not None:

@@ -78,7 +78,7 @@ class JsonObject:
         return whole([self[name]], f"{self.path}.{name}", low, high)[0]
 
     def seconds(self, name: str) -> float:
-        """Return an entry that is a number, not below 0."""
+        """Return an entry that is a non-negative number."""
         value = self[name]
         if type(value) is int:
             value = float(value)

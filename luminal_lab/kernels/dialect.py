@@ -1,4 +1,4 @@
-"""How C, CUDA C++ and Metal's language spell what kernels say: a table each."""
+"""How C, CUDA C++ and Metal's language spell what kernels say: one table each."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 LIMIT = 100
-"""How long a line may be."""
+"""The longest line."""
 Space: TypeAlias = Literal["own", "aligned", "shared"]
-"""What an array is that a function declares: its thread's own, for vectors too, or its block's."""
+"""The kind of an array that a function declares: a thread's own, also for vectors, or a block's."""
 
 
 @dataclass(frozen=True)
@@ -17,25 +17,25 @@ class Tiles:
     """The tiles that the tensor units of a GPU multiply, a warp at a time."""
 
     sums: tuple[int, int]
-    """The rows and columns of the tile that is added to."""
+    """The rows and columns of the tile to which products are added."""
     depth: Mapping[str, int]
-    """How many products are added up, by what is multiplied: f16, bf16, tf32."""
+    """How many products are added up, by the dtype of the factors: f16, bf16, tf32."""
     left: Mapping[str, int]
-    """How many registers of a lane hold its part of the tile with the rows; so with `right`."""
+    """How many registers of a lane hold its part of the tile with the rows; likewise `right`."""
     right: Mapping[str, int]
     group: int = 0
-    """The rows of a tile that four warps add to together, of 8 to 256 columns; 0: they cannot."""
+    """The rows of a tile of 8 to 256 columns that four warps add to together; 0 if they cannot."""
 
     def own(self, rows: int, columns: int) -> int:
         """Return how many elements of a tile each of its threads has."""
         return rows * columns // self.threads(rows)
 
     def threads(self, rows: int) -> int:
-        """Return how many threads have a tile of so many rows: a warp, or four."""
+        """Return how many threads share a tile with `rows` rows: those of a warp, or of four."""
         return 128 if rows == self.group else 32
 
     def is_group(self, rows: object, columns: object) -> bool:
-        """Return whether four warps have a tile of this size together."""
+        """Return whether four warps share a tile of this size."""
         if not self.group or not isinstance(columns, int):
             return False
         return rows == self.group and columns % 8 == 0 and 8 <= columns <= 256
@@ -50,25 +50,25 @@ class Dialect:
     """
 
     name: str
-    """What devices and recordings call it."""
+    """Its name in devices and recordings."""
     version: str
-    """The version of what is written; recordings name it."""
+    """The version of its source; recordings name it."""
     head: str
-    """What stands before the name of a kernel's function."""
+    """The text before the name of a kernel's function."""
     pointer: str
-    """A buffer that a function is given."""
+    """A buffer as a parameter."""
     dim: str
-    """A dim or a count that a function is given."""
+    """A dim or a count as a parameter."""
     arrays: Mapping[Space, str]
-    """The declarations of arrays, by whose they are."""
+    """The declarations of arrays, by their owner."""
     pragmas: Mapping[str, str]
-    """What stands before a loop that is unrolled, or that runs in lanes."""
+    """The text before a loop that is unrolled, or that runs in lanes."""
     restrict: str = ""
-    """Said of a pointer: nothing else points to what it does."""
+    """Promises that no other pointer points to the same memory."""
     barrier: str = "lab_sync"
-    """The function in which the threads of a block wait for each other."""
+    """The function with which the threads of a block wait for each other."""
     positions: tuple[str, ...] = ()
-    """Arguments that say which block and thread it is."""
+    """Parameters that hold the numbers of the block and the thread."""
     block: str = ""
     """The number of the block."""
     thread: str = ""
@@ -77,26 +77,26 @@ class Dialect:
     """What its tensor units multiply."""
     has_float64: bool = True
     copies_ahead: bool = False
-    """Whether it has copies into shared memory that go on while threads work."""
+    """Whether copies into shared memory can go on while threads work."""
 
     def buffer(
         self, name: str, type: str, number: int, const: str = "", *, is_alone: bool = True
     ) -> str:
-        """Return how a function is given a buffer; nothing else points to one that is alone."""
+        """Return a buffer as a parameter; nothing else points to a buffer that is alone."""
         restrict = self.restrict if is_alone else ""
         return self.pointer.format(
             const=const, type=type, restrict=restrict, name=name, number=number
         )
 
     def numbers(self, number: int, given: Sequence[tuple[str, str]]) -> list[str]:
-        """Return how a function is given numbers, as types and names, numbered from one on."""
+        """Return numbers as parameters, by types and names, numbered from one on."""
         return [
             self.dim.format(type=type, name=name, number=number + more)
             for more, (type, name) in enumerate(given)
         ]
 
     def function(self, name: str, threads: int, given: Sequence[str]) -> list[str]:
-        """Return the first lines of a function that is given what these texts say."""
+        """Return the first lines of a function with these parameters."""
         given = [*given, *self.positions]
         start = self.head.format(name=name, threads=threads)
         whole = f"{start}({', '.join(given)}) {{"
@@ -139,7 +139,7 @@ CUDA = Dialect(
     copies_ahead=True,
 )
 HOPPER = replace(CUDA, tile=replace(CUDA.tile, group=64))
-"""CUDA for sm_90a, where four warps multiply what bulk copies have brought."""
+"""CUDA for sm_90a, where four warps multiply what bulk copies have fetched."""
 METAL = Dialect(
     name="metal",
     version="1",

@@ -1,4 +1,4 @@
-"""What came of a kernel in the emulator: its outputs, what they should be, what a trace saw."""
+"""The outcome of a kernel in the emulator: its outputs, what they should be, what a trace saw."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.definition.definition import Buffer
 from luminal_lab.passes.judge import differences
 from luminal_lab.tables import Table
+from luminal_lab.tensor.arguments import told_object
 
 
 class Tracing(Protocol):
-    """What is known of each access of a kernel; the emulator's `Trace`."""
+    """What is known about each access of a kernel; the emulator's `Trace`."""
 
     @property
     def findings(self) -> Sequence[object]:
-        """What is wrong: races, reads of what nobody wrote, accesses out of bounds."""
+        """What is wrong: races, reads of unwritten elements, accesses out of bounds."""
         ...
 
     @property
@@ -40,34 +41,34 @@ class Tracing(Protocol):
         ...
 
     def to_pandas(self) -> Table:
-        """Return the sums by line as a table of pandas."""
+        """Return the sums by line as a pandas table."""
         ...
 
     @property
     def display(self) -> Callable[..., Shown]:
-        """Returns who touches what as a picture."""
+        """Returns a picture of which threads touch what."""
         ...
 
     @property
     def explore(self) -> Callable[..., Alive]:
-        """Returns who touches what as a picture that is alive."""
+        """Returns a live picture of which threads touch what."""
         ...
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a kernel takes, gives and computes, where no definition says it."""
+    """What a kernel takes, returns and computes, if no definition says it."""
 
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     compute: Callable[[Sequence[Array], Mapping[str, int]], Sequence[Array]] | None = None
-    """The outputs for inputs and sizes of dims; None where nobody said what they are."""
+    """The outputs for inputs and sizes of dims; None if nobody said what they are."""
     limits: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
-    """Of inputs that hold indices, how many positions there are."""
+    """For inputs that hold indices, how many positions there are."""
 
 
 class EmulatedLaunch(NamedTuple):
-    """A phase as it was run: how many blocks, of how many threads."""
+    """A phase as it ran: how many blocks, of how many threads."""
 
     function: str
     blocks: int
@@ -79,9 +80,10 @@ class EmulatedLaunch(NamedTuple):
         return f"{self.function}: {many} of {self.threads} threads"
 
 
+@told_object("emulated")
 @dataclass(frozen=True, repr=False, eq=False)
 class Emulated:
-    """What came of a kernel in the emulator; printed, or in a cell, it is told in lines."""
+    """The outcome of a kernel in the emulator; printed, or in a cell, it is described in lines."""
 
     kernel: str
     dialect: str
@@ -90,13 +92,13 @@ class Emulated:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
     expected: Mapping[str, Array]
-    """What the outputs are by the kernel's definition; empty where nothing says it."""
+    """The outputs by the kernel's definition; empty if there is none."""
     trace: Tracing | None = None
-    """Each access and what is wrong with it, where that was asked for."""
+    """Each access and what is wrong with it, if that was requested."""
 
     @cached_property
     def wrong(self) -> Mapping[str, Array]:
-        """For each output that is not what it should be, the positions, a row each."""
+        """For each output with wrong elements, their positions, one per row."""
         wrong: dict[str, Array] = {}
         for name, want in self.expected.items():
             positions = np.argwhere(differences(want, self.outputs[name], scaled=True))
@@ -106,7 +108,7 @@ class Emulated:
 
     @property
     def agrees(self) -> bool:
-        """Whether all outputs are what they should be, up to rounding."""
+        """Whether all outputs are right, up to rounding."""
         return not self.wrong
 
     @property
@@ -125,15 +127,15 @@ class Emulated:
         return self._traced.conflicts
 
     def to_pandas(self) -> Table:
-        """Return what each line of the source does with memory, as a table of pandas."""
+        """Return what each line of the source does with memory, as a pandas table."""
         return self._traced.to_pandas()
 
     def display(self, **how: Any) -> Shown:
-        """Return who touches what as a picture: threads by addresses; `trace.display` says how."""
+        """Return a picture of who touches what, threads by addresses; `trace.display` says how."""
         return self._traced.display(**how)
 
     def explore(self, **how: Any) -> Alive:
-        """Return who touches what as a picture that is alive, barrier by barrier."""
+        """Return a live picture of who touches what, barrier by barrier."""
         return self._traced.explore(**how)
 
     @property

@@ -1,4 +1,4 @@
-"""What a GPU has that kernels are made for: threads, shared memory, registers."""
+"""What a GPU offers to kernels: threads, shared memory, registers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class GPU:
 
     dialect: Dialect = CUDA
     arch: str | None = None
-    """What its code is compiled for, as "sm_90"; None where the language does without."""
+    """The architecture for which its code is compiled, as in "sm_90"; None if none is needed."""
     threads: int = 1024
-    """The most threads of a block."""
+    """The most threads in a block."""
     shared: int = 48 << 10
-    """The most memory that the threads of a block share."""
+    """The most memory that the threads of a block can share."""
     cores: int = 80
     """How many blocks run at once, at least: one on each of its cores."""
     tf32: bool = False
@@ -30,11 +30,11 @@ class GPU:
 
 
 DECLARED = 48 << 10
-"""The most shared memory of a block that its source declares; more would have to be asked for."""
+"""The most shared memory that a block can have declared in its source; more must be requested."""
 
 
 def gpu_of(arch: str = "sm_80", *, tf32: bool = False, cores: int | None = None) -> GPU:
-    """Return what an NVIDIA GPU of an architecture has; `cores` are those of the one that is there.
+    """Return what an NVIDIA GPU of an architecture has; `cores` are those of the GPU that is here.
 
     >>> gpu_of("sm_80").cores, gpu_of("sm_90a").cores, gpu_of("sm_90", cores=114).cores
     (108, 132, 114)
@@ -47,5 +47,5 @@ def gpu_of(arch: str = "sm_80", *, tf32: bool = False, cores: int | None = None)
 
 
 def apple() -> GPU:
-    """Return what GPUs of Apple's have."""
+    """Return what Apple's GPUs have."""
     return GPU(METAL, shared=32 << 10, cores=10)

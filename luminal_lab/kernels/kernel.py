@@ -35,7 +35,7 @@ from luminal_lab.kernels.nest.lowering import lower
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.applied import Changes, ScheduleLike, applied, read_schedule
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule
+from luminal_lab.kernels.steps.schedule import PlanRefusal, Schedule
 from luminal_lab.kernels.tile_map import TileMap
 from luminal_lab.machines.assembly import Assembly
 from luminal_lab.machines.resources import CompiledCUDA, Resources
@@ -43,7 +43,12 @@ from luminal_lab.passes.story import Story
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor.arguments import told_object
 
+told_object("assembly")(Assembly)  # `machines/` is below what tells of wrong calls
 LANGUAGES: Mapping[str, str] = {"c": "C", "cuda": "CUDA", "metal": "Metal"}
+REFUSALS = {
+    "plan": "Plans that were refused:",
+    "step": "Optional steps that did not apply:",
+}
 NO_INPUTS: Mapping[str, object] = {}
 KERNELS = ("kernel", "dialect", "phases", "steps", "lines", "flops", "bytes", "definition")
 NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
@@ -51,7 +56,7 @@ NONE = "a device makes them: cx.compile(ll.GenericCompiler(), ll.CPUCompiler())"
 
 @dataclass(frozen=True)
 class Phase:
-    """A function that is run once for each task."""
+    """A function that runs once for each task."""
 
     function: str
     tasks: Dim = 1
@@ -59,18 +64,18 @@ class Phase:
     threads: int = 0
     """How many threads a block has; 0 on a CPU."""
     shared: int = 0
-    """The bytes of shared memory that a launch is asked for, beside what the source declares."""
+    """The bytes of shared memory that a launch must request, beyond what the source declares."""
     maps: tuple[TileMap, ...] = ()
-    """The maps of matrices that it is given behind all else, for bulk copies."""
+    """The maps of matrices that it gets after everything else, for bulk copies."""
     draws: bool = False
-    """Whether it is given the count of runs, on a GPU."""
+    """Whether it gets the number of runs, on a GPU."""
     faults: bool = False
-    """Whether it is given where to report an index out of range, on a GPU."""
+    """Whether it gets an address at which to report an index out of range, on a GPU."""
 
 
 @dataclass(frozen=True)
 class WorkingArray:
-    """A whole array that a kernel wants between its inputs and its outputs, while it runs."""
+    """A whole array that a kernel needs between its inputs and its outputs, while it runs."""
 
     name: str
     bytes: Dim
@@ -83,7 +88,7 @@ class Kernel(Displayed):
 
     name: str
     definition: Definition | None
-    """None for what index notation cannot say: a scatter, or C of the user's."""
+    """None if index notation cannot say it: a scatter, or the user's C."""
     source: str
     """The functions of the phases, with the definition as a comment on top."""
     phases: tuple[Phase, ...]
@@ -93,42 +98,43 @@ class Kernel(Displayed):
     nest: Nest | None = None
     schedule: Schedule | None = None
     given_dims: tuple[str, ...] = ()
-    """The dims that it is given, where no definition says."""
+    """The dims that it gets, if no definition says so."""
     given_names: tuple[str, ...] = ()
-    """What it calls its inputs and its outputs, where no definition says."""
+    """The names of its inputs and its outputs, if no definition says so."""
     given_numbers: tuple[tuple[Dim, str], ...] | None = None
-    """The numbers that it is given behind its buffers, with their NumPy dtypes; None: its dims."""
+    """The numbers that it gets after its buffers, with their NumPy dtypes; None: its dims."""
     cost: tuple[Dim, Dim] = (0, 0)
-    """Its operations on numbers, and the bytes it moves, where no definition says."""
+    """Its operations on numbers, and the bytes it moves, if no definition says so."""
     ops_of_line: tuple[tuple[str, ...], ...] = ()
-    """For each line of the source the names of the ops that it computes."""
+    """For each line of the source, the names of the ops that it computes."""
     dialect: str = "c"
     """The language of its source: c, cuda or metal."""
     uses: frozenset[str] = frozenset()
-    """What its source takes of the prelude, by name."""
+    """The names of what its source uses from the prelude."""
     choices: Choices = field(default_factory=Choices, compare=False)
-    """The numbers that its schedule might take others of, and what it took."""
-    refused: tuple[RefusedPlan, ...] = field(default=(), compare=False)
-    """What the plans that were tried before its own, and its own, could not do."""
+    """The open numbers of its schedule, and the values it took."""
+    refused: tuple[PlanRefusal, ...] = field(default=(), compare=False)
+    """The plans that were refused, and optional steps of plans that did not apply; `kind` says
+    which of the two each is."""
     make: Callable[..., Kernel] | None = field(default=None, compare=False)
-    """Makes the same kernel by another schedule, or by the default one with other choices."""
+    """Makes the same kernel with another schedule, or with the default one and other choices."""
     compile: Callable[[Kernel], CompiledCUDA] | None = field(default=None, compare=False)
-    """Compiles it, for the GPU that it was made for; only CUDA's compiler is on any machine."""
+    """Compiles it for its GPU; only CUDA's compiler is available on any machine."""
     assemble: Callable[[Kernel], Assembly] | None = field(default=None, compare=False)
-    """Makes its assembly, by the compiler that it is for."""
+    """Makes its assembly, with the compiler that it is for."""
     emulator: Callable[..., Emulated] | None = field(default=None, compare=False)
-    """Runs it on the CPU as a GPU would; for GPUs."""
+    """Runs it on the CPU as a GPU would; only for GPUs."""
     meaning: Meaning | None = field(default=None, compare=False)
-    """What it takes, gives and computes, where no definition says."""
+    """What it takes, returns and computes, if no definition says so."""
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """The dims that it is given, in order."""
+        """The dims that it gets, in order."""
         return self.given_dims if self.definition is None else tuple(self.definition.dims)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it calls its inputs and its outputs, in order; nothing where nobody said."""
+        """The names of its inputs and its outputs, in order; empty if nobody gave any."""
         if self.definition is None:
             return self.given_names
         return tuple(buffer.name for buffer in (*self.definition.inputs, *self.definition.outputs))
@@ -140,13 +146,13 @@ class Kernel(Displayed):
         return flops(self.definition, dims)
 
     def bytes(self, dims: Mapping[str, int] = NO_DIMS) -> int:
-        """Return the bytes that a launch reads and writes at least."""
+        """Return the least bytes that a launch reads and writes."""
         if self.definition is None:
             return evaluate(self.cost[1], dims)
         return bytes_moved(self.definition, dims)
 
     def counts(self, dims: Mapping[str, int]) -> tuple[int | None, int | None]:
-        """Return the operations and bytes of a launch; nothing where a size is open."""
+        """Return the operations and bytes of a launch; nothing if a size is open."""
         if any(name not in dims for name in self.dims):
             return None, None
         return self.flops(dims), self.bytes(dims)
@@ -161,9 +167,9 @@ class Kernel(Displayed):
     def rescheduled(
         self, schedule: ScheduleLike | None = None, *, choices: Mapping[str, int] | None = None
     ) -> Kernel:
-        """Return the same kernel by another schedule: its text, or steps in order.
+        """Return the same kernel with another schedule: its text, or its steps in order.
 
-        With `choices` it is the default schedule that takes other numbers, as in {"rows": 64};
+        With `choices`, it is the default schedule with other numbers, as in {"rows": 64};
         `print(kernel.choices)` shows which are open.
         """
         if self.make is None:
@@ -176,7 +182,7 @@ class Kernel(Displayed):
         said = f"kernel {self.name}: choices is {{}}, which names no number"
         hint = 'give a dict, as in choices={"rows": 64}; print(kernel.choices) shows names'
         expect(choices, Mapping | None, said, hint)
-        if choices is None:  # None is no schedule either, and is told so
+        if choices is None:  # None is not a schedule either, and the error says so
             kernel = self.make(read_schedule(schedule, self.name), choices=NO_CHOICES)
         else:
             kernel = self.make(None, choices=choices)
@@ -185,7 +191,7 @@ class Kernel(Displayed):
 
     @property
     def compiled(self) -> CompiledCUDA:
-        """What CUDA's compiler makes of it, which is made when it is first asked for."""
+        """What CUDA's compiler makes of it, compiled when first requested."""
         if self.compile is None:
             languages = {"c": "C, for a CPU", "metal": "in Metal's language", "cuda": "CUDA"}
             raise DeviceError(
@@ -201,9 +207,9 @@ class Kernel(Displayed):
 
     @property
     def assembly(self) -> Assembly:
-        """What a machine runs, each line beside its line of the source where that is known.
+        """What a machine runs, each line beside its line of the source if that is known.
 
-        On a CPU it is the compiler's own; of CUDA it is SASS if `nvdisasm` or `cuobjdump` is here,
+        On a CPU it is the compiler's own; for CUDA it is SASS if `nvdisasm` or `cuobjdump` is here,
         and otherwise PTX.
         """
         if self.assemble is None:
@@ -215,7 +221,7 @@ class Kernel(Displayed):
 
     @property
     def resources(self) -> Resources:
-        """What it takes of a GPU: registers, shared memory, spills; the most of any phase."""
+        """What it takes up of a GPU: registers, shared memory, spills; the most of any phase."""
         return self.compiled.most
 
     def emulate(
@@ -227,12 +233,12 @@ class Kernel(Displayed):
         limit: float = 60.0,
         step: int = 0,
     ) -> Emulated:
-        """Run it on the CPU, thread by thread, and compare what it makes with its definition.
+        """Run it on the CPU, thread by thread, and compare its results with its definition.
 
         `inputs` are by name, `dims` the sizes of symbolic dims; what is not given is drawn, and
-        small. `trace` records each access and finds races, reads of what nobody wrote and accesses
-        out of bounds. What would take longer than `limit` seconds is refused. `step` is the count
-        of runs, for random numbers.
+        small. `trace` records each access and finds races, reads of unwritten elements and accesses
+        out of bounds. A run that would take longer than `limit` seconds is refused. `step` is the
+        number of runs so far, for random numbers.
         """
         if self.emulator is None:
             what = "it is C, for a CPU" if self.dialect == "c" else "nothing has been set to run it"
@@ -243,20 +249,19 @@ class Kernel(Displayed):
         return self.emulator(self, inputs, dims, trace=trace, limit=limit, step=step)
 
     def why_not(self, what: str = "schedule") -> Story:
-        """Tell what plans of schedules could not do: all, or of one plan or step, as in "simd"."""
+        """Say what plans of schedules could not do: all, or one plan or step, as in "simd"."""
         expect(what, str, f"kernel {self.name}: why_not of {{}}", 'give a plan or a step: "simd"')
         if self.schedule is None:
             raise self._without("has no plan")
-        told = [
-            f"{plan}: {why}"
-            for plan, why in self.refused
-            if what == "schedule" or what in re.findall(r"[\w-]+", f"{plan} {why}")
-        ]
+        told = "".join(
+            f"\n{head}" + "".join(f"\n  {r.plan}: {r.why}." for r in met)
+            for kind, head in REFUSALS.items()
+            if (met := [r for r in self.refused if r.kind == kind and _names(r, what)])
+        )
         count = f"{len(self.schedule)} step{'s' * (len(self.schedule) != 1)}"
         whole = f"{self.name} has a schedule of {count}"
         if told:
-            lines = "".join(f"\n  {line}." for line in told)
-            return Story(f"{whole}. What plans could not do:{lines}")
+            return Story(f"{whole}.{told}")
         if what == "schedule":
             return Story(f"{whole}, and no plan was refused anything.")
         if any(str(step).split()[0] == what for step in self.schedule):
@@ -321,9 +326,9 @@ class Kernels(tuple[Kernel, ...]):
         return named[which]
 
     def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:
-        """Return a table of pandas, a row for each kernel; `dims` are the sizes of symbolic dims.
+        """Return a pandas table with a row for each kernel; `dims` are the sizes of symbolic dims.
 
-        Operations and bytes are those of one launch, where their sizes are known.
+        Operations and bytes are those of one launch, if their sizes are known.
         """
         rows = (
             (
@@ -352,11 +357,17 @@ class Kernels(tuple[Kernel, ...]):
         return f"<Kernels: {many}; print(…) shows what they compute, [name] is one>"
 
 
+def _names(refusal: PlanRefusal, what: str) -> bool:
+    """Return whether a refusal is of a plan or a step that was asked about."""
+    words = re.findall(r"[\w-]+", f"{refusal.plan} {refusal.why}")
+    return what == "schedule" or what in words
+
+
 @cache
 def function_name(name: str) -> str:
-    """Return what C calls the function of a kernel, so that no header has the name.
+    """Return the name of a kernel's function in C, chosen so that no header has it.
 
-    None ends as the functions of phases do, in two strokes and a number.
+    None ends like the functions of phases, with two underscores and a number.
 
     >>> function_name("softmax"), function_name("my-op"), function_name("sum__1")
     ('kernel_softmax', 'kernel_my_op', 'kernel_sum_1')

@@ -21,6 +21,7 @@ from luminal_lab.kernels.definition.cost import NO_DIMS
 from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.tables import Table, frame
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import told_object
 
 LAUNCHES = ("launch", "kernel", "node", "scope", "reads", "makes", "from", "flops", "bytes")
 
@@ -41,11 +42,12 @@ class Argument(NamedTuple):
         return f"%{self.name}: {self.type}"
 
 
+@told_object("launch")
 @dataclass(frozen=True, repr=False)
 class Launch:
-    """One use of a kernel: what it reads and makes, and the lines of the user's it comes from.
+    """One use of a kernel: what it reads and makes, and the user's lines that it comes from.
 
-    Its text says what the kernel calls each value: `%y: f32[8, 4] = matmul(a=%x, b=%w).O`.
+    Its text shows the kernel's name for each value: `%y: f32[8, 4] = matmul(a=%x, b=%w).O`.
     """
 
     number: int
@@ -53,21 +55,21 @@ class Launch:
     kernel: Kernel
     buffers: tuple[Argument, ...]
     node: int
-    """The id of the graph's node that it computes."""
+    """The id of the node in the graph that it computes."""
     scope: str = ""
     find: Callable[[int], tuple[Origin, ...]] = field(default=lambda _: ())
     follow: Callable[[int], set[int]] = field(default=lambda id: {id})
     chosen: Callable[[], str] = field(default=lambda: "", compare=False)
-    """What computes it in place of its kernel, and how that was found; mostly nothing."""
+    """What computes it instead of its kernel, and how that was chosen; usually empty."""
 
     @cached_property
     def origins(self) -> tuple[Origin, ...]:
-        """The lines of the user's that it computes."""
+        """The user's lines that it computes."""
         return self.find(self.node)
 
     @property
     def name(self) -> str:
-        """The name of the graph's node."""
+        """The name of the node in the graph."""
         return self.makes[0]
 
     @property
@@ -80,7 +82,7 @@ class Launch:
         return self.kernel.flops(dims)
 
     def bytes(self, dims: Mapping[str, int] = NO_DIMS) -> int:
-        """Return the bytes that it reads and writes at least."""
+        """Return the least bytes that it reads and writes."""
         return self.kernel.bytes(dims)
 
     @override
@@ -101,6 +103,7 @@ class Launch:
         return f"<Launch {self.number} {self}>"
 
 
+@told_object("launches")
 class Launches(tuple[Launch, ...]):
     """The launches of a run, in order: by place, by name, by kernel, or by what they make.
 
@@ -145,14 +148,14 @@ class Launches(tuple[Launch, ...]):
         )
 
     def nodes_of(self, tensor: LaunchResult) -> set[int]:
-        """Return the ids of the nodes of the compiled graph that a tensor has become."""
+        """Return the ids of the nodes in the compiled graph that a tensor has become."""
         follow = self[0].follow if self else None
         return {tensor.id} if follow is None else follow(tensor.id)
 
     def to_pandas(self, dims: Mapping[str, int] = NO_DIMS) -> Table:
-        """Return a table of pandas, a row for each launch; `dims` are the sizes of symbolic dims.
+        """Return a pandas table with a row for each launch; `dims` are the sizes of symbolic dims.
 
-        Operations and bytes are there where their sizes are known.
+        Operations and bytes are given if their sizes are known.
         """
         rows = (
             (
@@ -179,7 +182,7 @@ class Launches(tuple[Launch, ...]):
 
 
 def numbers_of(kernel: Kernel, dims: Mapping[str, int]) -> tuple[np.generic, ...]:
-    """Return the numbers that a kernel is given behind its buffers, for sizes of dims."""
+    """Return the numbers that a kernel gets after its buffers, for sizes of dims."""
     if kernel.given_numbers is None:
         return tuple(np.int64(dims[name]) for name in kernel.dims)
     return tuple(np.dtype(kind).type(evaluate(dim, dims)) for dim, kind in kernel.given_numbers)

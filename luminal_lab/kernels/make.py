@@ -20,7 +20,7 @@ from luminal_lab.kernels.render.gpu.render import render_gpu
 from luminal_lab.kernels.render.rendered import Rendered
 from luminal_lab.kernels.steps.applied import applied
 from luminal_lab.kernels.steps.choices import NO_CHOICES, Choices
-from luminal_lab.kernels.steps.schedule import RefusedPlan, Schedule, Scheduling, chosen
+from luminal_lab.kernels.steps.schedule import PlanRefusal, Schedule, Scheduling, chosen
 from luminal_lab.machines.machine import Machine
 from luminal_lab.tensor.arguments import told
 
@@ -36,7 +36,7 @@ def make_kernel(
 ) -> Kernel:
     """Return a kernel for a machine, made by its default schedule or by another.
 
-    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    If other kernels compare its results, 16-bit floats are rounded after each op.
     """
     definition = one_pass(definition)
     plan = partial(cpu_schedule, lower(definition), machine)
@@ -45,7 +45,7 @@ def make_kernel(
 
 
 def with_compared(kernel: Kernel, compared: AbstractSet[str]) -> Kernel:
-    """Return a kernel of which other kernels compare some results."""
+    """Return a kernel some of whose results other kernels compare."""
     definition, nest = kernel.definition, kernel.nest
     assert definition is not None, "C that no definition says is as it is"
     assert nest is not None, "C that no definition says is as it is"
@@ -64,7 +64,7 @@ def make_gpu_kernel(
 ) -> Kernel:
     """Return a kernel for a GPU, made by its default schedule or by another.
 
-    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    If other kernels compare its results, 16-bit floats are rounded after each op.
     """
     definition = gpu_definition(definition, gpu)
     plan = partial(gpu_schedule, lower(definition), gpu)
@@ -91,7 +91,7 @@ def _planned(
     make: Callable[..., Kernel],
 ) -> tuple[Kernel, str]:
     """Return a kernel without source, and why a preferred plan did not apply."""
-    taken, why, refused = Choices(), "", list[RefusedPlan]()
+    taken, why, refused = Choices(), "", list[PlanRefusal]()
     if schedule is None:
         scheduling = chosen(plan, choices, name)
         nest, schedule = scheduling.nest, scheduling.schedule
@@ -104,7 +104,7 @@ def _planned(
 
 
 def check_threads(name: str, source: Rendered, gpu: GPU) -> None:
-    """Refuse blocks of more threads than the GPU has for one."""
+    """Refuse blocks with more threads than the GPU allows."""
     threads = max((phase.threads for phase in source.phases), default=1)
     if threads > gpu.threads:
         where = f"on {gpu.arch}" if gpu.arch else "on Apple's GPUs"
@@ -116,7 +116,7 @@ def check_threads(name: str, source: Rendered, gpu: GPU) -> None:
 
 
 def check_tiles(name: str, source: Rendered, gpu: GPU) -> None:
-    """Refuse tiles that a block of the GPU has no room for."""
+    """Refuse tiles for which a block of the GPU has no room."""
     asked = max(phase.shared for phase in source.phases) if source.phases else 0
     if source.shared + asked > gpu.shared:
         raise ScheduleError(
@@ -127,7 +127,7 @@ def check_tiles(name: str, source: Rendered, gpu: GPU) -> None:
 
 
 def check_shared(nest: Nest, name: str, shared: int, gpu: GPU) -> None:
-    """Refuse what shares more than a block of the GPU may have."""
+    """Refuse more shared memory than a block of the GPU may have."""
     most = min(gpu.shared, DECLARED)
     if shared <= most:
         return

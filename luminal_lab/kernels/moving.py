@@ -2,8 +2,8 @@
 
 Arrays are one row here, whatever their shapes: `outer` parts of `size` positions of `inner`
 elements, of which `count` positions are given. A CPU's task goes through neighbours; on a GPU each
-neighbour has a thread. What a scatter writes is written in the order of its indices, so that the
-result is the same in every run.
+neighbour has a thread. A scatter writes in the order of its indices, so that the result is the same
+in every run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from luminal_lab.kernels.render.gpu.render import render_gpu
 PIECE = 1 << 18
 """The bytes that one task of a CPU copies."""
 NUMBERS = {"columns": 1024, "threads": 256, "elements": 16}
-"""The columns that a task of a CPU scatters to side by side; the threads of a block of a GPU, and
+"""The columns to which one task of a CPU scatters side by side; the threads of a GPU's block, and
 the elements that each copies."""
 
 CPU = {
@@ -74,7 +74,7 @@ GPU = {
     "column": "($threads*$b + $l) % $inner",
     "put": "($i*$count + $k)*$inner + $column",
 }
-"""The parts of nests: words with $ are dims and arrays, expressions of the same table, or axes."""
+"""The parts of nests: words with $ are dims and arrays, expressions of this table, or axes."""
 
 
 def moving_kernel(
@@ -144,7 +144,7 @@ class _Parts:
         return Buffer(self.words[word], type.with_shape((size_of(type.shape),)))
 
     def new(self, word: str) -> str:
-        """Return a name that nothing else has."""
+        """Return an unused name."""
         name = unique(word, self.taken)
         self.taken.add(name)
         return name
@@ -157,7 +157,7 @@ class _Parts:
         return self.part("copy", to, source=source.name, cast=cast, piece=piece)
 
     def part(self, form: str, to: Buffer, **words: str) -> str:
-        """Return the text of a part that writes to an array; nothing is put where nothing is given.
+        """Return the text of a part that writes to an array; without values, nothing is written.
 
         Its axes get new names.
         """

@@ -1,4 +1,4 @@
-"""How a bulk copy finds tiles of a matrix: what the driver makes a tensor map of, at a launch."""
+"""How a bulk copy finds tiles of a matrix: what the driver turns into a tensor map at a launch."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from luminal_lab.core.dtypes import DType
 
 SWIZZLED = 128
-"""The bytes of a row of a tile in shared memory, whose pieces of 16 bytes change places."""
+"""The bytes of a row of a tile in shared memory, whose pieces of 16 bytes are permuted."""
 BYTES = 128
 """The bytes of a tensor map."""
 
 
 @dataclass(frozen=True)
 class TileMap:
-    """A matrix in memory, row by row, and the tile that one copy brings.
+    """A matrix in memory, row by row, and the tile that one copy fetches.
 
     >>> TileMap("a", 0, DType.float16, 4096, 512, 128).pitch
     8192
@@ -22,7 +22,7 @@ class TileMap:
 
     buffer: str
     number: int
-    """Which of the buffers that a kernel is given it is."""
+    """Its position among the buffers that a kernel gets."""
     dtype: DType
     width: int
     """The elements of a row of the matrix."""

@@ -25,7 +25,7 @@ END = re.compile(r"^\s*(\.cfi_endproc|\.size\s|\.seh_endproc)")
 
 @dataclass(frozen=True)
 class Assembly:
-    """What a machine runs for a kernel: text, and for its lines those of the source."""
+    """What a machine runs for a kernel: text, and the source lines of its lines."""
 
     text: str
     lines: tuple[tuple[int, int], ...] = ()
@@ -54,7 +54,7 @@ def assembly_of(
 ) -> Assembly:
     """Return some functions of a compiler's assembly.
 
-    The kernel's source is `count` lines from the line `first` of the whole on.
+    The kernel's source is `count` lines of the whole, from the line `first` on.
 
     >>> text = '''f:
     ... \\t.loc 1 12 3
@@ -73,7 +73,7 @@ def assembly_of(
     used = {name for line in lines if not LABEL.match(line) for name in LOCAL.findall(line)}
     kept = [_is_needed(line, used) for line in lines]
     places = [at for at, is_kept in enumerate(kept, 1) if is_kept]
-    number = {at: place for place, at in enumerate(places, 1)}
+    number = {at: line for line, at in enumerate(places, 1)}
     shown = "\n".join(line for line, is_kept in zip(lines, kept, strict=True) if is_kept)
     return Assembly(shown, tuple((number[at], of) for at, of in known if at in number), by)
 
@@ -84,7 +84,7 @@ def _is_needed(line: str, used: Iterable[str]) -> bool:
 
 
 def _instructions(text: str, functions: Sequence[str]) -> Iterator[tuple[str, int | None]]:
-    """Yield the lines of functions that are no directives, each with its line of the source."""
+    """Yield the lines of functions that are not directives, each with its line of the source."""
     is_inside, source = False, None
     for line in text.splitlines():
         label = LABEL.match(line)
@@ -106,7 +106,7 @@ def _instructions(text: str, functions: Sequence[str]) -> Iterator[tuple[str, in
 
 
 def disassembly_of(text: str, functions: Iterable[str], by: str = "") -> Assembly:
-    """Return some functions of what `objdump -d` says; it knows nothing of lines.
+    """Return some functions from the output of `objdump -d`, which knows nothing about lines.
 
     >>> print(disassembly_of('''0000000000001119 <f>:
     ...     1119:\\tlea 0x1(%rdi),%eax

@@ -1,9 +1,10 @@
 """The one table of GPUs: figures that their makers have published, or calculated from these.
 
-`CAPABILITIES` has what all GPUs of an architecture have, `CARDS` the GPUs.
+`CAPABILITIES` has what all GPUs of an architecture share, `CARDS` the GPUs.
 
-Peaks of the tensor units are without sparsity. Where a maker's table and its rounding differ, it is
-the table. What no maker says is calculated, and the source says how; overheads are assumptions.
+Peaks of the tensor units are without sparsity. If a maker's table and its rounded figures differ,
+the table counts. What no maker says is calculated, and the source says how; overheads are
+assumptions.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ METAL_TABLES = "Metal Feature Set Tables, maximum total threadgroup memory alloc
 CAPABILITIES: Mapping[str, Capability] = MappingProxyType(
     {
         # The guide's table: shared memory of a multiprocessor and of a block, resident warps and
-        # blocks. The pieces, and what is reserved, are those of the toolkit's cuda_occupancy.h. The
-        # cores are those of T4, A100, RTX 3090, RTX 4090, H100, B200 and RTX 5090.
+        # blocks. The allocation pieces, and what is reserved, are those in the toolkit's
+        # cuda_occupancy.h. The cores are those of T4, A100, RTX 3090, RTX 4090, H100, B200 and RTX
+        # 5090.
         "sm_75": Capability(64 * KIB, 64 * KIB, 32, 16, 40, shared_piece=256, reserved=0),
         "sm_80": Capability(164 * KIB, 163 * KIB, 64, 32, 108),
         "sm_86": Capability(100 * KIB, 99 * KIB, 48, 16, 82),
@@ -44,7 +46,7 @@ CAPABILITIES: Mapping[str, Capability] = MappingProxyType(
 
 
 def capability_of(arch: str) -> Capability | None:
-    """Return what GPUs of an architecture have; None of one that is not known.
+    """Return what GPUs of an architecture share; None if it is unknown.
 
     >>> capability_of("sm_90a") is capability_of("sm_90"), capability_of("sm_10")
     (True, None)
@@ -97,7 +99,7 @@ def _nvidia(
     cores: Figure | None = None,
     cache_bandwidth: Figure | None = None,
 ) -> Specification:
-    """Return a card by its GB/s and GB, and by the MiB of its cache; each with where they stand."""
+    """Return a card by its GB/s and GB, and by the MiB of its cache; each with its source."""
     (gbytes, size, sheet), (mib, chip) = memory, cache
     has = CAPABILITIES[arch.rstrip("a")]
     return Specification(
@@ -154,8 +156,8 @@ NVIDIA = (
 
 
 NEWS = "Apple's announcement or technical specifications of the {name}"
-# Apple's chips in their largest form: GPU cores, TFLOP/s that Apple says or None, clock in GHz,
-# GB/s. Apple publishes no clocks; those here are what tools have read from machines.
+# Apple's chips in their largest form: GPU cores, TFLOP/s as Apple says or None, clock in GHz, GB/s.
+# Apple publishes no clocks; those here are what tools have read from machines.
 APPLE: tuple[tuple[str, int, float | None, float, float], ...] = (
     ("M1", 8, 2.6, 1.278, 68.25),
     ("M1 Pro", 16, 5.2, 1.296, 200),
@@ -174,7 +176,7 @@ APPLE: tuple[tuple[str, int, float | None, float, float], ...] = (
     ("M4 Max", 40, None, 1.47, 546),
 )
 ALUS = 128
-"""The float32 units of a GPU core of Apple's, M1 to M4."""
+"""The float32 units of an Apple GPU core, M1 to M4."""
 
 
 def _apple() -> Iterator[Specification]:
@@ -194,7 +196,7 @@ def _apple() -> Iterator[Specification]:
             "Apple",
             "metal",
             None,
-            # Products of simdgroups run on the same units: there is no rate of their own.
+            # Products of simdgroups run on the same units and have no rate of their own.
             (ComputePeak("float32", float32),),
             bandwidth,
             None,
@@ -205,4 +207,4 @@ def _apple() -> Iterator[Specification]:
 
 
 CARDS: tuple[Specification, ...] = (*NVIDIA, *_apple())
-"""All of them."""
+"""All cards."""

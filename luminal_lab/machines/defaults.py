@@ -23,16 +23,16 @@ from luminal_lab.reading import read_json, read_plain
 
 TABLE = Path(__file__).with_suffix(".json")
 NEAR = 1.0
-"""How far a machine may be from the kind whose rows it takes: one size twice as large, in all."""
+"""How far a machine may be from the kind whose rows it takes: one size doubled, in all."""
 Range: TypeAlias = tuple[int, int]
 """The least and the greatest size."""
 
 
 class Usual(NamedTuple):
-    """The values that a plan takes for its open numbers, and where they are from."""
+    """The values that a plan takes for its open numbers, and where they come from."""
 
     values: Mapping[str, int]
-    """Those that are not the plan's own."""
+    """Those that differ from the plan's own."""
     source: str
 
 
@@ -59,18 +59,18 @@ class DefaultsRow:
     sum: Range
     columns: Range
     choices: Mapping[str, int]
-    """The numbers that won; none where the plan's own are the best."""
+    """The numbers that won; empty if the plan's own are the best."""
     ratio: float = 1.0
-    """Their time as a share of that of the plan's own numbers: the largest of the sizes tried."""
+    """Their time as a share of that with the plan's own numbers: the largest of the sizes tried."""
     mean: float = 1.0
-    """The same share, as the geometric mean of the sizes tried."""
+    """The same share, as the geometric mean over the sizes tried."""
     spread: float = 0.0
-    """By how much the times of one kernel differed meanwhile, as a share."""
+    """How much the times of one kernel differed meanwhile, as a share."""
     tried: tuple[str, ...] = ()
     """The sizes tried: rows × sum × columns."""
     date: str = ""
     load: float | None = None
-    """How many cores other programs kept busy meanwhile; None where the system did not say."""
+    """How many cores other programs kept busy meanwhile; None if the system did not say."""
 
     def __post_init__(self) -> None:
         if not all(1 <= least <= most for least, most in self.ranges):
@@ -78,7 +78,7 @@ class DefaultsRow:
 
     @property
     def ranges(self) -> tuple[Range, Range, Range]:
-        """The sizes that it holds for."""
+        """The sizes for which it holds."""
         return self.rows, self.sum, self.columns
 
     def holds(self, shape: Shape) -> bool:
@@ -104,7 +104,7 @@ class Kind:
             raise ValueError(f"there is no {self.machine}")
 
     def row(self, shape: Shape) -> DefaultsRow | None:
-        """Return the row for a nest: of several the one that holds for the fewest sizes."""
+        """Return the row for a nest; of several, the one for the narrowest range of sizes."""
         rows = [row for row in self.rows if row.holds(shape)]
         return min(rows, key=lambda row: prod(b / a for a, b in row.ranges), default=None)
 
@@ -116,14 +116,14 @@ class Defaults:
     kinds: tuple[Kind, ...]
 
     def kind(self, machine: Machine) -> Kind | None:
-        """Return the nearest kind of machine; None if it is not near."""
+        """Return the nearest kind of machine; None if it is not near enough."""
         near = [kind for kind in self.kinds if _distance(machine, kind.machine) <= NEAR]
         return min(near, key=lambda kind: _distance(machine, kind.machine), default=None)
 
     def usual(self, machine: Machine, of: Callable[[], Shape | None]) -> tuple[Usual, ...]:
         """Return the usual values for a nest on a machine, those to try first at the front.
 
-        `of` returns its shape, which is asked for only where there are rows.
+        `of` returns its shape, which is only computed if there are rows.
         """
         kind = self.kind(machine)
         shape = of() if kind else None
@@ -135,7 +135,7 @@ class Defaults:
 
     @override
     def __str__(self) -> str:
-        """Return the table as JSON, a row a line."""
+        """Return the table as JSON, one row a line."""
         kinds: list[str] = []
         for kind in self.kinds:
             rows = ",\n".join(json.dumps(plain(row), ensure_ascii=False) for row in kind.rows)
@@ -149,7 +149,7 @@ NONE = Defaults(())
 
 
 def read_defaults(path: Path) -> Defaults:
-    """Return the table in a file, or none, with a warning, where it cannot be read."""
+    """Return the table in a file; if it cannot be read, an empty one, with a warning."""
     try:
         return read(Defaults, read_json(read_plain(path)), "defaults")
     except (OSError, ValueError) as error:
@@ -168,4 +168,4 @@ def _distance(a: Machine, b: Machine) -> float:
     if a.vector_bytes != b.vector_bytes:
         return float("inf")
     sizes = (a.cores, b.cores), (a.l1, b.l1), (a.l2, b.l2)
-    return sum(abs(log2(one / other)) for one, other in sizes)
+    return sum(abs(log2(here / there)) for here, there in sizes)

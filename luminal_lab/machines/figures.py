@@ -1,4 +1,4 @@
-"""What a device can do at most: figures, each with how it is known and where it stands."""
+"""What a device can do at most: figures, each with how it is known and its source."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from luminal_lab.machines.rates import PeakRates, size_text
 from luminal_lab.tables import aligned
 
 HowKnown: TypeAlias = Literal["stated", "derived", "assumed", "measured"]
-"""Whether a document says a figure, it follows from others, somebody guessed it, or it was run."""
+"""Whether a document states a figure, it follows from others, it is a guess, or it was measured."""
 MARK = {"stated": "", "derived": "*", "assumed": "?", "measured": "="}
-"""What stands behind a figure in a table, so that a guess does not look like a fact."""
+"""The mark after a figure in a table, so that a guess does not look like a fact."""
 LEGEND = "* derived from other figures   ? assumed   = measured here"
 
 
@@ -23,17 +23,17 @@ class Figure(NamedTuple):
 
     value: float
     source: str
-    """The document, or the calculation, or what was assumed."""
+    """The document, the calculation, or the assumption."""
     how: HowKnown = "stated"
 
 
 class ComputePeak(NamedTuple):
-    """The most operations on numbers of a dtype in a second; multiplying and adding are two."""
+    """The most operations per second on numbers of a dtype; a multiply-add counts as two."""
 
     dtype: str
     flops: Figure
     is_tensor: bool = False
-    """Whether it is that of the units for matrix products, which few kernels use."""
+    """Whether it belongs to the units for matrix products, which few kernels use."""
 
     @property
     def name(self) -> str:
@@ -45,8 +45,8 @@ class ComputePeak(NamedTuple):
 class Capability:
     """What one core of an NVIDIA GPU hands out to blocks, and in which pieces; memory is in bytes.
 
-    A block's registers are at most all, 255 a thread; `reserved` is what the system takes of the
-    shared memory for each block.
+    A block may have all registers, but at most 255 a thread; `reserved` is the shared memory that
+    the system takes for each block.
     """
 
     shared: int
@@ -55,15 +55,15 @@ class Capability:
     warps: int
     blocks: int
     cores: int
-    """How many such cores a GPU has, where it is no GPU of the table."""
+    """How many such cores a GPU has if it is not in the table."""
     registers: int = 65536
     thread_registers: int = 255
     register_piece: int = 256
-    """Registers are handed out to warps in pieces of as many."""
+    """Registers are handed out to warps in pieces of this many."""
     shared_piece: int = 128
     reserved: int = 1024
     quarters: int = 4
-    """A warp lives in one of as many parts, each with its share of the registers."""
+    """A warp lives in one of this many parts, each with its share of the registers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,23 +83,23 @@ class Specification:
     dialect: Literal["c", "cuda", "metal"]
     """The language of its kernels."""
     arch: str | None
-    """What its kernels are compiled for, as in "sm_90a"."""
+    """The architecture for which its kernels are compiled, as in "sm_90a"."""
     peaks: tuple[ComputePeak, ...]
     bandwidth: Figure
-    """Bytes to and from memory in a second."""
+    """Bytes per second to and from memory."""
     memory: Figure | None
     """The bytes of its memory."""
     cores: Figure
-    """What runs blocks of threads: streaming multiprocessors, GPU cores, cores."""
+    """The units that run blocks of threads: streaming multiprocessors, GPU cores, cores."""
     shared: Figure | None
-    """The most bytes that the threads of a block share."""
+    """The most bytes that the threads of a block can share."""
     launch: Figure
-    """The seconds that a launch takes at least, whatever it does."""
+    """The least seconds that a launch takes, whatever it does."""
     cache: Figure | None = None
     """The bytes of the last cache before memory."""
     cache_bandwidth: Figure | None = None
     rates: PeakRates | None = None
-    """What was measured, in place of what is stated: this machine's."""
+    """What was measured, instead of what is stated: this machine's."""
 
     def peak(self, dtype: str, *, is_tensor: bool = False) -> ComputePeak | None:
         """Return the rate of operations on a dtype, if it has any."""
@@ -115,7 +115,7 @@ class Specification:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """All figures by what they are of."""
+        """All figures by what they describe."""
         peaks = {f"{peak.name}, FLOP/s": peak.flops for peak in self.peaks}
         others = {
             "memory, bytes": self.memory,
@@ -148,7 +148,7 @@ class Specification:
 
 
 def shown(label: str, figure: Figure) -> str:
-    """Return a figure in the unit that people use for it; `what` ends in the one it is in.
+    """Return a figure in the unit that people use for it; `label` ends in its own unit.
 
     >>> shown("bandwidth, bytes/s", Figure(3.35e12, "")), shown("launch, seconds", Figure(2e-6, ""))
     ('3,350 GB/s', '2 µs')
@@ -166,7 +166,7 @@ def shown(label: str, figure: Figure) -> str:
 
 
 def rate_text(flops: float) -> str:
-    """Return a rate of operations, as short as can be.
+    """Return a rate of operations, written as briefly as possible.
 
     >>> rate_text(19.5e12), rate_text(82.58e9)
     ('19.5 TFLOP/s', '82.6 GFLOP/s')

@@ -17,13 +17,13 @@ USUAL = Machine()
 CPUS = Path("/sys/devices/system/cpu")
 GROUPS = Path("/sys/fs/cgroup")
 OLD_NAMES = "memory.limit_in_bytes", "memory.usage_in_bytes"
-"""What the first version of Linux's groups calls their memory."""
+"""The names of memory in the first version of Linux's control groups."""
 SYSCTL = {
     "l1": ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
     "l2": ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
     "l3": ("hw.l3cachesize",),
 }
-"""What a Mac calls its caches; of one with two kinds of cores, those of the faster."""
+"""The names of caches on a Mac; with two kinds of cores, those of the faster."""
 
 
 @functools.cache
@@ -48,13 +48,13 @@ def usable_cores() -> int:
 
 
 def vector_bytes(arch: str, features: str) -> int:
-    """Return how wide the vectors of a processor are.
+    """Return how wide the vectors of a processor are, in bytes.
 
     >>> vector_bytes("x86_64", "sse2 avx avx2"), vector_bytes("arm64", "")
     (32, 16)
     """
     if not re.fullmatch(r"x86_64|AMD64|i[3-6]86", arch, re.IGNORECASE):
-        return 16  # NEON, and what others have at least
+        return 16  # NEON, and the least that others have
     words = set(features.lower().split())
     if "avx512f" in words:
         return 64
@@ -62,7 +62,7 @@ def vector_bytes(arch: str, features: str) -> int:
 
 
 def _features() -> str:
-    """Return the words that say which instructions there are; none where nobody tells."""
+    """Return the words for available instructions; none if the system does not say."""
     with suppress(OSError):
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
         line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
@@ -74,7 +74,7 @@ def _features() -> str:
 
 
 def linux_caches(cpus: Path) -> dict[str, int]:
-    """Return the caches of the first core that a folder of /sys tells about."""
+    """Return the caches of the first core that a folder of /sys describes."""
     caches: dict[str, int] = {}
     for folder in sorted(cpus.glob("cpu[0-9]*/cache"))[:1]:
         for index in folder.glob("index*"):
@@ -105,7 +105,7 @@ def _sysctl_caches() -> dict[str, int]:
 def _sysctl(names: list[str] | tuple[str, ...]) -> Mapping[str, str]:
     command = ["/usr/sbin/sysctl", *names]
     with suppress(OSError, subprocess.SubprocessError):
-        # It ends with an error if one name is unknown, and still tells the others.
+        # It ends with an error if one name is unknown, but still prints the others.
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
         pairs = (line.partition(": ") for line in done.stdout.splitlines())
         return {name: value.strip() for name, _, value in pairs}
@@ -113,7 +113,7 @@ def _sysctl(names: list[str] | tuple[str, ...]) -> Mapping[str, str]:
 
 
 def available_memory() -> int | None:
-    """Return how many bytes this process could still have; None where the system does not say."""
+    """Return how many bytes this process could still get; None if the system does not say."""
     limits: list[int] = []
     with suppress(OSError, AttributeError):
         text = Path("/proc/meminfo").read_text("utf-8")
@@ -128,9 +128,9 @@ def available_memory() -> int | None:
 
 
 def group_memory(root: Path, said: str) -> list[int]:
-    """Return what the groups of a process leave it; `said` is what Linux says of its groups.
+    """Return what the control groups of a process leave it; `said` is Linux's list of them.
 
-    A group has the limits of those around it as well.
+    A group also has the limits of the groups around it.
     """
     remaining: list[int] = []
     for line in said.splitlines():
@@ -143,11 +143,11 @@ def group_memory(root: Path, said: str) -> list[int]:
             continue
         inner = folder / path.strip("/")
         for group in (inner, *inner.parents):
-            # Pages of files count as taken, but are given back when they are asked for.
+            # Cached pages of files count as used, but are given back on demand.
             with suppress(OSError, ValueError):
                 limit = int((group / most).read_text("utf-8"))
                 stat = (group / "memory.stat").read_text("utf-8")
-                # The total, which the first version has, is that of the groups within as well.
+                # The total, which the first version has, includes the groups within.
                 cached = re.findall(r"^(?:total_)?inactive_file (\d+)", stat, re.MULTILINE)
                 used = int((group / taken).read_text("utf-8"))
                 remaining.append(limit - used + max(map(int, cached), default=0))
@@ -157,7 +157,7 @@ def group_memory(root: Path, said: str) -> list[int]:
 
 
 def _limited(statm: str) -> list[int]:
-    """Return what the limits of this process leave it; `statm` is what Linux says that it has."""
+    """Return what the limits of this process leave it; `statm` is Linux's account of its memory."""
     import resource  # noqa: PLC0415  # Windows has none
 
     pages = [int(word) * resource.getpagesize() for word in statm.split()]

@@ -14,11 +14,11 @@ from typing import Self
 from luminal_lab.machines.here import usable_cores
 
 LOADED = 0.25
-"""From so many busy cores on, a measurement counts as made under load."""
+"""From this many busy cores on, a measurement counts as made under load."""
 CROWDED = 0.9
-"""From this share of busy cores on, times of different moments cannot be compared."""
+"""From this share of busy cores on, times from different moments cannot be compared."""
 SHORTEST = 0.1
-"""Seconds below which the system's clock, of 10 ms a tick, is too coarse to tell."""
+"""The seconds below which the system's clock, of 10 ms a tick, is too coarse."""
 BUSY = (
     "too busy to say: other programs kept every core busy, and what ran at different moments met "
     "different load"
@@ -29,8 +29,8 @@ class Load:
     """Counts, within `with`, how many cores other programs keep busy.
 
     The work of this process is not counted, nor that of the processes with the ids in `own`.
-    `others` is None where the system does not say. What is over sooner than the system's clock can
-    tell is waited for: who was busy during a few milliseconds is busy during the next hundred.
+    `others` is None if the system does not say. A block that ends sooner than the system's clock
+    can tell is prolonged: whoever was busy for a few milliseconds is busy for the next hundred.
     """
 
     def __init__(self, own: Iterable[int] = ()) -> None:
@@ -81,13 +81,13 @@ def _ticks_of(process: int) -> int:
     """Return the ticks that a process has used, with those of children that have ended."""
     with suppress(OSError):
         text = Path(f"/proc/{process}/stat").read_text("utf-8")
-        # Its name, in parentheses, may hold anything.
+        # Its name, in parentheses, may contain anything.
         return sum(map(int, text.rpartition(")")[2].split()[11:15]))
     return 0
 
 
 def load_text(others: float | None) -> str:
-    """Say that something was measured under load; nothing where it was not.
+    """Say that something was measured under load; empty if it was not.
 
     >>> load_text(1.25), load_text(0.1), load_text(None)
     ('measured while other programs kept 1.2 cores busy', '', '')

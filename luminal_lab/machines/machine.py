@@ -1,11 +1,11 @@
-"""What the machine that kernels are made for has: vectors, cores, caches."""
+"""The machine that kernels are made for: vectors, cores, caches."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a schedule asks of a machine; sizes are in bytes, caches those of one core.
+    """What a schedule asks about a machine; sizes are in bytes, and caches those of one core.
 
     >>> Machine(vector_bytes=16).lanes(4)
     4
@@ -20,7 +20,7 @@ class Machine:
 
     @property
     def told(self) -> str:
-        """What sets it apart, in words.
+        """What distinguishes it, in words.
 
         >>> Machine(vector_bytes=64, cores=2, l2=1 << 20).told
         '64-byte vectors, 2 cores, 1 MB of second cache'

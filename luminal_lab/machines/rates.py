@@ -1,6 +1,6 @@
 """The most that a machine can do in a second: numbers multiplied and added, bytes moved.
 
-What takes as long as these rates allow is at the machine's limit (its roofline):
+Work that takes as long as these rates allow is at the machine's limit (its roofline):
 
     seconds = max(flops / FMA rate, bytes read / read rate + bytes written / write rate)
 
@@ -18,13 +18,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
-from luminal_lab.errors import ArgumentError, RecordingError
+from luminal_lab.errors import ArgumentError, RecordingError, real_number
 from luminal_lab.machines.load import load_text
 from luminal_lab.plain import read
 from luminal_lab.reading import read_json as parsed, shown
 
 SCHEMA = 1
-"""What a file of rates holds; one more whenever that changes."""
+"""The format of a file of rates, raised whenever it changes."""
 SPREAD = 0.2
 """The largest gap between the median and the best sample on an idle machine."""
 DOUBT = (
@@ -36,7 +36,7 @@ Bound: TypeAlias = Literal["FMA", "memory", "cache"]
 
 
 class Limit(NamedTuple):
-    """The least time that something can take on a machine, and which of its rates says so."""
+    """The least time that some work can take on a machine, and which of its rates limits it."""
 
     seconds: float
     bound: Bound
@@ -49,20 +49,20 @@ class Rate:
     what: Literal["fma", "read", "copy"]
     threads: int
     best: float
-    """GFLOP/s, or GB/s; of a copy, the bytes read and those written."""
+    """GFLOP/s, or GB/s; for a copy, the bytes read plus those written."""
     dtype: str = ""
     size: int = 0
-    """The bytes that are gone through again and again."""
+    """The bytes of the working set."""
     samples: tuple[float, ...] = ()
     spread: float | None = None
-    """How far the median sample is below the best one, as a share of that."""
+    """How far the median sample is below the best one, relative to the best."""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile."""
     date: str = ""
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """What is measured; a rate that is measured again has the same."""
+        """What is measured; a rate measured again has the same key."""
         return self.what, self.threads, self.dtype, self.size
 
     @override
@@ -95,14 +95,15 @@ class PeakRates:
 
     @classmethod
     def stated(cls, device: str, *, gflops: float, gbytes: float, threads: int = 1) -> PeakRates:
-        """Return the rates of a machine that somebody says it has, in GFLOP/s and GB/s.
+        """Return the rates of a machine as stated by the caller, in GFLOP/s and GB/s.
 
         >>> print(ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20, threads=4))
         a laptop, 4 threads: rates stated
           float32 multiply and add                  4 threads      100.0 GFLOP/s
           read                      from memory     4 threads       20.0 GB/s
         """
-        if not all(hasattr(rate, "__float__") and rate > 0 for rate in (gflops, gbytes)):
+        known = [real_number(rate) for rate in (gflops, gbytes)]
+        if not all(rate is not None and rate > 0 for rate in known):
             raise ArgumentError(
                 f"rates of {device!r}: they are {gflops!r} GFLOP/s and {gbytes!r} GB/s",
                 hint="both are numbers, and more than 0",
@@ -115,7 +116,7 @@ class PeakRates:
     def gflops(self, dtype: str = "float32", threads: int | None = None) -> float:
         """Return the rate of multiplying and adding, which are two operations, in GFLOP/s.
 
-        Whatever has no rate of its own, the 16-bit floats and whole numbers, has float32's.
+        Dtypes without a rate of their own, 16-bit floats and whole numbers, have float32's.
 
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
         >>> laptop.gflops(), laptop.gflops("float16")
@@ -149,9 +150,9 @@ class PeakRates:
         dtype: str = "float32",
         threads: int | None = None,
     ) -> Limit:
-        """Return the least time for so many operations, and so many bytes in and out.
+        """Return the least time for some operations, and some bytes in and out.
 
-        What fits into a cache is measured at that cache's rate.
+        Data that fits into a cache counts at that cache's rate.
 
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
         >>> laptop.limit(flops=2e9, read=4e6, written=4e6)
@@ -160,7 +161,7 @@ class PeakRates:
         size = int(read + written)
         in_memory = size > max((r.size for r in self._at("read", threads)[:-1]), default=-1)
         reading = self.gbytes("read", size, threads)
-        # A copy of n bytes reads n and writes n; the rest of its time is that of writing.
+        # A copy of n bytes reads n and writes n; the rest of its time is for writing.
         copying = self.gbytes("copy", size, threads)
         writing = max(2 / copying - 1 / reading, 1 / reading)
         moving = (read / reading + written * writing) / 1e9
@@ -190,9 +191,9 @@ class PeakRates:
         return median(known) if known else None
 
     def or_better(self, before: PeakRates) -> PeakRates:
-        """Return these rates, each replaced by an earlier one where that was better.
+        """Return these rates, each replaced by an earlier one if that was better.
 
-        A machine can do what it has once done, so that a busy moment replaces nothing.
+        What a machine has done once it can do again, so a busy moment replaces nothing.
 
         >>> before = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
         >>> now = ll.devices.PeakRates.stated("a laptop", gflops=80, gbytes=25)
@@ -230,7 +231,7 @@ class PeakRates:
     _repr_mimebundle_ = as_text
 
     def to_json(self) -> str:
-        """Return the rates as text that `from_json` reads.
+        """Return the rates as text that `from_json` can read.
 
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
         >>> laptop.to_json().splitlines()[1:4]
@@ -240,7 +241,7 @@ class PeakRates:
 
     @classmethod
     def from_json(cls, text: str) -> PeakRates:
-        """Read what `to_json` has written.
+        """Read the text that `to_json` writes.
 
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
         >>> ll.devices.PeakRates.from_json(laptop.to_json()) == laptop
@@ -268,7 +269,7 @@ def check_rates(peaks: PeakRates) -> None:
 
 
 def read_json(subject: str, text: str, schema: int) -> dict[str, Any]:
-    """Return a JSON object that has the schema number which this version reads."""
+    """Return a JSON object that has the schema number of this version."""
     try:
         given = parsed(text)
     except ValueError as error:
@@ -287,7 +288,7 @@ def read_json(subject: str, text: str, schema: int) -> dict[str, Any]:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes, as short as can be.
+    """Return a number of bytes, written as briefly as possible.
 
     >>> size_text(512), size_text(3 << 20), size_text(3_500_000)
     ('512 B', '3 MiB', '3.34 MiB')

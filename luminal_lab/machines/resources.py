@@ -1,10 +1,10 @@
-"""What a compiled kernel of a GPU takes, and how many of its blocks a card runs at once.
+"""What a compiled GPU kernel takes up, and how many of its blocks a card runs at once.
 
     resources = kernel.resources                          # 40 registers a thread, 16,640 B shared
     occupancy(resources, 256, card_of("H100"))              # 6 blocks, 75% of the warps: registers
 
-A multiprocessor runs as many blocks at once as its registers, shared memory, warps and places for
-blocks allow; each of these is handed out in pieces of a fixed size.
+A multiprocessor runs as many blocks at once as its registers, shared memory, warps and block slots
+allow; each of these is handed out in pieces of a fixed size.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Resources:
-    """What a function takes: registers of each thread, bytes of shared memory of each block."""
+    """What a function takes up: registers of each thread, bytes of shared memory of each block."""
 
     registers: int = 0
     shared: int = 0
     spills: int = 0
     """The bytes of registers that each thread spills to memory."""
     constant: int = 0
-    """The bytes of constant memory, arguments among them; 0 where nobody says, as from sm_90 on."""
+    """The bytes of constant memory, including arguments; 0 if unknown, as from sm_90 on."""
     stack: int = 0
     """The bytes of memory that each thread has for arrays and spills."""
     threads: int = 0
-    """How many threads its blocks may have; 0 where it does not say."""
+    """How many threads its blocks may have; 0 if it does not say."""
 
     def occupancy(self, card: str | Specification, threads: int | None = None) -> Occupancy:
         """Return how many blocks of it a card runs at once on each multiprocessor."""
@@ -73,9 +73,9 @@ class CompiledCUDA:
     cubin: bytes = field(repr=False)
     """What the driver loads."""
     log: str = field(repr=False)
-    """What the compiler said."""
+    """The compiler's messages."""
     resources: Mapping[str, Resources]
-    """What each of its functions takes."""
+    """What each of its functions takes up."""
 
     @property
     def most(self) -> Resources:
@@ -84,10 +84,10 @@ class CompiledCUDA:
 
 
 CARDS: Final[Mapping[str, Specification]] = MappingProxyType(
-    # Forms of a card with more memory or less have the same cores.
+    # Versions of a card with more or less memory have the same cores.
     {re.sub(r" \d+ GB$", "", card.name): card for card in KNOWN if card.arch is not None}
 )
-"""The GPUs of NVIDIA's by their names."""
+"""NVIDIA's GPUs by name."""
 
 
 def card_of(name: str) -> Specification:
@@ -101,7 +101,7 @@ def card_of(name: str) -> Specification:
             f"occupancy: {name!r} is not a card", hint=f"give a name: {', '.join(CARDS)}"
         )
     words = re.findall(r"[a-z0-9]+", re.sub(r"nvidia|geforce|tesla", "", name.lower()))
-    # More may be said behind the name: A100-SXM4-80GB, A100 80 GB.
+    # The name may have more at its end: A100-SXM4-80GB, A100 80 GB.
     starts = {"".join(words[:count]) for count in range(1, len(words) + 1)}
     for known, card in CARDS.items():
         plain = known.lower().replace(" ", "")
@@ -116,12 +116,12 @@ def card_of(name: str) -> Specification:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many blocks a multiprocessor runs at once, and what keeps it from more."""
+    """How many blocks a multiprocessor runs at once, and what keeps it from running more."""
 
     blocks: int
     warps: int
     share: float
-    """Of the warps that the multiprocessor could run."""
+    """Its share of the warps that the multiprocessor could run."""
     limit: str
     """The scarce resource: registers, shared memory, warps, blocks or threads."""
 
@@ -154,7 +154,7 @@ def occupancy(resources: Resources, threads: int, card: Specification) -> Occupa
         fits = resources.shared <= has.block_shared
         limits["shared memory"] = has.shared // each if fits else 0
     blocks = min(limits.values())
-    # Of limits that are equal the one that the kernel can do something about is named.
+    # Of equal limits, the one that the kernel can do something about is named.
     limit = next(name for name in reversed(limits) if limits[name] == blocks)
     limit = "threads of a block" if threads > MOST_THREADS else limit
     return Occupancy(blocks, blocks * warps, blocks * warps / has.warps, limit)

@@ -80,7 +80,7 @@ from luminal_lab.nn.norm import (
     LayerNorm,
     RMSNorm,
 )
-from luminal_lab.nn.optim import SGD, Adam, AdamW, Optimiser
+from luminal_lab.nn.optim import LAMB, SGD, Adam, AdamW, Muon, Optimiser
 from luminal_lab.nn.pool import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -114,6 +114,7 @@ __all__ = [
     "GELU",
     "GLU",
     "GRU",
+    "LAMB",
     "LSTM",
     "RNN",
     "SELU",
@@ -169,6 +170,7 @@ __all__ = [
     "Mish",
     "Module",
     "MultiheadAttention",
+    "Muon",
     "Optimiser",
     "PReLU",
     "Parameter",

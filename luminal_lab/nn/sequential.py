@@ -11,6 +11,7 @@ from luminal_lab.errors import ArgumentError, DefinitionError
 from luminal_lab.nn.arguments import at_user
 from luminal_lab.nn.module import Module, kind_of
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 Layer: TypeAlias = "Module | Callable[..., Any]"
 
@@ -36,7 +37,7 @@ class Sequential(Module):
 
     def _add(self, name: str, layer: Layer) -> None:
         is_class = isinstance(layer, type)
-        if is_class or not callable(layer):
+        if is_class or not is_function(layer):
             hint = "give modules one by one, as in Sequential(a, b), or Sequential(*layers)"
             raise at_user(
                 ArgumentError(

@@ -24,6 +24,7 @@ from luminal_lab.nn.module import Module
 from luminal_lab.nn.norm import LayerNorm
 from luminal_lab.nn.rope import RotaryEmbedding
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.tensor.movement import limited, whole
 from luminal_lab.tensor.parameter import Parameter
 
@@ -33,7 +34,7 @@ Activation: TypeAlias = str | Callable[[Tensor], Tensor]
 
 def activation_of(given: Activation) -> Callable[[Tensor], Tensor]:
     """Return an activation as a function."""
-    if callable(given):
+    if is_function(given):
         return given
     if not hasattr(Tensor, given):
         raise at_user(

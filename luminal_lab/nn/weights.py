@@ -39,6 +39,9 @@ FILE_DTYPES = {
     "I32": "int32",
     "I16": "int16",
     "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
     "U8": "uint8",
     "BOOL": "bool",
 }
@@ -98,7 +101,7 @@ def _array(what: str, value: object, parameter: Parameter | None) -> Array:
         return array
     if not parameter.dtype.is_float:
         low, high = parameter.dtype.limits
-        is_whole = array.dtype.kind in "bi"
+        is_whole = array.dtype.kind in "biu"
         if not is_whole or not low <= array.min(initial=low) <= array.max(initial=low) <= high:
             return array
     with np.errstate(over="ignore"):  # values that are too large become infinite
@@ -208,6 +211,32 @@ def load_file(path: str | Path, paths: Named, *, strict: bool) -> Loaded:
     for parameter, name in chosen:
         parameter.set(_reading(file, name, path.absolute(), before))
     return left
+
+
+def stored_values(path: str | Path) -> dict[str, Parameter]:
+    """Return the values of a file as parameters, each of which reads its own when it is needed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     ll.nn.Linear(2, 3).save(f"{folder}/model.safetensors")
+    ...     stored_values(f"{folder}/model.safetensors")["weight"].shape
+    (3, 2)
+    """
+    path = _path("load", path)
+    before, file = _identity(path), open_file(path)
+    values: dict[str, Parameter] = {}
+    for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
+        part = file.get_slice(name)
+        kind = str(part.get_dtype())
+        if kind not in FILE_DTYPES:
+            raise InputError(
+                f"load: {path}: {name} is {kind}, a dtype that is not here",
+                hint=f"there is {', '.join(FILE_DTYPES.values())}",
+            )
+        provider = _reading(file, name, path.absolute(), before)
+        shape = tuple(part.get_shape())
+        values[name] = Parameter(shape, FILE_DTYPES[kind], provider=provider, name=name)
+    return values
 
 
 def _reading(

@@ -1,11 +1,11 @@
 """Why a search found nothing: how far its questions led, and the node where they ended.
 
 A search written as code asks a graph one question after another: is this a product, is a factor of
-it a reciprocal, … A yes is a step further; where there are several answers, each is tried from
-where the question was asked. Of all the misses, the one with the most steps behind it is told.
-Patterns of rules tell the same (`pattern.why_not`).
+it a reciprocal, … A yes is one more step; if there are several answers, each is tried from the
+question on. Of all the misses, the one after the most steps is reported. Patterns of rules report
+the same (`pattern.why_not`).
 
-Nobody listens while a graph is compiled: then a miss is a call that does nothing.
+Nobody listens while a graph is compiled: a miss is then a call that does nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Misfit(NamedTuple):
     steps: tuple[str, ...] = ()
 
     def told(self, subject: str) -> str:
-        """Return how far a search got, and where it stopped."""
+        """Say how far a search got, and where it stopped."""
         count = len(self.steps)
         if not count:
             return f"{subject} stops at once: {self.why}."
@@ -38,7 +38,7 @@ class Misfit(NamedTuple):
 
 
 class Inquiry:
-    """What a search was answered so far, and the furthest miss."""
+    """The answers of a search so far, and the furthest miss."""
 
     def __init__(self) -> None:
         self.path: list[str] = []
@@ -53,15 +53,15 @@ class Inquiry:
         del self.path[length:]
 
     def missed(self, node: Node, why: str, steps: Iterable[str] = ()) -> None:
-        """Note a miss, after further steps."""
+        """Note a miss, after these further steps."""
         path = (*self.path, *steps)
         if self.furthest is None or len(path) > len(self.furthest.steps):
             self.furthest = Misfit(node, why, path)
 
     def each(self, answers: Iterable[T], step: str, node: Node, why: str) -> Iterator[T]:
-        """Yield answers, each a step from here; without any the node is missed."""
+        """Yield answers, each a step from here; if there are none, note a miss at the node."""
         length, count = len(self.path), 0
-        for count, answer in enumerate(answers, 1):  # noqa: B007  # the last is meant
+        for count, answer in enumerate(answers, 1):  # noqa: B007  # the last one counts
             self.back(length)
             self.step(step)
             yield answer
@@ -71,38 +71,38 @@ class Inquiry:
 
 
 class Asking:
-    """A view of a graph that searches ask; somebody may listen."""
+    """A view of a graph that searches question; somebody may listen."""
 
     inquiry: Inquiry | None = None
 
     def missed(self, node: Node, why: str, *of: object) -> None:
-        """Say why a search does not go on at a node; `{}` in the reason stand for `of`."""
+        """Say why a search does not go on at a node; each `{}` in the reason stands for an `of`."""
         if self.inquiry is not None:
             self.inquiry.missed(node, why.format(*of))
 
     def reached(self, step: str, *of: object) -> None:
-        """Say what a search has found on its way."""
+        """Note what a search has found on its way."""
         if self.inquiry is not None:
             self.inquiry.step(step.format(*of))
 
     def mark(self) -> int:
-        """Return how far a search has got, to go back there."""
+        """Return how far a search has got, in order to return there."""
         return 0 if self.inquiry is None else len(self.inquiry.path)
 
     def back(self, mark: int) -> None:
-        """Go back to where a search was, to try something else."""
+        """Return to where a search was, to try something else."""
         if self.inquiry is not None:
             self.inquiry.back(mark)
 
     def holds(self, fact: bool, node: Node, why: str, *of: object) -> bool:
-        """Return a fact without which a search does not go on; the reason says that it is false."""
+        """Return a fact that a search needs to go on; the reason is for when it is false."""
         if self.inquiry is not None and not fact:
             self.inquiry.missed(node, why.format(*of))
         return fact
 
 
 SILENT = Asking()
-"""What is asked where nobody listens."""
+"""The questions when nobody listens."""
 
 
 def kind_of(node: Node) -> str:
@@ -115,5 +115,5 @@ def kind_of(node: Node) -> str:
 
 
 def is_not(node: Node, op: type[Op]) -> str:
-    """Return that a node has another op than the one wanted."""
+    """Say that a node has another op than the wanted one."""
     return f"{node} is {kind_of(node)}, not {op.name}"

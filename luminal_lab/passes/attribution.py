@@ -1,8 +1,8 @@
-"""Whose lines a node of the last graph is: each with its share of the work, which add up to 1.
+"""The user's lines for a node of the last graph: each with its share of the work, 1 in all.
 
-A node that passes have merged from equal ones belongs to all lines that wrote one of them, in equal
-parts; a kernel belongs to the lines of all that it computes, by what that costs. Views and
-constants cost nothing, and count only where nothing else is there.
+A node that passes have merged from equal ones belongs in equal parts to all lines that wrote one of
+them; a kernel belongs to the lines of everything that it computes, by cost. Views and constants
+cost nothing, and count only if nothing else is there.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Op, Reduce, Source, View
 from luminal_lab.core.origin import Origin
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tensor.arguments import told_object
 
 FREE = (Source, View)
 """Ops that cost nothing."""
 TYPICAL = 512
 """The size assumed for a dim that has none yet."""
 LEAST = 0.005
-"""Lines with a smaller share are not told of: a mask of all layers is not a line's work."""
+"""Lines with a smaller share are left out: a mask shared by all layers is not a line's work."""
 
 
 Effort: TypeAlias = Callable[[IR, Node], float]
-"""What a node of a graph costs."""
+"""The cost of a node of a graph."""
 
 
 class LineShare(NamedTuple):
-    """A user's line, and its share of what a node takes."""
+    """A user's line, and its share of a node's cost."""
 
     line: Origin
     share: float
 
 
+@told_object("attribution")
 class Attribution:
     """For the nodes of a compiled graph, the user's lines that they come from."""
 
@@ -56,7 +58,7 @@ class Attribution:
     def work(self, id: int, effort: Effort | None = None) -> Mapping[Node, float]:
         """Return the written nodes that a node of the last graph computes, with their shares.
 
-        `effort` says what a written node costs; by default a dim without a size is 512.
+        `effort` gives the cost of a written node; by default a dim without a size is 512.
         """
         written = self.shots[0].ir
         own = {written[part]: size for part, size in sorted(self.parts(id).items())}
@@ -72,7 +74,7 @@ class Attribution:
         return {node: cost / whole for node, cost in kept.items()}
 
     def parts(self, id: int) -> Mapping[int, float]:
-        """Return the written nodes that a node computes; equal ones, merged, have a part each."""
+        """Return the written nodes that a node computes, each with its part; merged ones share."""
         return self._back(len(self.shots) - 1, id)
 
     def _back(self, index: int, id: int) -> Mapping[int, float]:
@@ -84,28 +86,28 @@ class Attribution:
             shot = self.shots[index]
             nodes = shot.back(id)
             is_merged = id in shot.before and shot.ir[id].op.body_of() is None
-            if is_merged:  # what was replaced by it, but computed otherwise, is not its work
+            if is_merged:  # a node that it replaced, but that computed otherwise, is not its work
                 own = _computing(shot, shot.before[id])
                 nodes = [node for node in nodes if _computing(shot, node) == own]
             else:
                 nodes = [node for node in nodes if not isinstance(node.op, FREE)] or nodes
             part = 1 / len(nodes) if is_merged else 1.0
-            found: dict[int, float] = {}
+            shares: dict[int, float] = {}
             for node in nodes:
                 for written, size in self._back(index - 1, node.id).items():
-                    # Two ways back to one node are one part of it.
-                    found[written] = min(1.0, max(found.get(written, 0.0), size * part))
-            self._parts[index, id] = found
+                    # If two ways lead back to one node, it still counts once.
+                    shares[written] = min(1.0, max(shares.get(written, 0.0), size * part))
+            self._parts[index, id] = shares
         return self._parts[index, id]
 
 
 def _computing(shot: Snapshot, node: Node) -> tuple[Op, list[int]]:
-    """Return what nodes share that compute the same after a pass."""
+    """Return a key that nodes share if they compute the same after a pass."""
     return node.op, sorted(map(shot.standing_for, node.sources))
 
 
 def _cost(ir: IR, node: Node) -> float:
-    """Return what a node costs, in additions."""
+    """Return the cost of a node, in additions."""
     body = node.op.body_of()
     if body is not None:
         return _body_cost(body)

@@ -65,7 +65,7 @@ class Pass:
         return ()
 
     def searches(self) -> tuple[str, ...]:
-        """Return the names of what it looks for by code, of which `why_not` can tell.
+        """Return the names of its searches written as code, which `why_not` can explain.
 
         >>> from luminal_lab.passes.recognition.recognise import Recognise
         >>> "softmax" in Recognise().searches()
@@ -74,7 +74,7 @@ class Pass:
         return ()
 
     def why_not(self, ir: IR, search: str, node: Node) -> str:
-        """Tell how far a search gets at a node of a graph that the pass has not changed yet.
+        """Say how far a search gets at a node of a graph that the pass has not changed yet.
 
         >>> from luminal_lab.passes.recognition.recognise import Recognise
         >>> y = cx.tensor((2, 4), name="x").exp().retrieve()
@@ -162,7 +162,7 @@ def graph_pass(run: Callable[[IR, Edit], None]) -> Pass:
 
     members = {
         "__doc__": run.__doc__,
-        # A function that `exec` has made is of no module, as its namespace has no name.
+        # A function made by `exec` belongs to no module, as its namespace has no name.
         "__module__": run.__module__ or "__main__",
         "name": run.__name__.replace("_", "-"),
         "run": method,

@@ -234,9 +234,9 @@ class Checker:
         freedom: Freedom,
     ) -> bool:
         """Return whether an output is the same for every index, so that none is read."""
-        for other in within(ir, sample):
+        for valid in within(ir, sample):
             judge = _DeviceJudge(
-                ir, self._environment(other.data, other.dims), freedom, scaled=True
+                ir, self._environment(valid.data, valid.dims), freedom, scaled=True
             )
             try:
                 if any(judge.first_wrong([id], values, {}) is not None for values in ways):

@@ -58,7 +58,7 @@ class Named(Protocol):
         ...
 
     def why_not(self, what: str = "schedule") -> str:
-        """Tell what plans of schedules could not do."""
+        """Say what plans of schedules could not do."""
         ...
 
 
@@ -167,15 +167,15 @@ class Compilation(Charted, Examined, Recorded):
         self.runner = runner if getattr(runner, "is_runnable", True) else None
         """The runner of the last graph, unless the interpreter runs it."""
         self.attribution = Attribution(self.snapshots)
-        """Whose lines a node of the last graph is, and each line's share."""
+        """The user's lines for nodes of the last graph, with each line's share."""
         self.storage = Storage(self.ir)
-        """Values derived from inputs when they change, not at each run."""
+        """Values derived from inputs when they change, not in each run."""
         self.stop = stop
-        """The firing at which the compile ended, if it was made `until` one."""
+        """The firing at which the compile ended, if it was given `until`."""
         self.boards: list[Displayed] = []
         """The A/B boards of its kernels, and those that earlier compiles of the session had."""
         self.board_watchers: WeakSet[Any] = WeakSet()
-        """Those who show its boards, and hear of one that is made later."""
+        """Those that show its boards, and are told of boards made later."""
 
     @property
     def written(self) -> IR:
@@ -216,7 +216,7 @@ class Compilation(Charted, Examined, Recorded):
         return next((s for s in reversed(matching) if s.firings), matching[-1])
 
     def _fired_by(self, rule: str | None) -> str:
-        """Return which pass fired a rule that somebody took for a pass, or which passes ran."""
+        """Say which pass fired a rule that was taken for a pass, or which passes ran."""
         by = [s.name for s in self.snapshots if rule in s.counts]
         if by:
             return f"{rule} is a rule; {by[0]} fired it"
@@ -300,7 +300,7 @@ class Compilation(Charted, Examined, Recorded):
             assert line is not None
             return self._of_line(asking, line.group(1), int(line.group(2))), 0
         node = self.node_of(asking, what)
-        id = self.find(node).id  # a name may pass to a node's replacement
+        id = self.find(node).id  # a name may have moved to a node's replacement
         return {id}, self.first_with(id)
 
     def node_of(self, asking: str, what: Following) -> NodeLike:
@@ -313,6 +313,9 @@ class Compilation(Charted, Examined, Recorded):
         """
         if isinstance(what, (int, str)):
             return what
+        record: object = what if isinstance(what, Node) else getattr(what, "node", None)
+        if isinstance(record, Node):
+            self._check_own(asking, record)
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
         if isinstance(own, int):
@@ -325,6 +328,17 @@ class Compilation(Charted, Examined, Recorded):
             f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
         )
+
+    def _check_own(self, asking: str, record: Node) -> None:
+        """Raise if each node of this compile that has a record's id is another one."""
+        known = [shot.ir[record.id] for shot in self.snapshots if record.id in shot.ir]
+        if known and (record.op, record.types) not in [(node.op, node.types) for node in known]:
+            here, other = (f"{node.op.name} : {node.type}" for node in (known[0], record))
+            raise GraphError(
+                f"{asking}: {record} is not a node of this compile, where %{record.id} is {here}, "
+                f"not {other}",
+                hint='give a node of its own, as in compilation.ir["y"], or a name',
+            )
 
     def _of_line(self, asking: str, file: str, number: int) -> set[int]:
         ids: set[int] = set()
@@ -391,8 +405,8 @@ class Compilation(Charted, Examined, Recorded):
     def stops(self, what: Following | Origin | None = None, *, rule: str = "") -> Stops:
         """Return the firings that touch a node or a line, or those of a rule: breakpoints.
 
-        What is touched is given as for `trace`. Of each stop there are the graphs before and
-        after: the latter is what a compile that ends there would have made.
+        What is touched is given as for `trace`. Each stop has the graphs before and after: the
+        latter is what a compile that ends there would have made.
 
         >>> y = ((cx.tensor((2,), name="x") * 1 + 0).sin() + 0).named("y").retrieve()
         >>> print(cx.compile("simplify, dce").stops("%4", rule="add-zero")[0])
@@ -417,7 +431,7 @@ class Compilation(Charted, Examined, Recorded):
     # -- asking ------------------------------------------------------------------------------------
 
     def why(self, node: Following) -> Story:
-        """Tell in sentences where a node, a launch or a kernel comes from.
+        """Say in sentences where a node, a launch or a kernel comes from.
 
         >>> y = (cx.tensor((2,), name="x").sin() * 1).named("y").retrieve()
         >>> print(cx.compile("simplify, dce").why("y"))  # doctest: +ELLIPSIS
@@ -430,11 +444,11 @@ class Compilation(Charted, Examined, Recorded):
         return story_of(self.snapshots, self.find(self.node_of("why", node)))
 
     def why_not(self, rule: Rule | str, node: Following) -> Story:
-        """Tell why a rule, or a search that is written as code, found nothing at a node.
+        """Say why a rule, or a search written as code, found nothing at a node.
 
-        Of a rule it is the pattern, the condition or the licence; of a search such as "softmax" it
-        is how far it got, and at which node it stopped. The name of a pass stands for all that
-        the pass looks for.
+        For a rule this is the pattern, the condition or the licence; for a search such as "softmax"
+        it is how far it got, and the node at which it stopped. The name of a pass stands for
+        everything that the pass looks for.
 
         >>> y = (cx.tensor((2,), name="x") * 2).named("y").retrieve()
         >>> print(cx.compile("simplify").why_not("add-zero", "y"))
@@ -447,7 +461,7 @@ class Compilation(Charted, Examined, Recorded):
         return told_why_not(self.snapshots, self.pipeline, rule, current)
 
     def _told_schedules(self, what: Following) -> Story:
-        """Tell what plans could not do of the kernels that compute a node."""
+        """Say what plans could not do for the kernels that compute a node."""
         ids = {node.id for node in self.trace(what).last}
         picked = {id for node in self.ir for id in node.sources if node.id in ids}
         launches: Sequence[Launched] = getattr(self.program, "launches", ())
@@ -486,7 +500,7 @@ class Compilation(Charted, Examined, Recorded):
             f"{number:>5}  {title:<{wide}} {nodes:>6} {firings:>8} {ms:>9}"
             for number, title, nodes, firings, ms in rows
         ]
-        return "\n".join(lines if self.stop is None else [*lines, f"stopped: {self.stop}"])
+        return "\n".join(lines if self.stop is None else [*lines, self.stop.reason])
 
     _repr_mimebundle_ = as_text
 

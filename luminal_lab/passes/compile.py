@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import Literal, TypeAlias, cast
 
@@ -66,7 +67,7 @@ def compile_ir(
 
     With `check="values"` the interpreter runs after each pass on drawn inputs, and a pass that
     changes what the graph computes is reported with the first wrong firing; a device runs its
-    kernels once, and an error names any kernel that computes something else.
+    kernels once, and an error names any kernel with wrong values.
 
     `until` is a breakpoint: a node, a line or a rule, as in "%y", "cell 1, line 4" or "rule
     add-zero". The passes run up to the first firing that touches it, and the graph stays as it was
@@ -240,7 +241,7 @@ class _Compiling:
         return compilation
 
     def so_far(self, runner: Runner | None = None) -> Compilation:
-        """Return the compilation so far, which may have been broken off."""
+        """Return the compilation so far, which may have been interrupted."""
         given = self.pipeline, self.verify_seconds, runner, self.licence
         return Compilation(self.snapshots, *given, self.stop)
 
@@ -300,12 +301,12 @@ class _Compiling:
                 raise
         self.snapshots.append(snapshot)
         if self.stop is not None:
-            self.stop = Stop(snapshot, self.stop.number)
+            self.stop = replace(self.stop, snapshot=snapshot)
         LOG.debug("%s", snapshot, extra={"snapshot": snapshot})
         return bool(log)
 
     def _failure_of(self, pass_: Pass, ir: IR, edit: Edit) -> PassError | None:
-        """Run a pass, and return the error for what went wrong in it."""
+        """Run a pass, and return the error if something went wrong in it."""
         try:
             returned: object = pass_.run(ir, edit)
             if returned is not None:
@@ -313,7 +314,7 @@ class _Compiling:
                     f"its run returned {returned!r} instead of None",
                     hint="change the graph with edit.insert, replace and erase",
                 )
-        except MemoryError:  # which says nothing of the pass
+        except MemoryError:  # which says nothing about the pass
             raise
         except Exception as error:
             failure = self._failed(pass_, error, edit)
@@ -322,7 +323,7 @@ class _Compiling:
         return None
 
     def _up_to_stop(self, pass_: Pass, before: IR, edit: Edit) -> tuple[list[LogEntry], IR]:
-        """Return what a pass has changed, and the graph, up to the breakpoint if it is there."""
+        """Return what a pass has changed, and the graph, up to the breakpoint if it was reached."""
         if self.breakpoint is None:
             return edit.log, edit.ir()
         whole = Snapshot(before, edit.ir(), Record(str(pass_), edit.log), len(self.snapshots))
@@ -357,7 +358,7 @@ class _Compiling:
             where, hint = _culprit(edit), _slip(error)
             if hint is None and line is None:
                 hint = "the traceback above this shows where in the pass"
-        # The author's own line, and then the node.
+        # The author's own line first, and then the node.
         places = dict.fromkeys(filter(None, (str(line or ""), where)))
         told = PassError(
             f"pass {pass_}{after}: {message}", where="\n".join(places) or None, hint=hint
@@ -367,7 +368,7 @@ class _Compiling:
 
 
 def _slip(error: Exception) -> str | None:
-    """Return what is meant by an attribute that is not there, of what a pass is given."""
+    """Return what a missing attribute was probably meant to be, on an object given to a pass."""
     of: object = getattr(error, "obj", None)
     name = str(getattr(error, "name", ""))
     if isinstance(of, int) and hasattr(Node, name):
@@ -382,7 +383,7 @@ def _slip(error: Exception) -> str | None:
 
 
 def _since(error: LabError, edit: Edit) -> str | None:
-    """Return that a node which is not in the graph as it was is in the editor."""
+    """Say that a node missing from the old graph is in the editor."""
     missing = MISSING.search(error.message)
     is_new = missing is not None and edit.table.get(int(missing[1])) is not None
     return "a node that was inserted is in edit, and not in ir" if is_new else None

@@ -88,7 +88,7 @@ class Folding(Walk):
     """Folding at work: it looks at one node after another."""
 
     node: Node
-    """The node that is looked at."""
+    """The current node."""
 
     @override
     def search(self, name: str, node: Node) -> None:
@@ -157,7 +157,7 @@ class Folding(Walk):
         return self.no("{} is {}, which is not folded", node, op.name)
 
     def unknown(self, sources: Sequence[Node]) -> None:
-        """Say which source is no constant."""
+        """Say which source is not a constant."""
         node = self.node
         if isinstance(node.op, Constant):
             self.no("{} is a constant already", node)

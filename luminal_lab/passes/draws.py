@@ -233,7 +233,7 @@ def _all_at(ir: IR, usual: Mapping[str, int], size: int) -> Iterator[dict[str, i
 
 
 def _turns(ir: IR, dims: Mapping[str, int], kind: str) -> int:
-    """Return in how many turns each small input of floats has had all corners of a kind."""
+    """Return after how many turns each small float input has had all corners of a kind."""
     shapes = [(node, bound_shape(f"check: {node}", node.shape, dims)) for node in ir.inputs]
     counts = [math.prod(shape) for node, shape in shapes if node.dtype.is_float]
     if sum(counts) > LITTLE:
@@ -304,7 +304,7 @@ def _among(
 ) -> Array:
     """Return two chosen numbers for each plain one, using all before repeating any.
 
-    The next turn of an input goes on where the one before it has ended.
+    The next turn of an input continues where the one before ended.
     """
     count, (position, number) = math.prod(shape), turn
     many = min(count, _chosen(count))
@@ -315,9 +315,10 @@ def _among(
 
 def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     low, high = dtype.limits
-    whole = rng.integers(low, high, shape, np.int64, endpoint=True)
     edges = [low, low + 1, -1 if low else 128, 0, 1, 2, 3, 7, high - 1, high]
-    drawn = np.where(rng.random(shape) < 0.5, whole, rng.choice(np.array(edges, np.int64), shape))
+    wide = np.int64 if low else np.uint64
+    whole = rng.integers(low, high, shape, wide, endpoint=True)
+    drawn = np.where(rng.random(shape) < 0.5, whole, rng.choice(np.array(edges, wide), shape))
     return np.asarray(drawn).astype(dtype.numpy)
 
 

@@ -1,8 +1,8 @@
-"""Enclosures: for each value of a graph, the bounds within which roundings leave it.
+"""Enclosures: for each value of a graph, the bounds within which rounding leaves it.
 
 Each op is computed for both bounds of its sources, in float64, and each rounding moves the bounds
-apart. They contain the results of all orders of a sum or product, and little else: if the
-bounds of two values are disjoint, no order of roundings makes the values equal.
+apart. They contain the results of all orders of a sum or product, and little else: if the bounds of
+two values are disjoint, no order of rounding makes the values equal.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from luminal_lab.core.ir import Node
 from luminal_lab.core.op import Op, Source
 from luminal_lab.core.ops import (
     Add,
+    Bitcast,
     Cast,
     Constant,
     LessThan,
@@ -31,6 +32,7 @@ from luminal_lab.core.ops import (
     SumReduce,
     Where,
 )
+from luminal_lab.core.ops.bits import Bitwise
 from luminal_lab.errors import Interrupted
 from luminal_lab.passes.corners import limits_of
 
@@ -77,8 +79,12 @@ def enclosures(
 def _bounds(node: Node, sources: list[Bounds], value: Array) -> Bounds:
     """Return the bounds before the result is rounded."""
     op, floats = node.op, node.dtype.is_float
-    if not floats and all((low == high).all() for low, high in sources):
+    is_same = all((low == high).all() for low, high in sources)
+    if is_same and (not floats or isinstance(op, Bitcast)):
         return Bounds(value, value)
+    if isinstance(op, (Bitwise, Bitcast)):  # of other values the bits may be any
+        ends = (-math.inf, math.inf) if floats else node.dtype.limits
+        return Bounds(*(np.full_like(value, end) for end in ends))
     how = SPECIAL.get(type(op)) if floats or not isinstance(op, (Mul, Mod)) else None
     if how is not None:
         return how(*sources)

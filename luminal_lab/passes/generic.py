@@ -46,8 +46,8 @@ CLEANING = (
     DeadCode(),
 )
 """The passes that remove redundant work."""
-TIDYING = frozenset(one.name for one in CLEANING)
-"""Their names: what they do says less of a compile than what they clean up after."""
+TIDYING = frozenset(step.name for step in CLEANING)
+"""Their names: their firings say less about a compile than the changes that they clean up after."""
 ARRANGING = (Reassociation(), MergeReductions(), PushViews())
 """The passes that move work; they follow recognition, as a slice moved into a softmax hides it."""
 

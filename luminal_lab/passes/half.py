@@ -6,17 +6,17 @@
     %k = cast{dtype = bf16} %x         : bf16[4, 64]       %u = cast{dtype = f32} %k : f32[4, 64]
     %y = call{body = matmul} %u, %v    : f32[4, 64]
 
-A value is rounded only where it would lie in memory: halves save bytes, and kernels compute in
-float32 between reading and storing anyway. So these become halves:
+A value is rounded only if it would be in memory: halves save bytes, and kernels compute in float32
+between reading and storing anyway. So these become halves:
 
 * weights of matrix products, convolutions and embeddings. They are `stored`: rounded when
   they are set, not at each run. A weight that the graph trains is rounded in the graph.
 * operands of matrix products, convolutions and attention;
 * values with several readers, one of them a product further on: the residual stream.
 
-All else stays float32: sums, the insides of softmax, norms and losses, exponentials and their
-arguments, gradients of weights, updates of optimisers, counters, random numbers, caches
-and other values that a run carries to the next, small values such as biases and rope's tables, and
+Everything else stays float32: sums, the insides of softmax, norms and losses, exponentials and
+their arguments, gradients of weights, updates of optimisers, counters, random numbers, caches and
+other values that a run carries to the next, small values such as biases and rope's tables, and
 inputs and outputs, whose dtypes the user chose.
 """
 
@@ -104,7 +104,7 @@ def _half(dtype: object) -> DType:
 
 @dataclass(frozen=True)
 class Halves(Pass):
-    """Round values to 16-bit floats where they lie in memory."""
+    """Round values to 16-bit floats if they are in memory."""
 
     name: ClassVar[str] = "halves"
     rounds: ClassVar[bool] = True

@@ -127,7 +127,7 @@ def typical(values: Floats) -> float:
 
 
 class Freedom(NamedTuple):
-    """The freedoms in a graph's values, beside the order of additions in sums."""
+    """The freedoms in a graph's values, besides the order of additions in sums."""
 
     signs: bool = False
     """The signs of zeros: the licence grants `no_signed_zero`."""
@@ -176,8 +176,8 @@ class Readings:
 def _summed(ir: IR, freedom: Freedom) -> Iterator[Node]:
     """Yield the nodes that a device need not round.
 
-    It adds products and sums to outer sums directly, also past views; values on the way to
-    a 16-bit float is computed in float32.
+    It adds products and sums to outer sums directly, also past views; values on the way to a 16-bit
+    float are computed in float32.
     """
     for node in ir.nodes:
         body = node.op.body_of()
@@ -205,8 +205,8 @@ def unexplained(wrong: Bools, right: Array, value: Array, others: Iterable[Array
     if right.shape != value.shape or right.dtype != value.dtype:
         return wrong
     if not BY_NUMPY[right.dtype].is_float:
-        for other in others:
-            wrong = wrong & np.asarray(other == right)
+        for reading in others:
+            wrong = wrong & np.asarray(reading == right)
             if not wrong.any():
                 break
         return wrong
@@ -214,8 +214,8 @@ def unexplained(wrong: Bools, right: Array, value: Array, others: Iterable[Array
     is_open: Bools = np.zeros(x.shape, bool)  # whether readings differ in kind of number
     apart: Floats = np.zeros(x.shape)
     left = wrong
-    for other in others:
-        z = other.astype(np.float64)
+    for reading in others:
+        z = reading.astype(np.float64)
         finite = np.isfinite(x) & np.isfinite(z)
         equal = (x == z) | (np.isnan(x) & np.isnan(z))
         is_open |= ~(finite | equal)
@@ -238,7 +238,7 @@ class _Terms(NamedTuple):
 
 
 class _Reading:
-    """A reading: takes each value that the interpreter computes, and returns one as valid."""
+    """A reading: takes each value that the interpreter computes, and returns one equally valid."""
 
     def __init__(
         self,

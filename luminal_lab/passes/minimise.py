@@ -1,14 +1,14 @@
-"""The smallest graph that still shows something, by cutting for as long as it is shown.
+"""The smallest graph that still shows something, found by cutting for as long as it is shown.
 
     graph g(%x: f32[n, 8], %w: f32[8, 4]) -> (%y) {        graph g(%2: f32[1]) -> (%3) {
       … 300 nodes, in one of which `add-zero` fires   →      %1 = constant{value = 0.0} : f32[1]
     }                                                        %3 = add %2, %1 : f32[1]
                                                            }
 
-The end is cut off by asking for values on the way, the beginning by making values inputs: both by
-halves, so that a large graph takes few trials. Then each node is tried: as an input, or left out,
-so that its users read what it reads; then sizes are made small. A graph is kept if it obeys the
-laws and still shows the thing.
+The end is cut off by asking for intermediate values, the beginning by turning values into inputs:
+both by halves, so that a large graph takes few trials. Then each node is tried: as an input, or
+left out, so that its users read what it reads; then sizes are made small. A graph is kept if it
+obeys the laws and still shows the effect.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any, Protocol, TypeVar, cast
 
 from typing_extensions import override
@@ -30,18 +31,18 @@ from luminal_lab.core.verify import verify
 from luminal_lab.errors import ArgumentError, GraphError, LabError, whole_number
 from luminal_lab.listeners import LISTENERS
 from luminal_lab.passes.compilation import Compilation
-from luminal_lab.passes.shown import Shown
+from luminal_lab.passes.shown import Shown, is_given
 from luminal_lab.progress import progress
-from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.arguments import is_function, told_object
 
 T = TypeVar("T")
 Shows = Callable[[IR], object]
 MOST = 1_000
-"""How many graphs are tried at most."""
+"""The most graphs that are tried."""
 
 
 class Session(Protocol):
-    """What is written, and its last compile."""
+    """The graph as written, and its last compile."""
 
     @property
     def ir(self) -> IR:
@@ -50,7 +51,7 @@ class Session(Protocol):
 
     @property
     def compilation(self) -> Compilation:
-        """The last compile; before the first, that of no passes."""
+        """The last compile; before the first, one with no passes."""
         ...
 
 
@@ -61,7 +62,7 @@ class Minimised:
 
     ir: IR
     written: IR
-    """The graph that was begun with."""
+    """The graph at the start."""
     shows: Shows
     tried: int
     is_whole: bool = True
@@ -115,11 +116,11 @@ def minimise(
 ) -> Minimised:
     """Return the smallest graph that still shows something.
 
-    `shows` is a function of a graph that returns whether it does. Or else `passes` are run on
-    each graph, and it is shown that a rule `fires`, that a search such as "softmax" `misses` what
-    is `at` a node, for the same reason, or that an error is raised. A compile brings its graph, its
-    passes and its licence, and a session its last compile. Ctrl-C ends it with the smallest graph
-    so far.
+    `shows` is a function that takes a graph and returns whether it shows the effect. Otherwise
+    `passes` are run on each graph, and the effect is that a rule `fires`, that a search such as
+    "softmax" `misses` the node `at`, for the same reason, or that it `raises` an error. A compile
+    brings its graph, its passes and its licence, and a session its last compile. Ctrl-C ends the
+    search with the smallest graph so far.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse("graph g(%x: f32[8]) -> (%z) { %y = sin %x : f32[8] %z = sqrt %y : f32[8] }")
@@ -141,7 +142,7 @@ def minimise(
     if whole_number(most) is None or most < 1:
         raise ArgumentError(f"minimise: most is {most!r}", hint="give how many graphs are tried")
     said = {"shows": shows, "fires": fires, "misses": misses, "raises": raises}
-    given = [name for name, value in said.items() if value]
+    given = [name for name, value in said.items() if is_given(value)]
     if len(given) != 1:
         raise ArgumentError(
             f"minimise: {' and '.join(given) or 'nothing'} says what the graph is to show",
@@ -149,23 +150,23 @@ def minimise(
             hint='give one of them: a function of a graph, fires="add-zero", misses="softmax" with '
             "at=node, or raises=ll.PassError",
         )
-    if shows is not None and not callable(shows):
+    if shows is not None and not (is_function(shows) and _takes_a_graph(shows)):
         raise ArgumentError(
             f"minimise: {shows!r} is not a function of a graph", hint="as in lambda ir: len(ir) > 3"
         )
 
-    def found() -> Minimised:
+    def search() -> Minimised:
         LISTENERS.set(())
         asked = () if passes is None else passes
         what = shows or Shown.of(ir, asked, fires, misses, at, raises, check, licence)
         return _smallest(ir, what, most)
 
-    # In a context of its own: an open trace is told of no trial.
-    return copy_context().run(found)
+    # In a context of its own: an open trace does not see the trials.
+    return copy_context().run(search)
 
 
 def _as_written(compilation: Compilation, at: object) -> object:
-    """Return the node of the graph as written for a node of any snapshot: of several the last."""
+    """Return the written node for a node of any snapshot; of several, the last."""
     if at is None:
         return None
     node = compilation.find(compilation.node_of("minimise", cast("Any", at)))
@@ -173,17 +174,36 @@ def _as_written(compilation: Compilation, at: object) -> object:
     return node.id if node in compilation.written or not first else first[-1].id
 
 
+def _takes_a_graph(shows: Callable[..., object]) -> bool:
+    """Return whether a function can be called with a graph alone, as far as Python knows."""
+    try:
+        signature(shows).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # of a function that is not written in Python
+        return True
+    return True
+
+
 def _smallest(ir: IR, shows: Shows, most: int) -> Minimised:
-    if not shows(ir):
+    answer: object = shows(ir)
+    try:
+        is_shown = bool(answer)
+    except ValueError as error:
+        raise ArgumentError(
+            f"minimise: the function returned {answer!r}, which is neither true nor false",
+            hint="as in lambda ir: len(ir) > 3",
+        ) from error
+    if not is_shown:
         raise GraphError(
             f"minimise: the graph {ir.name} does not show it, so that no smaller one can",
             hint="try shows(ir) on the graph; print(compilation) has the rules that fired",
         )
     search = Smallest(shows, most)
-    # Where it is known which nodes show it, the graph up to them is tried first.
+    # If the nodes that show it are known, the graph up to them is tried first.
     ends = shows.ends(ir) if isinstance(shows, Shown) else ()
     near = [_trimmed(ir, ir.table, [id]) for id in ends if id in ir and not ir[id].extra]
-    start = next((one for one in near if search.is_shown(one)), ir)
+    start = next((cut for cut in near if search.is_shown(cut)), ir)
     small = search.of(start, _candidates)
     if search.is_interrupted:
         warn(f"minimise: stopped by Ctrl-C after {search.tried} graphs, with the smallest so far")
@@ -193,7 +213,7 @@ def _smallest(ir: IR, shows: Shows, most: int) -> Minimised:
 class Smallest:
     """A search for the smallest thing that shows something: the first candidate that does is next.
 
-    What a candidate raises says that it shows nothing; Ctrl-C keeps the smallest so far.
+    A candidate that raises an error shows nothing; Ctrl-C keeps the smallest so far.
     """
 
     def __init__(self, shows: Callable[[Any], object], most: int) -> None:
@@ -203,7 +223,7 @@ class Smallest:
         self.is_stopped = self.is_interrupted = False
 
     def of(self, thing: T, candidates: Callable[[T], Iterable[T]]) -> T:
-        """Return what is left of a thing when none of its candidates shows it any more."""
+        """Return what is left of a thing when none of its candidates shows the effect any more."""
         smaller = True
         with progress("minimise", self.most, "graph") as bar:
             try:
@@ -234,7 +254,7 @@ class Smallest:
 
 
 def _candidates(ir: IR) -> Iterator[IR]:
-    """Yield smaller graphs that obey the laws, those that take most away first."""
+    """Yield smaller graphs that obey the laws, those that remove the most first."""
     halving, single = (_cut_off, _begun_later), (_earlier, _as_input, _left_out)
     for change in (_fewer_ends, *halving, *single, _smaller):
         for candidate in change(ir):
@@ -260,7 +280,7 @@ def _trimmed(ir: IR, table: Table, outputs: Iterable[int]) -> IR:
 
 
 def _fewer_ends(ir: IR) -> Iterator[IR]:
-    """Leave out carries, dead nodes, and outputs: all but one, or one."""
+    """Leave out carries and dead nodes, and all outputs but one, or one output."""
     small = _trimmed(ir, ir.table, ir.output_ids)
     if ir.carries or ir.schedule or len(small) < len(ir):
         yield small
@@ -268,11 +288,11 @@ def _fewer_ends(ir: IR) -> Iterator[IR]:
         for id in ir.output_ids:
             yield _trimmed(ir, ir.table, [id])
         for id in ir.output_ids:
-            yield _trimmed(ir, ir.table, [other for other in ir.output_ids if other != id])
+            yield _trimmed(ir, ir.table, [output for output in ir.output_ids if output != id])
 
 
 def _halves(count: int) -> Iterator[int]:
-    """Yield places to cut at: the middle, then nearer and nearer to the end."""
+    """Yield positions for cuts: the middle, then closer and closer to the end."""
     left = count // 2
     seen: set[int] = set()
     while left < count - 1 and left not in seen:
@@ -282,7 +302,7 @@ def _halves(count: int) -> Iterator[int]:
 
 
 def _cut_off(ir: IR) -> Iterator[IR]:
-    """Ask for what is known on the way rather than for the end."""
+    """Ask for intermediate values instead of the end."""
     nodes = [node for node in ir.nodes if not isinstance(node.op, Input) and not node.extra]
     for count in _halves(len(nodes)):
         before = {node.id for node in ir.nodes[: ir.nodes.index(nodes[count]) + 1]}
@@ -293,14 +313,14 @@ def _cut_off(ir: IR) -> Iterator[IR]:
 
 
 def _begun_later(ir: IR) -> Iterator[IR]:
-    """Make what the first nodes compute inputs, at once."""
+    """Turn the results of the first nodes into inputs, all at once."""
     nodes = [node for node in ir.nodes if not isinstance(node.op, Input)]
     for count in reversed([*_halves(len(nodes))]):
         first = {node.id for node in nodes[:count]}
         later = {id for node in nodes[count:] for id in node.sources}
-        made = {id for id in first & later if not ir[id].extra}
-        if made:
-            yield _with_inputs(ir, made)
+        inputs = {id for id in first & later if not ir[id].extra}
+        if inputs:
+            yield _with_inputs(ir, inputs)
 
 
 def _earlier(ir: IR) -> Iterator[IR]:
@@ -311,16 +331,16 @@ def _earlier(ir: IR) -> Iterator[IR]:
 
 
 def _as_input(ir: IR) -> Iterator[IR]:
-    """Make the value of a node an input."""
+    """Turn the value of a node into an input."""
     for node in reversed(ir.nodes):
         if node.sources and not node.extra and node.id not in ir.output_ids:
             yield _with_inputs(ir, {node.id})
 
 
-def _with_inputs(ir: IR, made: set[int]) -> IR:
+def _with_inputs(ir: IR, inputs: set[int]) -> IR:
     """Return a graph in which the values of some nodes come from outside, under fresh ids."""
     table, into = ir.table.copy(), dict[int, int]()
-    for id in sorted(made):
+    for id in sorted(inputs):
         node = ir[id]
         into[id] = table.size
         table.append(Node(table.size, Input(node.dtype, node.shape), (), node.type))
@@ -336,7 +356,7 @@ def _redirected(ir: IR, table: Table, into: Mapping[int, int]) -> IR:
 
 
 def _left_out(ir: IR) -> Iterator[IR]:
-    """Have the users of a node read what it reads."""
+    """Make the users of a node read what it reads."""
     for node in reversed(ir.nodes):
         for id in dict.fromkeys(node.sources):
             if ir[id].types == node.types:
@@ -344,7 +364,7 @@ def _left_out(ir: IR) -> Iterator[IR]:
 
 
 def _smaller(ir: IR) -> Iterator[IR]:
-    """Make each size smaller wherever it is."""
+    """Make each size smaller wherever it occurs."""
     sizes = dict.fromkeys(
         dim for node in ir for type in node.types for dim in type.shape if dim not in (0, 1)
     )
@@ -356,12 +376,12 @@ def _smaller(ir: IR) -> Iterator[IR]:
     for size, new in wanted:
         try:
             yield _resized(ir, {size: new})
-        except (LabError, ValueError, TypeError):  # an op has no such form
+        except (LabError, ValueError, TypeError):  # an op does not allow it
             continue
 
 
 def _resized(ir: IR, sizes: Mapping[Dim, Dim]) -> IR:
-    """Return a graph in which sizes are others, where they stand in shapes."""
+    """Return a graph in which sizes in shapes are replaced by others."""
     table = ir.table.copy()
     for node in ir.nodes:
         op = _op_resized(node.op, sizes)

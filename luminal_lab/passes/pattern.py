@@ -28,6 +28,9 @@ from luminal_lab.core.ir import Node, NodeLookup
 from luminal_lab.core.op import Elementwise, Op, Scalar, TensorType, fields_of
 from luminal_lab.core.ops import (
     Add,
+    BitAnd,
+    BitOr,
+    BitXor,
     Cast,
     Constant,
     Exp2,
@@ -37,6 +40,8 @@ from luminal_lab.core.ops import (
     Mod,
     Mul,
     Recip,
+    ShiftLeft,
+    ShiftRight,
     Sin,
     Sqrt,
     SumReduce,
@@ -67,7 +72,7 @@ class Pattern:
     def __getattr__(self, name: str) -> NoReturn:
         if name[:2] == "__" or name[:5] == "_repr" or name[:5] == "_ipyt":
             raise AttributeError(name)
-        spelled = next((one for one in SPELLED if one.startswith(name)), None)
+        spelled = next((word for word in SPELLED if word.startswith(name)), None)
         raise UnknownNameError(
             f"pattern: it has no {name!r}: a rule is about ops, not about methods of tensors",
             hint=f"from luminal_lab.passes.pattern import {spelled}"
@@ -114,6 +119,21 @@ class Pattern:
 
     def __gt__(self, other: PatternLike) -> OpPattern:
         return op(LessThan, other, self)
+
+    def __and__(self, other: PatternLike) -> OpPattern:
+        return op(BitAnd, self, other)
+
+    def __or__(self, other: PatternLike) -> OpPattern:
+        return op(BitOr, self, other)
+
+    def __xor__(self, other: PatternLike) -> OpPattern:
+        return op(BitXor, self, other)
+
+    def __lshift__(self, other: PatternLike) -> OpPattern:
+        return op(ShiftLeft, self, other)
+
+    def __rshift__(self, other: PatternLike) -> OpPattern:
+        return op(ShiftRight, self, other)
 
     def __neg__(self) -> OpPattern:
         return self * -1
@@ -204,7 +224,17 @@ class Field:
         return self.name
 
 
-SIGNS = {"add": "+", "mul": "*", "mod": "%", "less_than": "<"}
+SIGNS = {
+    "add": "+",
+    "mul": "*",
+    "mod": "%",
+    "less_than": "<",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
+    "shift_left": "<<",
+    "shift_right": ">>",
+}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -294,7 +324,7 @@ def as_pattern(like: PatternLike) -> Pattern:
         return NumberPattern(like)
     if isinstance(like, np.generic):
         return NumberPattern(like.item())
-    label = getattr(like, "label", None)  # of a tensor, whose repr says much else
+    label = getattr(like, "label", None)  # for a tensor, whose repr says much more
     what = f"{label}, a tensor," if isinstance(label, str) else repr(like)
     raise DefinitionError(
         f"pattern: {what} is neither a pattern nor a number",
@@ -503,7 +533,7 @@ def _misfit(pattern: Pattern, node: Node, bound: Bindings, graph: NodeLookup) ->
 def _below(
     pattern: OpPattern, node: Node, sources: list[Node], bound: Bindings, graph: NodeLookup
 ) -> Misfit:
-    """Return which part of a pattern does not fit a node's sources in one order."""
+    """Return the part of a pattern that does not fit a node's sources in one order."""
     steps = [f"{node} is {node.op.name}"]
     for part, source in zip(pattern.sources, sources, strict=False):
         way = next(iter(_ways(part, source, bound, graph)), None)

@@ -41,7 +41,7 @@ from luminal_lab.passes.base import Option, Pass, fault, option_types, options_o
 from luminal_lab.passes.rewrite import Rewrite
 from luminal_lab.passes.rule import FACTS, Rule, RuleSet, variable_of
 from luminal_lab.reading import REAL, WHOLE
-from luminal_lab.tensor.arguments import told
+from luminal_lab.tensor.arguments import told, told_class
 
 LICENCE = ("contract", "no_signed_zero")
 """The default facts of a pipeline: the sign of a zero does not matter."""
@@ -66,6 +66,7 @@ class Runner(Protocol):
         ...
 
 
+@told_class
 @dataclass(frozen=True)
 class Pipeline:
     """Passes that run one after another, for up to `rounds` rounds or until nothing changes.
@@ -134,7 +135,7 @@ class Pipeline:
     def runner(self, ir: IR, specialise: Mapping[str, int] | None = None) -> Runner | None:
         """Return the runner of the resulting graph, unless the interpreter runs it.
 
-        With `specialise` it has specialised code for these sizes of dims, beside the general code.
+        With `specialise` it has specialised code for these sizes of dims, besides the general code.
 
         >>> ll.GenericCompiler().runner(cx.ir) is None
         True
@@ -236,14 +237,14 @@ def as_pass(like: object) -> Pass | Pipeline:
         is_plain = isinstance(like, (list, tuple))
         whole = cast("Iterable[PassLike]", like)
         parts = list(whole)
-        # The steps of a recording are recordings.
+        # Steps of a recording are recordings themselves.
         if is_plain or all(type(part) is not type(whole) for part in parts):
             return Pipeline(parts)
     raise _no_pass(cast("object", like))
 
 
 def _meant(name: str) -> str:
-    """Return what somebody means by a name that no pass has."""
+    """Return what a name that no pass has was probably meant to be."""
     if (rule := variable_of(name)) is not None:
         return f"it is a rule, which is given as it is: cx.compile({rule})"
     return nearest(name, known_passes()) or "import the module that defines it first"
@@ -404,7 +405,7 @@ class _Parser:
                     self.expect(",")
             self.expect("}")
         try:
-            # A class may ask whether a text, which can come from a file, may say all that.
+            # A class may check whether a text, which can come from a file, may say all that.
             return getattr(cls, "of_text", cls)(**given)
         except TrustError:
             raise

@@ -40,6 +40,7 @@ from luminal_lab.passes.judge import is_outside
 from luminal_lab.passes.pattern import Pattern, build
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.trials import DTYPES, Trial, numbers_of, trials
+from luminal_lab.tensor.arguments import told_object
 
 EXHAUSTED = 1 << 17
 """The most choices of values for variables that are tried exhaustively."""
@@ -53,6 +54,7 @@ READ = 1 << 11
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
+@told_object("counterexample")
 @dataclass(frozen=True, repr=False)
 class Counterexample:
     """Inputs for which the sides of a rule differ."""
@@ -107,8 +109,8 @@ def counterexample(
         if isinstance(rule, Pass) and not rule.rules():
             hint = 'this pass has no rules: cx.compile(…, check="values") tries it on a graph'
         raise ArgumentError(f"counterexample: {rule!r} is not a rule", hint=hint)
-    one = isinstance(dtypes, (str, type, np.dtype))
-    kinds = {as_dtype(dtype) for dtype in ([dtypes] if one else dtypes)}
+    is_single = isinstance(dtypes, (str, type, np.dtype))
+    kinds = {as_dtype(dtype) for dtype in ([dtypes] if is_single else dtypes)}
     tried, wrong = examine(rule, kinds)
     if not tried:
         text = (
@@ -155,7 +157,7 @@ def _examined(rule: Rule, tries: Iterable[Trial]) -> Examination:
 
 
 def _untried(rule: Rule, error: Exception) -> PassError:
-    """Return the error that says that a rule could not be put to the test."""
+    """Return the error for a rule that could not be tested."""
     out = "of stack" if isinstance(error, RecursionError) else "of memory"
     return PassError(
         f"rule {rule.name!r}: it could not be put to the test: Python ran out {out}: {error}",

@@ -242,7 +242,7 @@ class Pushing(Walk):
         return False
 
     def viewed_by(self, node: Node) -> Node | None:
-        """Return what a view is of."""
+        """Return the source of a view."""
         is_view = isinstance(node.op, View)
         if self.holds(is_view, node, "{} is {}, and no view", node, node.op.name):
             return self.edit.sources(node)[0]

@@ -40,10 +40,10 @@ def until_nothing_changes(
         count += len(edit.log) > before
         for change in edit.log[before:]:
             for near in (*change.before, *change.after):
-                for other in (near.id, *near.sources, *edit.readers.get(near.id, ())):
-                    if other not in waiting:
-                        waiting.add(other)
-                        todo.append(other)
+                for beside in (near.id, *near.sources, *edit.readers.get(near.id, ())):
+                    if beside not in waiting:
+                        waiting.add(beside)
+                        todo.append(beside)
 
 
 def rewrite(
@@ -77,7 +77,7 @@ def _fire(edit: Edit, rules: Sequence[Rule], node: Node) -> None:
 
 
 def unmet(rule: Rule, node: Node, graph: NodeLookup) -> str:
-    """Return why a rule does nothing at a node that its pattern fits."""
+    """Say why a rule does nothing at a node that its pattern fits."""
     match = Match(node, next(find(rule.pattern, node, graph)), graph)
     seen = ", ".join(f"{name} = {match.seen(name)}" for name in match.bindings)
     what = "its condition does not hold" if rule.condition else "it has nothing to put there"
@@ -85,11 +85,11 @@ def unmet(rule: Rule, node: Node, graph: NodeLookup) -> str:
 
 
 SOME = 3
-"""The most rules that are told of at a node."""
+"""The most rules that are reported at a node."""
 
 
 class RuleWalk(Walk):
-    """Rules that are asked for at a node: those that come nearest are told."""
+    """Rules that are questioned at a node: those that come nearest are reported."""
 
     def __init__(self, edit: Edit, rules: Iterable[Rule], limit: int | None = None) -> None:
         super().__init__(edit)

@@ -32,7 +32,7 @@ from luminal_lab.passes.pattern import (
     build,
     find,
 )
-from luminal_lab.tensor.arguments import told, told_object
+from luminal_lab.tensor.arguments import is_function, told, told_class, told_object
 
 FACTS: Mapping[str, str] = {
     "no_nan": "no value is NaN",
@@ -50,6 +50,7 @@ Calculation: TypeAlias = Callable[..., PatternLike | None]
 Condition: TypeAlias = Callable[..., bool]
 
 
+@told_class
 @dataclass(frozen=True, eq=False)
 class Rule:
     """An equation to apply from left to right.
@@ -87,7 +88,7 @@ class Rule:
                 f"rule {name!r}: its pattern, {pattern}, has no op, and would match everything",
                 hint="begin with an op, as in x + 0",
             )
-        if not callable(replacement):
+        if not is_function(replacement):
             replacement = as_pattern(replacement)
         facts = frozenset([assumes] if isinstance(assumes, str) else assumes)
         for fact in sorted(facts - FACTS.keys()):
@@ -273,7 +274,7 @@ def _check_types(rule: Rule) -> None:
     """Raise if the sides of a rule differ in type on any sample that its pattern accepts."""
     if not isinstance(rule.replacement, Pattern):
         return  # calculated replacements are checked when used
-    # What is elementwise has the shape of its sources, whichever that is.
+    # Elementwise ops have the shape of their sources, whatever that is.
     samples = SAMPLES[::3] if _keeps_shape(rule.pattern, rule.replacement) else SAMPLES
     for sample in samples:
         sides = _sides(rule, rule.replacement, sample)
@@ -409,7 +410,7 @@ class RuleSet:
 
 
 def variable_of(rule: str) -> str | None:
-    """Return the variable of a notebook or program that has the rule, or rules, of a name."""
+    """Return the name of the variable, in a notebook or program, that holds a rule or its set."""
     named = vars(sys.modules["__main__"]).items()
     rules = {
         value.name: variable

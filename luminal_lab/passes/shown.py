@@ -1,6 +1,6 @@
-"""What a graph may show when passes run on it: a rule fires, a search misses, an error is raised.
+"""Effects that a graph may show when passes run on it: a rule fires, a search misses, an error.
 
-Each is a question of a graph that a minimiser asks again and again, and a test that can be pasted.
+Each is a question that a minimiser asks about graph after graph, and a test that can be pasted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from luminal_lab.passes.pipeline import LICENCE, Pipeline
 VARYING = re.compile(r"%[\w.]+|\d[\w.+-]*")
 """Names and numbers, which differ from graph to graph."""
 MOST = 8
-"""How many firings are looked at for the smallest graph."""
+"""How many firings are compared for the smallest graph."""
 
 
 def _same(text: str) -> str:
@@ -32,9 +32,18 @@ def _same(text: str) -> str:
     return VARYING.sub("…", text)
 
 
+def is_given(value: object) -> bool:
+    """Return whether an argument says something; arrays have no truth value.
+
+    >>> is_given(None), is_given(""), is_given("softmax")
+    (False, False, True)
+    """
+    return not (value is None or (isinstance(value, str) and not value))
+
+
 @dataclass(frozen=True)
 class Shown:
-    """Something that passes show of a graph."""
+    """An effect of passes on a graph."""
 
     pipeline: Pipeline
     licence: tuple[str, ...] | None
@@ -52,14 +61,14 @@ class Shown:
         check: str | None,
         licence: Iterable[str] | None,
     ) -> Shown:
-        """Return what is asked for, as it is in a graph."""
+        """Return the requested effect, as the graph shows it."""
         listed = isinstance(passes, (list, tuple))
         pipeline = Pipeline(cast("Any", passes if listed else [passes]))
         granted = None if licence is None else tuple(Pipeline(licence=licence).licence or ())
         given = pipeline, granted, check
         if raises is not None:
             return Raises(*given, *Raises.seen(ir, given, raises))
-        name = misses or fires
+        name = misses if is_given(misses) else fires
         hint = 'give its name, as in "add-zero"'
         expect(name, str, "minimise: {} is neither a rule nor a search", hint)
         if fires:
@@ -94,7 +103,7 @@ class Shown:
         return ()
 
     def lines(self, ir: IR, compiling: str) -> tuple[str, list[str]]:
-        """Return the name of a test, and the lines that assert what is shown."""
+        """Return the name of a test, and the lines that assert the effect."""
         raise NotImplementedError
 
     def test(self, ir: IR, name: str) -> str:
@@ -128,7 +137,7 @@ class Shown:
 
 
 def _plain(pipeline: Pipeline) -> Iterator[Any]:
-    """Yield the passes of a pipeline, and of what only lists some."""
+    """Yield the passes of a pipeline, opening pipelines that only list some."""
     for entry in pipeline.passes:
         if type(entry) is Pipeline and entry.rounds == 1 and entry.licence is None:
             yield from _plain(entry)
@@ -137,7 +146,7 @@ def _plain(pipeline: Pipeline) -> Iterator[Any]:
 
 
 def _reads_back(entry: object) -> bool:
-    """Return whether the text of a pass is a pass."""
+    """Return whether the text of a pass reads back as a pass."""
     try:
         parse_pipeline(str(entry))
     except LabError:
@@ -171,14 +180,14 @@ class Fires(Shown):
 
 @dataclass(frozen=True)
 class Misses(Shown):
-    """A search or a rule goes so far at a node, and stops there for the same reason."""
+    """A search or a rule gets this far at a node, and stops there for the same reason."""
 
     search: str
     node: int
     why: str
 
     def reason(self, compiled: Compilation) -> str:
-        """Return where it stops; nothing where it fires, or does not begin."""
+        """Return where it stops; empty if it fires, or does not begin."""
         told = str(compiled.why_not(self.search, self.node)).splitlines()
         last = told[-1]
         return "" if " did fire" in last or " does not begin" in last else _same(last)
@@ -205,7 +214,7 @@ class Misses(Shown):
 
 @dataclass(frozen=True)
 class Raises(Shown):
-    """An error is raised, with the same words but for names and numbers."""
+    """An error is raised, in the same words except for names and numbers."""
 
     kind: type[Exception]
     words: str

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Cast, CustomGradient, StopGradient
+from luminal_lab.core.ops import Bitcast, Cast, CustomGradient, StopGradient
 from luminal_lab.passes.pattern import (
     Match,
     Pattern,
@@ -106,6 +106,26 @@ SIMPLIFY = RuleSet(
     Rule("exp2-log2", exp2(log2(x)), x, assumes={*REAL, "non_negative"}),
     Rule("log2-exp2", log2(exp2(x)), x, assumes={*REAL, *FINITE}),
     Rule("sqrt-squared", sqrt(x) * sqrt(x), x, assumes={*REAL, "non_negative"}),
+    # bits
+    Rule("and-self", x & x, x),
+    Rule("and-zero", x & 0, 0),
+    Rule("and-ones", x & -1, x),
+    Rule("and-and", (x & y) & y, x & y),
+    Rule("and-or", x & (x | y), x),
+    Rule("or-self", x | x, x),
+    Rule("or-zero", x | 0, x),
+    Rule("or-ones", x | -1, -1),
+    Rule("or-or", (x | y) | y, x | y),
+    Rule("or-and", x | (x & y), x),
+    Rule("xor-self", x ^ x, 0),
+    Rule("xor-zero", x ^ 0, x),
+    Rule("xor-xor", (x ^ y) ^ y, x),
+    Rule("shift-left-by-zero", x << 0, x),
+    Rule("shift-right-by-zero", x >> 0, x),
+    Rule("zero-shifted-left", as_pattern(0) << y, 0),
+    Rule("zero-shifted-right", as_pattern(0) >> y, 0),
+    Rule("bitcast-same", op(Bitcast, x), x, condition=_is_cast_to_itself),
+    Rule("bitcast-bitcast", op(Bitcast, op(Bitcast, x), dtype=to), op(Bitcast, x, dtype=to)),
     # comparisons and choices
     Rule("less-self", x < x, False),
     Rule("where-same", where(b, x, x), x),

@@ -17,9 +17,10 @@ from luminal_lab.core.printer import as_text
 from luminal_lab.display import DrawnGraph, Explored
 from luminal_lab.errors import ArgumentError
 from luminal_lab.passes.diff import Diff, diff
-from luminal_lab.tensor.arguments import told_object
+from luminal_lab.tensor.arguments import told_class, told_object
 
 
+@told_class
 class Firing(NamedTuple):
     """One step of a pass: a rule, and the nodes that it removed and added.
 
@@ -45,7 +46,7 @@ class Firing(NamedTuple):
         what = f"{old} → {new}" if old and new else f"made {new}" if new else f"erased {old}"
         before, after = self.changes[0].signatures[0], self.changes[-1].signatures[1]
         if not old and not new:
-            if before == after:  # of no graph: it says what it did elsewhere
+            if before == after:  # belongs to no graph: it says what happened elsewhere
                 return f"{self.rule}: {self.because}"
             what = "another order"
         return f"{self.rule}: {what}" + (f", because {self.because}" if self.because else "")
@@ -225,7 +226,7 @@ class Snapshot(DrawnGraph, Explored):
         return back
 
     def forward(self, node: NodeLike) -> tuple[Node, ...]:
-        """Return the nodes of the later graph for one of the earlier graph; none if it went.
+        """Return the nodes of the later graph for one of the earlier graph; none if it is gone.
 
         A node that became part of a call is that call.
 
@@ -243,7 +244,7 @@ class Snapshot(DrawnGraph, Explored):
         return tuple(self.ir[new] for new in dict.fromkeys(folded))
 
     def standing_for(self, id: int) -> int:
-        """Return the node that has taken the place of one of the earlier graph, or itself.
+        """Return the node that replaced one of the earlier graph, or that node itself.
 
         >>> y = (cx.tensor((2,), name="x").sin() * 1).retrieve()
         >>> snapshot = cx.compile("simplify")["simplify"]
@@ -314,6 +315,7 @@ def _end(into: Mapping[int, int], id: int) -> int:
     return id
 
 
+@told_object("steps")
 @final
 class Steps(Sequence[IR]):
     """The graphs between the firings of a pass, built on demand."""
@@ -370,7 +372,7 @@ class Derivations(tuple[Snapshot, ...]):
     __slots__ = ()
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuse to derive: those who call it look for `grad`."""
+        """Refuse to derive: a caller wants `grad`."""
         raise ArgumentError(
             "gradients: it has a snapshot for each derivation so far, and derives nothing itself",
             where=str(here() or "") or None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import SupportsIndex, overload
 
 from typing_extensions import override
@@ -19,11 +19,13 @@ from luminal_lab.tensor.arguments import told_object
 @told_object("stop")
 @dataclass(frozen=True, repr=False)
 class Stop:
-    """A firing at which a compile is looked at: what a compile that ends here has made."""
+    """A firing at which a compile is examined: what a compile that ends here has made."""
 
     snapshot: Snapshot
     number: int
     """The number of the firing in its pass, from 1."""
+    asked: str = field(default="", compare=False)
+    """What a compile waited for that ended here, as in "touches %y"; empty for others."""
 
     @property
     def firing(self) -> Firing:
@@ -39,6 +41,12 @@ class Stop:
     def after(self) -> IR:
         """The graph after the firing."""
         return self.snapshot.steps()[self.number]
+
+    @property
+    def reason(self) -> str:
+        """Where a compile stopped, and at what."""
+        first = f" at the first firing that {self.asked}" if self.asked else ""
+        return f"stopped{first}: {self}"
 
     def diff(self) -> Diff:
         """Return the changes of the firing."""

@@ -2,8 +2,8 @@
 
     %q = stored{body = q8_0_quants} %w : i8[64, 64]
 
-A compiled graph reads such a node as an input. Weights are stored in another form than their
-own this way: computed at the first run, and again only after the weight was set.
+A compiled graph reads such a node as an input. This is how weights are stored in a form other than
+their own: computed at the first run, and again only after the weight was set.
 """
 
 from __future__ import annotations

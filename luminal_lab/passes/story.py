@@ -17,8 +17,10 @@ from luminal_lab.passes.rewrite import unmet
 from luminal_lab.passes.rule import FACTS, Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot, followed
 from luminal_lab.passes.walking import Walking
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("story")
 class Story(str):
     """Text that a cell shows verbatim."""
 
@@ -34,7 +36,7 @@ class Story(str):
 
 
 def told(snapshots: Sequence[Snapshot], node: Node) -> Story:
-    """Tell where a node comes from, and what became of it."""
+    """Say where a node comes from, and what became of it."""
     home = next(s.ir for s in reversed(snapshots) if node.id in s.ir)
     sentences = [print_node(home, home[node.id])]
     sentences += _birth(snapshots, node)
@@ -107,7 +109,7 @@ def rules_of(pipeline: Pipeline) -> dict[str, Rule]:
 def told_why_not(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, rule: Rule | str, node: Node
 ) -> Story:
-    """Tell which part of a rule kept it from firing, or how far a search written as code got."""
+    """Say which part of a rule kept it from firing, or how far a search written as code got."""
     known = rules_of(pipeline)
     if not isinstance(rule, str):
         return _told_rule(snapshots, rule, node, known=rule.name in known)
@@ -141,7 +143,7 @@ def told_why_not(
 def _searched(
     snapshots: Sequence[Snapshot], pipeline: Pipeline, name: str, node: Node
 ) -> list[str]:
-    """Return how far the searches of a name, or of a pass, got where the node was there last."""
+    """Say how far the searches of a name, or of a pass, got where the node last existed."""
     passes = {str(each): each for each in pipeline.flat() if each.searches()}
     told: dict[str, str] = {}
     start = next(s.index for s in snapshots if node.id in s.ir)
@@ -165,10 +167,10 @@ def _searched(
 
 
 def _asked(name: str, by: Pass, snapshot: Snapshot) -> list[list[str]]:
-    """Return the searches that a name means, those of one answer together.
+    """Return the searches that a name means, grouped by those that share one answer.
 
-    A name is a search's, a pass's, or that of several passes ("fuse", "fuse-rows"), or that of a
-    step that fires in a search which is all of a pass.
+    A name is that of a search, a pass, or several passes ("fuse", "fuse-rows"), or of a step that
+    fires in a pass's only search.
     """
     searches = [search for search in by.searches() if _is_asked(name, search, by, snapshot)]
     if isinstance(by, Walking):
@@ -190,7 +192,7 @@ def _rules_of(searches: Sequence[str], by: Pass) -> Set[str] | None:
 
 
 def _missed(snapshot: Snapshot, by: Pass, searches: Sequence[str], node: Node) -> str:
-    """Tell how far searches got at a node that was there before their pass."""
+    """Say how far searches got at a node that existed before their pass."""
     if not isinstance(by, Walking):
         return by.why_not(snapshot.before, searches[0], node)
     now = snapshot.ir.table.get(snapshot.standing_for(node.id))
@@ -202,7 +204,7 @@ def _missed(snapshot: Snapshot, by: Pass, searches: Sequence[str], node: Node) -
 
 
 def _as_it_was(snapshot: Snapshot, row: Set[int], node: Node) -> Node | None:
-    """Return what a node was before a pass: of all that became a call, its namesake or the last."""
+    """Return a node as it was before a pass: for a call, its namesake in it, or the last node."""
     before = snapshot.before
     if node.id in before:
         return before[node.id]
@@ -211,7 +213,7 @@ def _as_it_was(snapshot: Snapshot, row: Set[int], node: Node) -> Node | None:
 
 
 def _fired(snapshot: Snapshot, rules: Set[str] | None, node: Node) -> str | None:
-    """Return where some rules, or any, took a node away."""
+    """Say where some rules, or any, removed a node."""
     for number, firing in enumerate(snapshot.firings, 1):
         if rules is not None and firing.rule not in rules:
             continue

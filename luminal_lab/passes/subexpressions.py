@@ -57,18 +57,18 @@ class CommonSubexpressions(Pass):
     def why_not(self, ir: IR, search: str, node: Node) -> str:
         if _OnlyOnce()(node.op):
             return f"{search} leaves {node}: {node.op.name} is never merged."
-        others = [one for one in ir if type(one.op) is type(node.op) and one.id != node.id]
+        others = [other for other in ir if type(other.op) is type(node.op) and other.id != node.id]
         if not others:
             return f"{search} finds no node that is {kind_of(node)}, but {node}."
-        # The nearest has the most sources in common, and then the same fields.
+        # The nearest one shares the most sources, and then the same fields.
         near = max(
-            others, key=lambda one: (len({*one.sources} & {*node.sources}), one.op == node.op)
+            others, key=lambda other: (len({*other.sources} & {*node.sources}), other.op == node.op)
         )
         if _key(near) == _key(node):
             return f"{search} keeps {node}, and merges others into it, such as {near}."
         differ = f"{near.op} is not {node.op}"
         if near.op == node.op:
-            own, read = ([str(ir[id]) for id in one.sources] for one in (node, near))
+            own, read = ([str(ir[id]) for id in each.sources] for each in (node, near))
             differ = f"it reads {' and '.join(read)}, and {node} reads {' and '.join(own)}"
         return f"{search} finds nothing equal to {node}. {near} comes nearest, but {differ}."
 

@@ -52,6 +52,7 @@ from luminal_lab.passes.rule import Rule
 DTYPES = (
     *(DType.float32, DType.float64, DType.float16, DType.int32, DType.uint8, DType.bool_),
     *(DType.bfloat16, DType.int64, DType.int16, DType.int8),
+    *(DType.uint32, DType.uint64, DType.uint16),
 )
 """All dtypes, the most frequent first."""
 SHAPES = ((2, 3), (1, 3), (2, 1), (1, 1))
@@ -421,7 +422,7 @@ def _of_type(cls: type[Op], name: str, like: TensorType, rng: Random) -> object:
 
 
 def _reshaped(shape: Sequence[int], rng: Random) -> Shape:
-    """Return another shape with as many elements: axes merged and split, ones added and dropped."""
+    """Return another shape with as many elements: axes merged, split, added and dropped."""
     sizes = list(shape)
     for _ in range(rng.randint(0, 3)):
         axis = rng.randrange(len(sizes) + 1)

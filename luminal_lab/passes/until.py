@@ -1,4 +1,4 @@
-"""`cx.compile(…, until=…)`: the firing to which a compile runs, found while its passes run."""
+"""`cx.compile(…, until=…)`: the firing at which a compile ends, found while its passes run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FORM = 'give a node, a line or a rule: until="%y", "cell 1, line 4" or "rule add
 
 
 class Breakpoint:
-    """What the firing that is waited for touches, as far as the passes have run."""
+    """The node, line or rule that the awaited firing touches, as far as the passes have run."""
 
     def __init__(self, compilation: Compilation, until: Until) -> None:
         self.ids: set[int] = set()
-        """The nodes that stand for what is asked for; none if a pass has yet to make it."""
+        """The nodes that stand for the requested one; none if a pass has yet to make it."""
         self.name: str | int | None = None
         """The node that a pass has yet to make."""
         self.rule: str | None = None
@@ -55,7 +55,7 @@ class Breakpoint:
         near = self.ids | after
         for number, firing in enumerate(snapshot.firings, 1):
             if firing.rule == self.rule or touched(firing) & near or self._is_made(firing):
-                return Stop(snapshot, number)
+                return Stop(snapshot, number, self.what)
         self.ids = after
         return None
 
@@ -65,7 +65,7 @@ class Breakpoint:
         )
 
     def missed(self, snapshots: Sequence[Snapshot]) -> str:
-        """Say that no firing of a compile touched it, with what is nearest to it."""
+        """Say that no firing of a compile touched it, and what comes nearest."""
         rules = {firing.rule for snapshot in snapshots for firing in snapshot.firings}
         names = {node.name for snapshot in snapshots for node in snapshot.ir.nodes}
         hint = None

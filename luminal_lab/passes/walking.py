@@ -1,7 +1,7 @@
-"""Passes written as code that try something at one node after another, and can tell where it ends.
+"""Passes written as code that try something at one node after another, and can explain themselves.
 
-A `Walk` is such a pass at work. It decides by the questions of `Asking`, so that `why_not` has the
-same code try once more, at a node of the graph that the pass has left, and hears what it says.
+A `Walk` is such a pass at work. It decides by the questions of `Asking`, so that `why_not` can run
+the same code once more, at a node of the graph that the pass has left, and listen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Walk(Asking):
     def __init__(self, edit: Edit) -> None:
         self.edit = edit
         self.wanted: dict[str, None] = {}
-        """The facts that it has asked for, while somebody listens."""
+        """The facts that it has requested, while somebody listens."""
 
     def search(self, name: str, node: Node) -> None:
         """Try one of the pass's searches at a node."""
@@ -40,7 +40,7 @@ class Walking(Pass):
     """A pass that walks, and looks for one thing, or for several that it names."""
 
     def walk(self, edit: Edit) -> Walk:
-        """Return it at work on a graph."""
+        """Return the pass at work on a graph."""
         raise NotImplementedError
 
     @override
@@ -57,9 +57,9 @@ class Walking(Pass):
         return self.told(after, [search], after[node.id])
 
     def told(self, after: IR, searches: Sequence[str], node: Node) -> str:
-        """Tell how far searches get at a node of the graph that the pass has left.
+        """Say how far searches get at a node of the graph that the pass has left.
 
-        Of several the one that gets furthest is told.
+        Of several, the one that gets furthest is reported.
         """
         name = searches[0] if len(searches) == 1 else self.name
         if not (after.users(node) or after.is_output(node)):
@@ -89,7 +89,7 @@ def _far(misfit: Misfit, node: Node) -> tuple[int, bool]:
 
 
 def _kept(walk: Walk, node: Node) -> str:
-    """Return what kept a search from firing that would fire if it could."""
+    """Say what kept a search from firing that would otherwise fire."""
     if not walk.wanted:
         return f"finds something at {node} now: the pass ended before."
     said = " and ".join(f"{fact} ({FACTS[fact]})" for fact in walk.wanted)

@@ -1,9 +1,9 @@
-"""Whose turn it is: what takes the most time and gained the most with its last turn.
+"""Whose turn it is: the part that takes the most time and gained the most with its last turn.
 
     claim = weight × (FLOOR + gain) / (turns + 1)
 
-Regions of a program claim batches so, and forms of a region draws. The division by turns is how
-seats are given to parties: in the long run each has turns in proportion to the rest of its claim.
+Regions of a program claim batches this way, and forms of a region claim draws. Turns are divided as
+seats are given to parties: in the long run they are in proportion to weight × (FLOOR + gain).
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 FLOOR = 0.02
-"""What is hoped for of a turn, beside what the last one gained: nobody waits for ever."""
+"""A gain that every claim has in addition to its last one, so that nobody waits for ever."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a region or a form has to say for itself."""
+    """What a region or a form brings to the division of turns."""
 
     weight: float
-    """A region's share of the program's time; of a form how fast it is."""
+    """A region's share of the program's time; for a form, how fast it is."""
     gain: float
     """The share of its time that its last turn saved."""
     turns: int
-    """How many it has had."""
+    """How many turns it has had."""
 
     @property
     def size(self) -> float:
@@ -33,7 +33,7 @@ class Claim:
 
 
 def next_turn(claims: Mapping[int, Claim]) -> int:
-    """Return whose turn it is: of those that had none the heaviest, else the largest claim.
+    """Return whose turn it is: the heaviest claim without a turn yet, else the largest claim.
 
     >>> next_turn({0: Claim(1.0, 0.0, 4), 1: Claim(1.0, 0.3, 4)})
     1

@@ -1,4 +1,4 @@
-"""All kernels of a graph, each by some candidate, and the passes that make a graph of them."""
+"""All kernels of a graph, each by some candidate, and the passes that turn them into a graph."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ from luminal_lab.search.candidates import (
 )
 from luminal_lab.search.forms import Form
 from luminal_lab.search.target import program_of, replaced, target_of
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("candidate")
 @dataclass(frozen=True, repr=False)
 class ProgramCandidate(Displayed):
     """All kernels of a graph, each by some schedule; a pipeline takes it as its device."""
 
     given: DeviceCompiler
-    """The compiler that was searched for."""
+    """The compiler for which the search ran."""
     regions: Mapping[str, Candidate]
     counts: Mapping[str, int]
     """How often each region is in the graph."""
     ir: IR
-    """The graph, whose kernels are all apart."""
+    """The graph, in which every kernel stands by itself."""
     searched: Recorded | None = field(default=None, compare=False)
-    """The search that it is of."""
+    """The search that it comes from."""
 
     def __iter__(self) -> Iterator[DeviceCompiler]:
-        """Yield the device: so a pipeline takes the candidate as a list of passes."""
+        """Yield the device, so that a pipeline takes the candidate as a list of passes."""
         yield self.device
 
     @property
     def programs(self) -> Mapping[str, Definition | None]:
-        """What kernels compute in place of what is written, by its text; None keeps them apart."""
+        """What kernels compute instead of what was written, by its text; None keeps them apart."""
         programs = dict(self.given.programs)
         for candidate in self.regions.values():
             programs |= programs_of(candidate.form)
@@ -86,12 +88,12 @@ class ProgramCandidate(Displayed):
 
     @property
     def seconds(self) -> float | None:
-        """The time of all launches of what was searched; None if a region has none."""
+        """The time of all launches that were searched; None if a region has no time."""
         return self._sum({name: region.seconds for name, region in self.regions.items()})
 
     @property
     def modelled(self) -> float | None:
-        """The seconds that a model gives all launches, where nothing was measured."""
+        """The seconds that a model gives all launches, if nothing was measured."""
         return self._sum({name: region.modelled for name, region in self.regions.items()})
 
     def _sum(self, times: Mapping[str, float | None]) -> float | None:
@@ -107,12 +109,12 @@ class ProgramCandidate(Displayed):
 
     @property
     def error(self) -> str | None:
-        """What is wrong with it; None if it computes what it should."""
+        """What is wrong with it; None if its values are right."""
         return next((region.error for region in self.regions.values() if region.error), None)
 
     @property
     def source(self) -> str:
-        """Its source: kernels, and in C launches and threads."""
+        """Its source: the kernels, and in C also launches and threads."""
         return self.made.source
 
     @override
@@ -130,7 +132,7 @@ class ProgramCandidate(Displayed):
 
 
 def programs_of(form: Form) -> dict[str, Definition | None]:
-    """Return what a device is given so that it makes the kernels of a form."""
+    """Return what a device needs to be given to make the kernels of a form."""
     return {
         written: None if text is None else parse_definition(text) for written, text in form.programs
     }
@@ -146,12 +148,12 @@ def schedules_of(candidates: Iterable[Candidate]) -> dict[str, Schedule]:
 
 
 def chained(ir: IR, programs: Mapping[str, Definition | None]) -> IR:
-    """Return a graph of kernels with those as one that programs say, or that are one pass."""
+    """Return a graph with kernels fused where programs say so, or where they are one pass."""
     chosen = FuseChains(tuple((text, program is not None) for text, program in programs.items()))
     return compile_ir(ir, chosen, DeadCode()).ir
 
 
 def apart(device: DeviceCompiler) -> Pipeline:
-    """Return the passes of a device that make kernels, but none of several."""
+    """Return the passes of a device that make kernels, but none that fuses several into one."""
     passes = [given for given in device.passes if not isinstance(given, FuseChains)]
     return Pipeline(passes, rounds=device.rounds)

@@ -5,9 +5,9 @@ r"""An A/B board: other schedules of a kernel, each tried beside the first.
     print(board)
     print(board["eights"].python)     the Python that makes that kernel
 
-A try runs in a child process: it is compiled, held to what the definition means, and timed in turns
-with the first and with those that are kept, so that what slows the machine slows all of them. The
-graph and its compile stay as they are.
+A try runs in a child process: it is compiled, checked against the definition, and timed in turns
+with the first and with those that are kept, so that whatever slows the machine slows all of them.
+The graph and its compile stay as they are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from luminal_lab.errors import (
     expect,
     flag,
     position,
+    real_number,
 )
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.kernel import Kernel
@@ -51,7 +52,7 @@ from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
 
 CERTAIN = 0.95
-"""How certain it is that a median of ever more rounds lies within an interval."""
+"""How certain it is that the median of endlessly many rounds lies within an interval."""
 SECONDS = 20.0
 """How long a try may take, by default."""
 FIRST = "first"
@@ -64,7 +65,7 @@ HEADER = heads("< try > time > interval > ratio > interval < state")
 
 @dataclass(frozen=True)
 class Interval:
-    """A median, and where that of ever more rounds would lie."""
+    """A median, and where the median of endlessly many rounds would lie."""
 
     middle: float
     low: float
@@ -72,13 +73,13 @@ class Interval:
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Interval:
-        """Return the interval of some rounds, by their order alone.
+        """Return the interval of some rounds, from their order alone.
 
         >>> Interval.of([5.0, 1.0, 2.0, 4.0, 3.0, 6.0, 7.0, 8.0, 9.0])
         Interval(middle=5.0, low=2.0, high=8.0)
         """
         count, ordered = len(samples), sorted(samples)
-        # As many of n medians' rounds are below the true one as coins of n show heads.
+        # Of n rounds, as many lie below the true median as n coins show heads.
         outside, cut = 0, 0
         while cut < (count - 1) // 2:
             outside += comb(count, cut)
@@ -107,25 +108,25 @@ class Try(Displayed):
     why: str = ""
     """Why it was refused, or what is wrong with it."""
     place: tuple[int, int] = (0, 0)
-    """The line and the column of the step that was refused, from 1; zeros if none was."""
+    """The line and the column of the refused step, from 1; zeros if none was refused."""
     step: str = ""
-    """The first step after which its values are wrong, where that was found."""
+    """The first step after which its values are wrong, if that is known."""
     seconds: Interval | None = None
-    """The time of a run; None where nothing was measured."""
+    """The time of a run; None if nothing was measured."""
     ratio: Interval | None = None
     """Its time as a share of the first one's in the same turn."""
     rounds: int = 0
     modelled: float | None = None
-    """The seconds that a model gives it, where nothing can be measured."""
+    """The seconds that a model gives it, if nothing can be measured."""
     modelled_ratio: float | None = None
     is_kept: bool = False
     """Whether it is timed again beside each further try."""
     is_recorded: bool = False
-    """Whether it was tried elsewhere, and comes from a file."""
+    """Whether it was tried elsewhere and comes from a file."""
 
     @property
     def mark(self) -> str:
-        """What stands before its times: "°" if they are recorded, "~" if they are a model's."""
+        """The mark before its times: "°" if they are recorded, "~" if they are a model's."""
         return "~" if self.modelled is not None else "°" if self.is_recorded else ""
 
     @property
@@ -161,18 +162,19 @@ class Try(Displayed):
         return f"<Try {self.name}: {self.told}; print(…) shows its schedule>"
 
 
+@told_object("diff")
 class ScheduleDiff(str):
-    """The difference of two schedules, as text."""
+    """The difference between two schedules, as text."""
 
     __slots__ = ()
     _repr_mimebundle_ = as_text
 
 
 class BoardWatcher(Protocol):
-    """Somebody who shows boards."""
+    """A listener that shows boards."""
 
     def board_changed(self, board: Board) -> None:
-        """Hear that a board has changed."""
+        """Called when a board has changed."""
         ...
 
 
@@ -187,13 +189,13 @@ class Tries(Displayed):
         self.device_name = device
         """The device, as text."""
         self.sizes = sizes
-        """The sizes that are timed, in words; empty where all are fixed."""
+        """The sizes at which it is timed, in words; empty if all are fixed."""
         self.model = model
-        """What its times are a model of, where nothing is measured."""
+        """What its times are a model of, if nothing is measured."""
         self._tries = [*tries]
 
     def diff(self, which: str | int, other: str | int = 0) -> ScheduleDiff:
-        """Return how the schedule of a try differs from that of another, or of the first."""
+        """Return how the schedule of a try differs from another one's, or from the first."""
         old, new = self._tries[self._at(other)], self._tries[self._at(which)]
         lines = unified_diff(
             old.text.splitlines(), new.text.splitlines(), old.name, new.name, lineterm="", n=99
@@ -226,13 +228,13 @@ class Tries(Displayed):
         return self._tries[self._at(which)]
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each try."""
+        """Return a pandas table with a row for each try."""
         rows = (
             (
-                *(one.name, one.state, one.why, *_parts(one.seconds), *_parts(one.ratio)),
-                *(one.rounds, one.modelled, one.is_kept, one.text),
+                *(tried.name, tried.state, tried.why, *_parts(tried.seconds), *_parts(tried.ratio)),
+                *(tried.rounds, tried.modelled, tried.is_kept, tried.text),
             )
-            for one in self._tries
+            for tried in self._tries
         )
         return frame("board", COLUMNS, rows, {"kernel": self.name, "device": self.device_name})
 
@@ -259,12 +261,12 @@ class Board(Tries):
     ) -> None:
         self.definition, self.device = definition, device
         self.dims = sizes_of(definition, dims)
-        """The sizes that are timed."""
+        """The sizes at which it is timed."""
         self._target = target_of(device)
         self._admit = admit
-        """Raises before anything is compiled that nobody has allowed."""
+        """Raises before anything is compiled, unless the user has allowed it."""
         self.watchers: WeakSet[BoardWatcher] = WeakSet()
-        """Those who are told of each change."""
+        """Those that are told of each change."""
         name = name or definition.name
         sizes = ", ".join(f"{dim} = {size}" for dim, size in self.dims.items())
         first = Try(FIRST, str(schedule), name, FIRST, is_kept=True)
@@ -281,8 +283,8 @@ class Board(Tries):
     def add(self, schedule: ScheduleLike, *, name: str = "", seconds: float = SECONDS) -> Try:
         """Try a schedule beside the first, and return what came of it.
 
-        A step that is refused, wrong values and a kernel that crashes or hangs are states of the
-        try; a text that is no schedule is an error. `seconds` is how long it may take in all.
+        A refused step, wrong values, and a kernel that crashes or hangs are states of the try; a
+        text that is not a schedule is an error. `seconds` is how long it may take in all.
         """
         expect(name, str, "board: the name is {}", 'give text, as in name="eights"')
         name = name.strip() or self._free_name()
@@ -290,6 +292,7 @@ class Board(Tries):
             raise ArgumentError(
                 f"board: there is a try called {name!r}", hint="give another name, or drop that one"
             )
+        check_seconds(seconds)
         parsed = read_schedule(schedule, self.name)  # what cannot be read is no try
         text = schedule.strip("\n") if isinstance(schedule, str) else str(parsed)
         tried = Try(name, text, self.name, "failed")
@@ -302,12 +305,13 @@ class Board(Tries):
 
     def measure(self, *, seconds: float = SECONDS) -> Board:
         """Time all tries once more, in turns, and return the board."""
-        sound = [one for one in self._tries[1:] if one.state != "refused"]
+        check_seconds(seconds)
+        sound = [tried for tried in self._tries[1:] if tried.state != "refused"]
         self._measure(sound, seconds)
         return self
 
     def _free_name(self) -> str:
-        names = {one.name for one in self._tries}
+        names = {tried.name for tried in self._tries}
         return next(name for n in range(1, len(names) + 2) if (name := f"try {n}") not in names)
 
     def _refused(self, tried: Try) -> Try | None:
@@ -322,16 +326,16 @@ class Board(Tries):
         return None
 
     def _measure(self, fresh: Sequence[Try], seconds: float) -> None:
-        """Time the first, those that are kept, and some more, in turns."""
+        """Time the first, those that are kept and the new ones, in turns."""
         self._admit()
         first, *rest = self._tries
-        names = {one.name for one in fresh}
-        beside = [one for one in rest if one.is_kept and one.name not in names and one.seconds]
+        names = {t.name for t in fresh}
+        beside = [t for t in rest if t.is_kept and t.name not in names and t.seconds]
         timed = [*beside, *fresh]
         job = Job(
             str(self.definition),
             str(first.schedule),
-            tuple(str(one.schedule) for one in timed),
+            tuple(str(t.schedule) for t in timed),
             (),
             (),
             self.dims,
@@ -341,8 +345,8 @@ class Board(Tries):
             seconds=float(seconds),
         )
         answer = answer_of(self._target.worker(str(job)))
-        told = dict(zip((one.name for one in timed), answer.outcomes, strict=True))
-        tries = {one.name: one for one in (*self._tries, *fresh)}
+        told = dict(zip((t.name for t in timed), answer.outcomes, strict=True))
+        tries = {t.name: t for t in (*self._tries, *fresh)}
         if answer.reference.compared is not None:
             tries[first.name] = _with_times(first, answer.reference, None)
         for name, outcome in told.items():
@@ -357,7 +361,7 @@ class Board(Tries):
     # -- its tries ---------------------------------------------------------------------------------
 
     def keep(self, which: str | int, *, kept: bool = True) -> Try:
-        """Have a try timed again beside each further one; `kept=False` takes that back."""
+        """Time a try again beside each further one; `kept=False` stops that."""
         flag("board: kept", kept)
         at = self._at(which)
         return self._change(at, replace(self._tries[at], is_kept=kept or at == 0))
@@ -395,9 +399,16 @@ class Board(Tries):
         return f"<Board of {self.name}: {many}; print(…) shows them, .add(schedule) tries another>"
 
 
+def check_seconds(seconds: object) -> None:
+    """Raise unless a try may take so many seconds."""
+    number = real_number(seconds)
+    if number is None or not 0 < number < float("inf"):
+        raise ArgumentError(f"board: seconds is {seconds!r}", hint="as in seconds=20")
+
+
 def device_of(compilation: Compilation) -> DeviceCompiler:
-    """Return the device that a compile is for, or raise the error that there is none."""
-    devices = [one for one in compilation.pipeline.devices() if isinstance(one, DeviceCompiler)]
+    """Return the device that a compile is for, or raise an error if there is none."""
+    devices = [d for d in compilation.pipeline.devices() if isinstance(d, DeviceCompiler)]
     if not devices:
         raise DeviceError(
             "board: the last compile is for no device, so it has no kernels",
@@ -407,7 +418,7 @@ def device_of(compilation: Compilation) -> DeviceCompiler:
 
 
 def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) -> Board:
-    """Return the board of a kernel of some device, whose schedule is the first."""
+    """Return the board of a kernel on a device; the kernel's schedule is the first try."""
     steps = kernel.steps  # or the error that it has none
     del steps
     assert kernel.definition is not None
@@ -416,18 +427,8 @@ def board_of(kernel: Kernel, device: DeviceCompiler, dims: Mapping[str, int]) ->
 
 
 def boards_of(compilation: Compilation) -> list[Board]:
-    """Return the boards of a compile; of those that compare the same, the last that was used.
-
-    A kernel may have one for each device, sizes and first schedule.
-    """
-    newest: dict[tuple[str, ...], Board] = {}
-    for board in compilation.boards:
-        if isinstance(board, Board):
-            first = board[0]
-            key = str(board.definition), board.device_name, board.sizes, first.text
-            if key not in newest or board.is_used:
-                newest[key] = board
-    return [*newest.values()]
+    """Return the boards of a compile, in the order in which they were made."""
+    return [board for board in compilation.boards if isinstance(board, Board)]
 
 
 def place_of(text: str, step: int) -> tuple[int, int]:
@@ -489,7 +490,7 @@ def _with_times(tried: Try, outcome: Outcome, ratio: Interval | None) -> Try:
 
 
 def _judged(tried: Try, outcome: Outcome, first: Outcome) -> Try:
-    """Return a try with what came of it, beside what came of the first in the same turns."""
+    """Return a try with its outcome, judged beside the outcome of the first in the same turns."""
     if outcome.state in ("refused", "failed") or outcome.compared is None:
         state: State = "refused" if outcome.state == "refused" else "failed"
         why = outcome.why or "there was no time to measure it: give it more seconds"
@@ -510,7 +511,7 @@ def _judged(tried: Try, outcome: Outcome, first: Outcome) -> Try:
 
 
 def _state(middle: float | None, low: float | None, high: float | None) -> State:
-    """Return what a ratio says: a difference within the interval, or a small one, is none."""
+    """Return what a ratio says; a small difference, or one within the interval, does not count."""
     if middle is None or low is None or high is None or abs(middle - 1) < GAIN:
         return "as fast"
     return "faster" if high < 1 else "slower" if low > 1 else "as fast"

@@ -1,4 +1,4 @@
-"""What a search hands out: candidates, each with what became of it, and a table of all."""
+"""What a search hands out: candidates, each with its outcome, and a table of all."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from luminal_lab.search.driver import DraftTrial, Driver
 from luminal_lab.search.forms import BETWEEN, Form
 from luminal_lab.search.target import Target
 from luminal_lab.tables import Table, aligned, frame, heads
+from luminal_lab.tensor.arguments import told_object
 
 COLUMNS = (
     "kernel",
@@ -38,13 +39,14 @@ COLUMNS = (
     "resources",
 )
 SHOWN = 12
-"""The candidates that a search's text shows."""
+"""How many candidates a search's text shows."""
 OPTIONAL = range(2, 6)
-"""The columns of that table that are left out where they are empty."""
+"""The columns of that table that are left out if they are empty."""
 NONE_FASTER = "none is faster than the default"
 Numbers: TypeAlias = Mapping[str, int]
 
 
+@told_object("candidate")
 @dataclass(frozen=True, repr=False)
 class Candidate(Displayed):
     """A kernel by some schedule, with its time, or the reason why it has none."""
@@ -52,35 +54,35 @@ class Candidate(Displayed):
     number: int
     """Its place in the order of measuring; 0 is the default schedule."""
     definition: Definition
-    """What it computes: by one kernel, or by the kernels of its form."""
+    """What it computes, with one kernel or with the kernels of its form."""
     form: Form
     target: Target
-    """The device that it is for."""
+    """The device it is for."""
     text: str
-    """Its schedule, one step a line; of several kernels those of each."""
+    """Its schedule, one step a line; with several kernels, the schedule of each."""
     state: str
-    """fastest, default, slower, stopped, refused, failed or pruned; the first three with "modelled"
-    before where nothing was measured."""
+    """fastest, default, slower, stopped, refused, failed or pruned; the first three preceded by
+    "modelled" if nothing was measured."""
     why: str = ""
     """Why it was refused, has failed, or was never tried because it cannot win."""
     step: str = ""
-    """The first step after which its values are wrong, where that was found."""
+    """The first step after which its values are wrong, if that is known."""
     seconds: float | None = None
-    """Its time, as measured; None where nothing was."""
+    """Its measured time; None if nothing was measured."""
     spread: float | None = None
-    """By how many seconds its rounds differ: the distance between their quartiles."""
+    """How far its rounds differ, in seconds: the distance between their quartiles."""
     limit: float | None = None
-    """The seconds that it takes at least, by the rates of this machine where those are known."""
+    """The least seconds that it can take, by this machine's rates if those are known."""
     ratio: float | None = None
-    """Its time as a share of the default's, measured in turns with it, or both modelled."""
+    """Its time as a share of the default's, both measured in turns or both modelled."""
     origin: str = ""
     """The draw or the edit that made it, in words."""
     choices: Numbers = field(default_factory=dict[str, int])
-    """The open numbers that its plan took."""
+    """The open numbers that its plan chose."""
     modelled: float | None = None
-    """The seconds that a model gives it, where nothing was measured."""
+    """The seconds that a model gives it, if nothing was measured."""
     resources: str = ""
-    """What it takes of a GPU, in words."""
+    """What it takes up of a GPU, in words."""
 
     @property
     def definitions(self) -> Mapping[str, Definition]:
@@ -109,7 +111,7 @@ class Candidate(Displayed):
 
     @property
     def error(self) -> str | None:
-        """What is wrong with it; None if it computes what it should."""
+        """What is wrong with it; None if its values are right."""
         return self.why if self.state in ("refused", "failed") else None
 
     @override
@@ -141,7 +143,7 @@ class Candidate(Displayed):
 
     @property
     def is_best(self) -> bool:
-        """Whether none is faster, as measured or modelled."""
+        """Whether no other is faster, as measured or modelled."""
         return self.state.endswith("fastest")
 
     @override
@@ -149,6 +151,7 @@ class Candidate(Displayed):
         return f"<Candidate {self.number}: {self.told}; print(…) shows its schedule>"
 
 
+@told_object("candidates")
 class Candidates(Displayed, Sequence[Candidate]):
     """All candidates of a search, in the order in which they were measured."""
 
@@ -176,14 +179,14 @@ class Candidates(Displayed, Sequence[Candidate]):
 
     @property
     def ranked(self) -> list[Candidate]:
-        """All of them, the best of each kernel before the others, then by their share of its time.
+        """All of them: the best of each kernel first, then the others by their share of its time.
 
-        The best were measured again, so that another may have been faster once.
+        The best were measured again, so another may once have been faster.
         """
         return sorted(self, key=lambda c: (not c.is_best, inf if c.ratio is None else c.ratio))
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each candidate."""
+        """Return a pandas table with a row for each candidate."""
         rows = (
             (
                 *(c.definition.name, c.number, c.form.name, c.state, c.why),
@@ -247,9 +250,9 @@ def candidates_of(
     target: Target,
     limits: Sequence[float | None],
 ) -> Candidates:
-    """Return what a driver knows as candidates; the default is the first of them.
+    """Return what a driver knows as candidates; the first is the default.
 
-    Limits are the least seconds of each form.
+    `limits` are the least seconds of each form.
     """
     winner, default = driver.winner, driver.draws.default
     seconds = min(driver.reference, default=None)
@@ -292,22 +295,22 @@ def candidates_of(
         for at, (form, seconds) in enumerate(driver.pruned.items())
     ]
     candidates = [
-        replace(one, limit=limit or None)  # what may be skipped as a whole has none
-        for one in (first, *rest, *pruned)
-        for limit in (limits[forms.index(one.form)],)
+        replace(c, limit=limit or None)  # what may be skipped as a whole has none
+        for c in (first, *rest, *pruned)
+        for limit in (limits[forms.index(c.form)],)
     ]
-    return Candidates([as_modelled(one) for one in candidates] if target.model else candidates)
+    return Candidates([as_modelled(c) for c in candidates] if target.model else candidates)
 
 
 def _whole(definition: Definition, form: Form) -> Definition:
-    """Return what a form computes: what its kernel does, or what all of them are to do."""
+    """Return what a form computes: what its kernel does, or what all its kernels do together."""
     return form.definitions[0] if len(form.stages) == 1 else definition
 
 
 def _candidate(number: int, trial: DraftTrial, default: Candidate, *, is_winner: bool) -> Candidate:
     draft, outcome = trial.draft, trial.outcome
     ratio = trial.ratio if trial.final is None else trial.final
-    # Batches are measured at different times: the share of the default's is what is comparable.
+    # Batches are measured at different times: only the share of the default's can be compared.
     seconds = outcome.compared
     if ratio is not None and default.seconds is not None:
         seconds = ratio * default.seconds
@@ -333,7 +336,7 @@ def _product(seconds: float | None, share: float | None) -> float | None:
 
 
 def as_modelled(candidate: Candidate) -> Candidate:
-    """Return a candidate that says that its time is a model's."""
+    """Return a candidate that says that its time comes from a model."""
     if candidate.seconds is None:
         return candidate
     state = f"modelled {candidate.state}"

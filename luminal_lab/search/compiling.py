@@ -1,4 +1,4 @@
-"""A device that searches while it compiles, and takes what was found before.
+"""A device that searches while it compiles, and reuses what was found before.
 
 cx.compile(ll.GenericCompiler(), ll.Search(ll.CPUCompiler(), budget=60))
 """
@@ -43,7 +43,7 @@ from luminal_lab.tensor.sizes import size_lists
 
 Cached: TypeAlias = Literal["cached"]
 CACHED: Final = "cached"
-"""The budget of who takes what was found before, and measures nothing."""
+"""The budget that reuses what was found before and measures nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +85,9 @@ class Findings:
     programs: dict[str, Definition | None] = field(default_factory=dict[str, "Definition | None"])
     schedules: dict[str, Schedule] = field(default_factory=dict[str, Schedule])
     searched: set[str] = field(default_factory=set[str])
-    """What was searched for here, which nobody else may keep: that is not searched for again."""
+    """What was searched for here but cannot be kept for others: it is not searched for again."""
     search: Callable[[], ProgramSearch] | None = None
-    """Returns the last search; what was found before is made one where it is asked for."""
+    """Returns the last search; what was found before becomes a search when it is asked for."""
 
     def take(self, candidates: Iterable[Candidate]) -> None:
         """Take in the best of a search."""
@@ -102,8 +102,8 @@ class Search(Pipeline):
     """A device whose kernels get the fastest programs and schedules that a search finds.
 
     What was found on this machine before is not searched for again; `Search("cached")`, or
-    `budget="cached"` for another device, takes that and searches for nothing. With `rules` or a
-    `plan` of one's own that is what this device has found itself.
+    `budget="cached"` for another device, only reuses that and never searches. With `rules` or a
+    `plan` of your own, it reuses only what this device has found itself.
 
     >>> from luminal_lab.devices.cpu.compiler import CPUCompiler
     >>> Search(CPUCompiler(threads=2), budget=30)
@@ -112,7 +112,7 @@ class Search(Pipeline):
 
     device: DeviceCompiler = field(default_factory=CPUCompiler)
     budget: Budget | None = field(default_factory=lambda: Budget(60))
-    """What it may spend; None where it only takes what was found before."""
+    """What it may spend; None if it only reuses what was found before."""
     seed: int = 0
     executor: Executor | None = None
     dims: tuple[tuple[str, int | Sequence[int]], ...] = ()
@@ -162,7 +162,7 @@ class Search(Pipeline):
         object.__setattr__(self, "findings", Findings())
 
     def found(self, ir: IR) -> Findings:
-        """Return what is known of a graph of kernels: from before, or by a search."""
+        """Return what is known about a graph of kernels, from before or by a search."""
         winners, dims = Winners(), dict(self.dims)
         known = RULES if self.rules is None else self.rules
         made_of = (definition for _, definition in regions_of(ir, self.device, rules=known))
@@ -183,15 +183,15 @@ class Search(Pipeline):
                 worker=worker,
             )
 
-        recalled = [self._recalled(one, machine, winners) or not reads_back(one) for one in regions]
+        recalled = [self._recalled(d, machine, winners) or not reads_back(d) for d in regions]
         if self.budget is None and not all(recalled):
             return self.findings
         if all(recalled):
-            if not any(nameless(one) in self.findings.searched for one in regions):
+            if not any(nameless(d) in self.findings.searched for d in regions):
                 self.findings.search = partial(made, worker=measures_nothing)
             return self.findings
         search = made(self.executor)
-        self.findings.searched |= {nameless(one.definition) for one in search.kernels.values()}
+        self.findings.searched |= {nameless(d.definition) for d in search.kernels.values()}
         self.findings.search = lambda: search
         self.findings.take(search.best.regions.values())
         return self.findings
@@ -202,7 +202,7 @@ class Search(Pipeline):
         return None if self.findings.search is None else self.findings.search()
 
     def _recalled(self, definition: Definition, machine: str, winners: Winners) -> bool:
-        """Take in what was found before; return whether that was anything."""
+        """Take in what was found before; return whether there was anything."""
         if nameless(definition) in self.findings.searched:
             return True
         if self.rules is not None or self.plan is not None:
@@ -213,7 +213,7 @@ class Search(Pipeline):
             return False
         definitions = winner.form.definitions
         pairs = zip(definitions, winner.schedules, strict=True)
-        self.findings.schedules |= {nameless(one): schedule for one, schedule in pairs}
+        self.findings.schedules |= {nameless(kernel): schedule for kernel, schedule in pairs}
         self.findings.programs |= programs_of(winner.form)
         return True
 
@@ -244,7 +244,7 @@ def measures_nothing(job: str) -> NoReturn:
 def _at(
     sizes: Mapping[str, int], schedules: Mapping[str, Schedule], target: Target
 ) -> dict[str, Schedule]:
-    """Return schedules of kernels for sizes of their dims, where all steps apply there, too."""
+    """Return schedules of kernels for sizes of their dims if all their steps apply there, too."""
     exact: dict[str, Schedule] = {}
     for text, schedule in schedules.items() if sizes else ():
         definition = parse_definition(text)

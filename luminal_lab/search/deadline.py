@@ -1,4 +1,4 @@
-"""How long a worker may take over a job, by a clock that is handed in."""
+"""How long a worker may take for a job, by a clock that is handed in."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from luminal_lab.search.driver import Outcome
 SKIPPED: Final = Outcome("skipped", why="the budget was spent")
 
 
-class OutOfTime(Exception):  # noqa: N818  # it is no error: a budget ends as it should
-    """The time of a job is over."""
+class OutOfTime(Exception):  # noqa: N818  # not an error: a budget ends as it should
+    """The time for a job is over."""
 
 
 @dataclass
 class Deadline:
-    """The end of the time that is left, if there is one."""
+    """When the time for a job ends, if it is limited."""
 
     seconds: float | None = None
     clock: Callable[[], float] = monotonic
@@ -29,7 +29,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """The seconds that are left; below 0 where it is over."""
+        """The seconds that are left; negative once it is over."""
         return self.end - self.clock()
 
     @property
@@ -38,6 +38,6 @@ class Deadline:
         return self.left <= 0
 
     def check(self) -> None:
-        """Raise `OutOfTime` where no time is left."""
+        """Raise `OutOfTime` if no time is left."""
         if self.is_over:
             raise OutOfTime

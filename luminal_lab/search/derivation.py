@@ -24,15 +24,17 @@ from luminal_lab.search.evaluate import FINISHED, Array, Evaluation, Stand
 from luminal_lab.search.judge import drawn
 from luminal_lab.search.named import entered_text
 from luminal_lab.search.space import Space
+from luminal_lab.tensor.arguments import told_object
 
 S = TypeVar("S")
 CLOSE = 1e-5
-"""By how much sides may differ, against the largest value: numbers are rounded to float32."""
+"""How far the two sides may differ, relative to the largest value: numbers are float32."""
 
 
+@told_object("firing")
 @dataclass(frozen=True, repr=False)
 class Firing:
-    """A rule that fired: what it said of which terms, and the program before and after it."""
+    """A firing of a rule: what it said about which terms, and the program before and after it."""
 
     space: Space
     reason: Reason
@@ -51,7 +53,7 @@ class Firing:
 
     @property
     def changes_program(self) -> bool:
-        """Whether the program is another one after it; if not, a later firing rests on it."""
+        """Whether the program differs after it; if not, a later firing rests on it."""
         return str(self.before) != str(self.after)
 
     @property
@@ -66,11 +68,11 @@ class Firing:
 
     @property
     def right(self) -> str:
-        """The term that this is equal to."""
+        """The term that it set equal to that."""
         return entered_text(self.space.egraph, self.reason.second)
 
     def check(self) -> None:
-        """Raise if the sides differ on drawn inputs, once folds are finished or as they stand."""
+        """Raise if the sides differ on drawn inputs, with folds finished or part of the way."""
         for draw in drawn(self.space):
             if draw.name == "ordinary":
                 asked = self.space.evaluation(None, draw.data, draw.dims, most=3)
@@ -78,14 +80,14 @@ class Firing:
                 for stand in _stands(asked, self.reason):
                     left = asked.value(self.reason.first, stand)
                     right = answered.value(self.reason.second, stand)
-                    # By how much a value changes is as exact as the value.
+                    # How much a value changes is as exact as the value itself.
                     parts = self.space.egraph.entered[self.reason.first].children
                     values = [left, *(asked.value(part, stand) for part in parts)]
                     self._compare(left, right, _largest(values), stand)
 
     def _compare(self, left: Array, right: Array, scale: float, stand: Stand) -> None:
         left, right = np.broadcast_arrays(left, right)
-        known = np.isfinite(left)  # of what is masked there is no ratio
+        known = np.isfinite(left)  # a masked value has no ratio
         apart = ~np.isclose(left[known], right[known], rtol=0, atol=CLOSE * scale)
         if apart.any():
             when = "".join(f" after {count} steps along {axis}" for axis, count in stand)
@@ -136,6 +138,7 @@ class Steps(Displayed, Examined, Generic[S]):
         return f"<{type(self).__name__}: {count}; print(…) shows them>"
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class Derivation(Steps[Firing]):
     """The firings that lead from what was written to a program, in order."""
@@ -160,7 +163,7 @@ class Derivation(Steps[Firing]):
         return tuple(Firing(self.space, reason, pair) for reason, pair in pairs)
 
     def _chosen(self, number: int) -> int:
-        """Return the number of the node that the program has of a class."""
+        """Return the number of the node that the program takes from a class."""
         return self.space.egraph.number_of(self.pick.node(number))
 
     def _stage(self, proof: _Proof, limit: int) -> Pick:
@@ -174,7 +177,7 @@ class Derivation(Steps[Firing]):
 
 
 class _Stage(Pick):
-    """A program on the way: what was written, as far as some reasons have changed it."""
+    """A program on the way: what was written, changed by the first reasons."""
 
     def __init__(self, pick: Pick, space: Space, proof: _Proof, limit: int) -> None:
         self.proof, self.limit = proof, limit
@@ -225,7 +228,7 @@ class _Proof:
                         todo += self.reasons[at].premises
 
     def path(self, first: int, second: int) -> list[int]:
-        """Return the reasons on the shortest way between two numbers, in order."""
+        """Return the reasons along the shortest path between two numbers, in order."""
         came: dict[int, tuple[int, int]] = {first: (first, -1)}
         todo = deque([first])
         while todo and second not in came:
@@ -250,9 +253,9 @@ def _largest(values: Iterable[Array]) -> float:
 
 
 def _stands(evaluation: Evaluation, reason: Reason) -> Iterator[Stand]:
-    """Yield how far folds have come where both sides are compared.
+    """Yield how far folds have come when both sides are compared.
 
-    Of the first step there is no change, as there was nothing before it.
+    The first step has no change, as there was nothing before it.
     """
     sizes = {axis: len(positions) for axis, positions in evaluation.axes.items()}
     sides = reason.first, reason.second
@@ -267,7 +270,7 @@ def _stands(evaluation: Evaluation, reason: Reason) -> Iterator[Stand]:
 
 
 def _questioned(evaluation: Evaluation, number: int) -> set[str]:
-    """Return the axes along which it is asked how something changes."""
+    """Return the axes along which a change is asked for."""
     axes, seen, todo = set[str](), set[int](), [number]
     while todo:
         part = todo.pop()

@@ -1,10 +1,10 @@
-"""How kernels came of what was written: the firings of rules, then the steps of their schedules.
+"""How kernels came from what was written: the firings of rules, then the steps of schedules.
 
     search.derivation[0]      a firing: its `rule`, the definitions `before` and `after`, `check()`
     search.derivation[-1]     a step of a schedule: the same of nests
 
-A rule that fired is found by firing the rules again, so that a kernel from a file, or from what an
-earlier search has found, has a derivation like any other.
+Firings are found by firing the rules again, so that a kernel from a file, or from an earlier
+search, has a derivation like any other.
 """
 
 from __future__ import annotations
@@ -39,11 +39,13 @@ from luminal_lab.search.program import judged_programs
 from luminal_lab.search.regions import MOST_FOLDS
 from luminal_lab.search.space import space_of
 from luminal_lab.search.validate import wrong_step
+from luminal_lab.tensor.arguments import told_object
 
 MOST_POINTS, SMALLER = 500, (13, 17, 7, 19)
-"""A step is checked at its own sizes up to so many points, and else at these."""
+"""A step is checked at its own sizes up to this many points, and otherwise at these sizes."""
 
 
+@told_object("step")
 @dataclass(frozen=True, repr=False)
 class LoopStep:
     """A step of a kernel's schedule, with the nest before and after it."""
@@ -69,9 +71,9 @@ class LoopStep:
         return str(self.change.step)
 
     def check(self) -> None:
-        """Raise if the step makes another nest, or one that computes something else.
+        """Raise if the step makes a different nest, or one with different values.
 
-        Values are those of small sizes, where the steps up to this one apply.
+        Values are compared at small sizes at which the steps up to this one apply.
         """
         scheduling = Scheduling(self.before)
         scheduling.do(self.change.step)
@@ -96,9 +98,10 @@ class LoopStep:
         return f"<LoopStep {self}>"
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class KernelDerivation(Steps[Firing | LoopStep]):
-    """How a kernel came of what was written: the rules that fired, then the steps."""
+    """How a kernel came from what was written: the rules that fired, then the steps."""
 
     written: Definition
     kernel: Kernel
@@ -107,21 +110,21 @@ class KernelDerivation(Steps[Firing | LoopStep]):
 
     @cached_property
     def rules(self) -> Derivation | None:
-        """The firings that lead to what it computes; None if that is written, or by no rule."""
+        """The firings that lead to what it computes; None if no rule leads there."""
         assert self.kernel.definition is not None, "it was made of a definition"
         return by_rules(self.written, self.kernel.definition, self.among)
 
     @cached_property
     @override
     def steps(self) -> tuple[Firing | LoopStep, ...]:
-        """The firings, each with a program before and after it, and the steps with nests."""
+        """The firings, each with a program before and after it, then the steps with their nests."""
         changes = self.kernel.steps
         steps = [LoopStep(self.kernel, change, at) for at, change in enumerate(changes)]
         return (*(self.rules or ()), *steps)
 
     @property
     def summary(self) -> str:
-        """The kernel with how many rules and steps it took."""
+        """The kernel, with how many rules and steps it took."""
         rules = 0 if self.rules is None else len(self.rules)
         counts = ((rules, "firing"), (len(self) - rules, "step"))
         told = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts if count]
@@ -135,6 +138,7 @@ class KernelDerivation(Steps[Firing | LoopStep]):
         return self.rules is not None or _text(self.written) == _text(self.kernel.definition)
 
 
+@told_object("derivation")
 @dataclass(frozen=True, repr=False)
 class JoinedDerivation(Steps[Firing | LoopStep]):
     """The derivations of several kernels, one after the other."""
@@ -159,7 +163,7 @@ class JoinedDerivation(Steps[Firing | LoopStep]):
 def derivation_of(
     candidate: Candidate, written: Definition, rules: Rules = RULES
 ) -> JoinedDerivation:
-    """Return how the kernels of a candidate came of a region as it was written."""
+    """Return how the kernels of a candidate came from a region as it was written."""
     form = candidate.form
     sources = {
         nameless(parse_definition(computed)): parse_definition(source)
@@ -176,7 +180,7 @@ def derivation_of(
 
 
 def derivation_of_launches(ir: IR, launches: Sequence[Launch]) -> JoinedDerivation:
-    """Return how the kernels of a graph came of what it says."""
+    """Return how the kernels of a graph came from what it says."""
     parts: dict[str, KernelDerivation] = {}
     for launch in launches:
         body, kernel = ir[launch.node].op.body_of(), launch.kernel
@@ -191,7 +195,7 @@ def _named(written: Definition, kernel: Kernel, rules: Rules = RULES) -> KernelD
 
 
 def by_rules(written: Definition, computed: Definition, rules: Rules = RULES) -> Derivation | None:
-    """Return the firings that lead from a definition to another one; None if there are none."""
+    """Return the firings that lead from one definition to another; None if there are none."""
     folds = sum(isinstance(part, Fold) for line in written.lines for part in walk(line.term))
     if folds > MOST_FOLDS or _text(written) == _text(computed):
         return None
@@ -199,7 +203,7 @@ def by_rules(written: Definition, computed: Definition, rules: Rules = RULES) ->
 
 
 def _text(definition: Definition) -> str:
-    """Return what is the same for definitions that differ in names, or in where scores stand."""
+    """Return a text that definitions share if they differ only in names or places of scores."""
     return nameless(canonical(scores_inlined(definition)))
 
 
@@ -207,8 +211,8 @@ def _text(definition: Definition) -> str:
 def _by_rules(written: str, computed: str, rules: Rules) -> Derivation | None:
     try:
         spaces = (space_of(written, some) for some in (rules, GENTLE))
-        programs = (program for space in spaces for program in judged_programs(space))
-        alike = (one.derivation for one in programs if _text(one.definition) == computed)
+        programs = (p for space in spaces for p in judged_programs(space))
+        alike = (p.derivation for p in programs if _text(p.definition) == computed)
         return next(alike, None)
-    except (LabError, ValueError):  # rules cannot read it, as a random number
+    except (LabError, ValueError):  # rules cannot read it: it may draw random numbers
         return None

@@ -1,9 +1,9 @@
 """Schedules to try: draws of the open numbers of plans, and edits of schedules that did well.
 
-A plan leaves numbers open (`Choice`): a draw takes some value of each. An edit of a schedule takes
-another value of one number; or it leaves out a step, changes a number in one, or takes a step from
-another schedule, and replays what follows as far as it applies. A schedule that a step refuses is
-no candidate: it is counted, by the reason.
+A plan leaves numbers open (`Choice`): a draw takes some value for each. An edit takes another value
+for one number of a schedule; or it leaves out a step, changes a number in one, or takes a step from
+another schedule, and replays what follows as far as it applies. A schedule with a refused step is
+not a candidate; it is counted under the reason.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from luminal_lab.kernels.steps.schedule import Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step, parse_step
 from luminal_lab.machines.machine import Machine
 from luminal_lab.search.forms import BETWEEN
+from luminal_lab.tensor.arguments import is_function
 
 T = TypeVar("T")
 Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
@@ -37,8 +38,16 @@ Plan: TypeAlias = Callable[[Nest, Any, Mapping[str, int]], Scheduling]
 NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 """A number in a step's text."""
 PLANS = "give a function of a nest, a machine and open numbers, which returns a Scheduling"
+
+
+def check_plan(plan: object) -> None:
+    """Raise unless a plan of the user's, if there is one, is a function."""
+    if plan is not None and not is_function(plan):
+        raise ArgumentError(f"search: the plan is {plan!r}", hint=PLANS)
+
+
 TRIES = 12
-"""How often another schedule is looked for before there seems to be none."""
+"""How often to try for a new schedule before concluding that there is none."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +55,18 @@ class ScheduleDraft:
     """A schedule to try, and where it comes from."""
 
     schedule: str
-    """Its steps, a line each; of several kernels those of each, with an empty line between."""
+    """Its steps, one a line; those of several kernels are separated by an empty line."""
     choices: tuple[tuple[str, int], ...] = ()
-    """The open numbers that its plan took; nothing where steps were edited."""
+    """The open numbers that its plan chose; empty if steps were edited."""
     origin: str = "default"
     """The draw or the edit in words."""
     form: int = 0
-    """The number of the form that it is a schedule of."""
+    """The number of its form."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """A schedule on another nest: the steps that apply there, and how many do not."""
+    """A schedule replayed on another nest: the steps that apply there, and how many do not."""
 
     scheduling: Scheduling
     refused: int
@@ -69,7 +78,7 @@ class Replay:
 
 
 def replay(steps: Iterable[Step], nest: Nest | Scheduling) -> Replay:
-    """Apply steps to a nest in order, and pass over those that are refused."""
+    """Apply steps to a nest in order, and skip those that are refused."""
     scheduling = Scheduling(nest) if isinstance(nest, Nest) else nest
     refused = [step for step in steps if not scheduling.attempted(step)]
     return Replay(scheduling, len(refused))
@@ -101,20 +110,20 @@ class Loops:
     def edited(
         self, random: Random, parent: ScheduleDraft, mate: ScheduleDraft
     ) -> ScheduleDraft | None:
-        """Return a schedule that differs from one in a number or a step; None if it is refused."""
+        """Return a schedule with one number or step changed; None if it is refused."""
         is_number = parent.choices and random.random() < 0.5
         try:
             if is_number:
                 return self._number(random, parent)
             return self._step(random, parent, mate)
-        except Exception as error:  # a step that nobody has thought of
+        except Exception as error:  # a step that nobody has foreseen
             if is_circumstance(error):
                 raise
             self._refuse(said(error))
             return None
 
     def _number(self, random: Random, parent: ScheduleDraft) -> ScheduleDraft | None:
-        """Take another value of one open number."""
+        """Choose another value for one open number."""
         numbers = dict(parent.choices)
         name = pick(random, tuple(numbers))
         known = self._planned(numbers)
@@ -180,7 +189,7 @@ class Loops:
 
 
 class Draws:
-    """The schedules of all forms of a region; none is given twice."""
+    """The schedules of all forms of a region; none is given out twice."""
 
     def __init__(self, forms: Sequence[Sequence[Loops]]) -> None:
         self.forms = forms
@@ -214,18 +223,18 @@ class Draws:
         self._known.update((draft.form, draft.schedule) for draft in drafts)
 
     def forget(self, drafts: Iterable[ScheduleDraft]) -> None:
-        """Let schedules that nobody tried be given again."""
+        """Allow schedules that nobody has tried to be given out again."""
         self._known.difference_update((draft.form, draft.schedule) for draft in drafts)
 
     def first(self, count: int, forms: Iterable[int]) -> list[ScheduleDraft]:
-        """Return the defaults of some forms that have not been tried, so many at most."""
+        """Return at most `count` defaults of some forms that have not been tried."""
         wanted = [self.defaults[form] for form in forms]
         new = [draft for draft in wanted if (draft.form, draft.schedule) not in self._known]
         self.know(new[:count])
         return new[:count]
 
     def draw(self, random: Random, form: int = 0) -> ScheduleDraft | None:
-        """Return a schedule of a form by numbers drawn at random; None if none is new."""
+        """Return a schedule of a form by numbers drawn at random; None if there is no new one."""
         kernels = self.forms[form]
         if not any(loops.open for loops in kernels):
             return None
@@ -239,13 +248,13 @@ class Draws:
     def edit(
         self, random: Random, parent: ScheduleDraft, mate: ScheduleDraft
     ) -> ScheduleDraft | None:
-        """Return a schedule that differs from one in one kernel; None if none is new."""
+        """Return a schedule that differs in one kernel from a given one; None if none is new."""
         kernels, others = self.forms[parent.form], self.forms[mate.form]
         for _ in range(TRIES):
             parts, mates = self._parts(parent), self._parts(mate)
             at = int(random.random() * len(parts)) if len(parts) > 1 else 0
             loops = kernels[at]
-            # The other one's schedule of the same kernel, or else of any.
+            # The other's schedule of the same kernel, or of any kernel if it has none.
             same = [n for n, other in enumerate(others) if other is loops]
             mate_part = mates[same[0]] if same else mates[min(at, len(mates) - 1)]
             edited = loops.edited(random, parts[at], mate_part)
@@ -261,7 +270,7 @@ class Draws:
 
     @staticmethod
     def _drawn(random: Random, loops: Loops, *, alone: bool) -> ScheduleDraft | None:
-        """Return a draw of a kernel; of several kernels some stay as they are by default."""
+        """Return a draw for one kernel; with several kernels, some keep their default."""
         if not loops.open or (not alone and random.random() < 0.5):
             return loops.default
         return loops.drawn(random)
@@ -296,19 +305,19 @@ class Draws:
 
 
 def said(error: Exception) -> str:
-    """Return the first line of an error, with its class if it is none of ours."""
+    """Return the first line of an error, with its class if the class is not ours."""
     if isinstance(error, LabError):
         return error.message.partition("\n")[0]
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def values_of(taken: Taken) -> tuple[int, ...]:
-    """Return the values that an open number may have, the usual one among them."""
+    """Return the values that an open number may have, including the usual one."""
     return tuple(sorted({*taken.choice.values, taken.default}))
 
 
 def pick(random: Random, some: tuple[T, ...] | list[T]) -> T:
-    """Return one of some things; the same one in every Python for the same seed."""
+    """Return one of several items; the same one in every Python for the same seed."""
     return some[int(random.random() * len(some))]
 
 

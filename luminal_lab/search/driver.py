@@ -1,14 +1,14 @@
-"""What to measure next: a state machine that asks for batches and is told what came of them.
+"""What to measure next: a state machine that asks for batches and is told their outcomes.
 
     driver = Driver(draws, seed=0)
     while (batch := driver.ask()) is not None:
         driver.tell(batch, answer)
 
 It starts no process and reads no clock: the same seed and the same answers give the same batches,
-so that a search can be replayed from what was recorded of it. Each batch has a seed of its own, and
-is drawn from all answers but that to the batch before it, which may be open still: so the same is
-asked of whoever measures, here or by an executor that compiles ahead. The first two batches, for
-which nothing is known, are half as large.
+so that a search can be replayed from its record. Each batch has a seed of its own, and is drawn
+from all answers except the one to the batch before it, which may still be open. So the same batches
+are asked for whoever measures them, here or in an executor that compiles ahead. The first two
+batches, for which nothing is known, are half as large.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from luminal_lab.search.ranker import LEAST, ranked
 
 BATCH = 16
 AHEAD = 2
-"""The batches that may be open at once: one is drawn without the answer to the one before it."""
+"""How many batches may be open: one is drawn without the answer to the one before it."""
 DRAWN = 4
-"""The schedules of a batch that are drawn, once there are some to edit."""
+"""How many schedules of a batch are drawn, once there are some to edit."""
 PARENTS = 8
 CHILDREN = 48
-"""The edits among which the ranker chooses."""
+"""The number of edits among which the ranker chooses."""
 FINALISTS = 4
 PROMISING = 1.5
-"""A form whose best takes so many times as long as that of another one is drawn no more."""
+"""A form is drawn no more if its best takes this many times as long as another form's."""
 GAIN = 0.02
-"""The share of its time by which a winner must beat the default, or the default stays."""
+"""The share of its time by which a winner must beat the default; otherwise the default stays."""
 WRONG = "it computes wrong values: "
-"""How the reason begins why a wrong schedule has failed."""
+"""How the reason of a failure begins if a schedule is wrong."""
 MARGIN = 0.8
-"""The share of a limit that is believed: rates may have been measured too low."""
+"""The share of a limit that counts: rates may have been measured too low."""
 HEAVY = 4.0
-"""A form of so many times the work of another one waits until there is a time to compare with."""
+"""A form with this many times the work of another waits until there is a time to compare with."""
 State: TypeAlias = Literal["measured", "modelled", "stopped", "refused", "failed", "skipped"]
-"""What became of a schedule; what was skipped, because time was over, was never tried."""
+"""What became of a schedule; one skipped for lack of time was never tried."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Outcome:
     step: str = ""
     """The first step after which values are wrong."""
     modelled: float | None = None
-    """The seconds that a model gives it, where nothing could be measured."""
+    """The seconds that a model gives it, if nothing could be measured."""
     resources: str = ""
-    """What it takes of a GPU, in words."""
+    """What it takes up of a GPU, in words."""
 
     @property
     def compared(self) -> float | None:
@@ -83,28 +83,28 @@ class Outcome:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it ran, and computed something else."""
+        """Whether it ran and computed wrong values."""
         return self.why.startswith(WRONG)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a batch: of its schedules in order, and of the reference measured with them."""
+    """The outcomes of a batch: of its schedules in order, and of the reference beside them."""
 
     reference: Outcome
     outcomes: tuple[Outcome, ...]
     machine: str = ""
-    """The signature of the machine that measured; times of two machines are not compared."""
+    """The signature of the machine that measured; times from two machines are not compared."""
 
 
 @dataclass(frozen=True)
 class FormLimit:
-    """What is known of a form before it is measured."""
+    """What is known about a form before it is measured."""
 
     work: float = 0.0
-    """Its operations, and what its bytes take as operations."""
+    """Its operations, with the time of its bytes expressed as operations."""
     seconds: float | None = None
-    """The least seconds that the rates of a machine allow; None where that is in doubt."""
+    """The least seconds that the rates of a machine allow; None if that is in doubt."""
     machine: str = ""
     """The signature of that machine."""
 
@@ -116,20 +116,20 @@ class Batch:
     number: int
     drafts: tuple[ScheduleDraft, ...]
     best: float = 0.0
-    """The least share of the reference's time so far; 0 where none is known."""
+    """The least share of the reference's time so far; 0 if none is known."""
     is_last: bool = False
-    """Whether it has the best so far, which are measured for longer, or the default alone."""
+    """Whether it holds the best so far, to be measured for longer, or the default alone."""
     after: int = 0
-    """How many answers were known when it was asked for."""
+    """How many answers were known when it was drawn."""
     most: int = 0
-    """How many schedules it was to have at most."""
+    """How many schedules it could have at most."""
     limits: tuple[FormLimit, ...] = ()
-    """What was known of the forms beforehand; in the first batch alone."""
+    """What was known about the forms beforehand; given with the first batch alone."""
 
 
 @dataclass(frozen=True)
 class DraftTrial:
-    """A schedule with what came of it."""
+    """A schedule with its outcome."""
 
     draft: ScheduleDraft
     outcome: Outcome
@@ -140,14 +140,14 @@ class DraftTrial:
 
     @property
     def rank(self) -> float:
-        """What trials are ordered by."""
+        """The key by which trials are ordered."""
         known = self.ratio if self.final is None else self.final
         return float("inf") if known is None else known
 
 
 @dataclass(frozen=True)
 class AnswersSoFar:
-    """What some answers say: schedules, and the reference's seconds in each batch."""
+    """What the answers so far say: schedules, and the reference's seconds in each batch."""
 
     trials: Sequence[DraftTrial]
     reference: Sequence[float]
@@ -162,21 +162,21 @@ class AnswersSoFar:
 
     @property
     def least_ratio(self) -> float:
-        """The least share of the reference's time; 0 where none is known."""
+        """The least share of the reference's time; 0 if none is known."""
         return min((trial.ratio for trial in self.best if trial.ratio is not None), default=0.0)
 
     @property
     def least(self) -> float:
-        """The same, or 1 where nothing is faster than the reference."""
+        """The same, or 1 if nothing is faster than the reference."""
         return min(1.0, self.least_ratio or 1.0)
 
     @property
     def seconds(self) -> float | None:
-        """The least seconds, the reference's among them; None where nothing was measured."""
+        """The least seconds, the reference's included; None if nothing was measured."""
         return min(self.reference) * self.least if self.reference else None
 
     def claims(self, forms: Sequence[int]) -> dict[int, Claim]:
-        """Return what some forms claim of the draws; those much slower than the best claim none."""
+        """Return how many draws forms claim; those much slower than the best claim none."""
         now, before = self._by_form(self.trials), self._by_form(self.trials[: self.before])
         turns = Counter(trial.draft.form for trial in self.trials)
         limit = PROMISING * min(now.values())
@@ -190,7 +190,7 @@ class AnswersSoFar:
 
     @staticmethod
     def _by_form(trials: Sequence[DraftTrial]) -> dict[int, float]:
-        """Return the least share of the reference's time by form; the first has the reference."""
+        """Return the least share of the reference's time by form; the reference is in the first."""
         least = {0: 1.0}
         for trial in trials:
             if trial.ratio is not None:
@@ -199,10 +199,10 @@ class AnswersSoFar:
         return least
 
     def pruned(self, limits: Sequence[FormLimit], machine: str) -> Mapping[int, float]:
-        """Return the forms that were not tried and cannot win, with the least seconds of each.
+        """Return the untried forms that cannot win, with the least seconds of each.
 
-        Limits of another machine say nothing, and one that a candidate has beaten shows that its
-        rates are wrong: then nothing is pruned.
+        Limits of another machine say nothing, and a limit that a candidate has beaten shows that
+        its rates are wrong: then nothing is pruned.
         """
         own = [limit.seconds if limit.machine == machine else None for limit in limits]
         times = [(0, min(self.reference, default=None))]
@@ -227,21 +227,21 @@ class Driver:
     draws: Draws
     seed: int = 0
     limits: tuple[FormLimit, ...] = ()
-    """What is known of each form beforehand; nothing where there are none."""
+    """What is known about each form beforehand; empty if nothing is."""
     size: int = BATCH
     trials: list[DraftTrial] = field(default_factory=list[DraftTrial])
-    """All schedules that were told of, in order; the default is not among them."""
+    """All schedules with an outcome, in order, without the default."""
     reference: list[float] = field(default_factory=list[float])
-    """The reference's seconds, of each batch."""
+    """The reference's seconds in each batch."""
     machine: str = ""
     resources: str = ""
-    """What the reference takes of a GPU, in words."""
+    """What the reference takes up of a GPU, in words."""
     spread: float | None = None
     """The spread of the reference's rounds in its fastest batch, as a share."""
     noise: float = 0.0
-    """By how much the reference's own times differ in the last batch, as a share."""
+    """How much the reference's own times differ in the last batch, as a share."""
     gain: float = 1.0
-    """The share that the last batch took off the least time; all of it where none is known."""
+    """The share that the last batch took off the least time; 1 if no time is known."""
     asked: int = 0
 
     def __post_init__(self) -> None:
@@ -250,21 +250,21 @@ class Driver:
         self._told = 0
         self._is_final = False
         self.drawn = 0
-        """How many batches were asked for, but for last ones."""
+        """How many batches were asked for, without last ones."""
         self._ends: list[tuple[int, int]] = []
-        """How many trials and times of the reference were known after each of them."""
+        """How many trials and reference times were known after each of them."""
 
     # -- asking and telling ------------------------------------------------------------------------
 
     def ask(self, most: int | None = None) -> Batch | None:
-        """Return the next schedules to measure, at most so many; None if there are no new ones."""
+        """Return the next schedules to measure, at most `most`; None if there are no new ones."""
         size = self.size if self.drawn >= AHEAD else self.size // AHEAD
         size = size if most is None else min(size, most)
         assert len(self._open) < AHEAD, "no more batches are open at once"
         self._random = Random(f"{self.seed} {self.drawn}")
         known = self._known_then
         drafts = self._drafts(known, size, self._forms(known))
-        if not drafts:  # perhaps but for those that wait
+        if not drafts:  # except perhaps those that wait
             drafts = self._drafts(known, size, range(len(self.draws.forms)))
         if not drafts:
             return None
@@ -274,8 +274,9 @@ class Driver:
     def last(self) -> Batch | None:
         """Return the best schedules, to be measured for longer beside the default.
 
-        Where none is faster it is the default alone, or None if that has a time. Right after such
-        a batch it is those that were faster in theirs than all that were measured for longer.
+        If none is faster it is the default alone, or None if that already has a time. Right after
+        such a batch it is the schedules whose own batch was faster than all that were measured for
+        longer.
         """
         best = [trial for trial in self.best if trial.rank < 1.0]
         if self._is_final:
@@ -286,7 +287,7 @@ class Driver:
         return self._asked([trial.draft for trial in best], self._known.least_ratio)
 
     def drop(self) -> None:
-        """Take back the batches that will have no answer: they are asked for again."""
+        """Take back the batches that will get no answer: they are asked for again."""
         if self._open:
             self.asked = self._open[0].number
             drawn = [batch for batch in self._open if not batch.is_last]
@@ -295,7 +296,7 @@ class Driver:
             self._open.clear()
 
     def tell(self, batch: Batch, answer: Answer) -> None:
-        """Take in what came of the batch that was asked for first."""
+        """Take in the answer to the batch that was asked for first."""
         assert self._open[:1] == [batch], "batches are told in the order of asking"
         assert len(answer.outcomes) == len(batch.drafts), "an outcome for each schedule"
         self._open.pop(0)
@@ -328,7 +329,7 @@ class Driver:
             self.gain = 1 - self._known.least / least
 
     def restore(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
-        """Begin with what another search was told: this one goes on as that one would have."""
+        """Begin with another search's answers, and go on as that one would have."""
         self.limits = limits_asked(answers)
         for batch, answer in answers:
             self._open = [batch]
@@ -339,7 +340,7 @@ class Driver:
             self.asked = batch.number + 1
 
     def adopt(self, trials: Sequence[DraftTrial], reference: Sequence[float], noise: float) -> None:
-        """Begin with what came of schedules, where nobody knows which were asked for together."""
+        """Begin with outcomes of schedules if nobody knows which were asked for together."""
         self.trials, self.reference, self.noise = [*trials], [*reference], noise
         self.draws.know(trial.draft for trial in trials)
 
@@ -352,7 +353,7 @@ class Driver:
 
     def _finish(self, draft: ScheduleDraft, outcome: Outcome, ratio: float | None) -> None:
         at = next(n for n, trial in enumerate(self.trials) if trial.draft == draft)
-        # One that fails only now has no time at all.
+        # A schedule that fails only now has no time at all.
         failed = DraftTrial(draft, outcome)
         self.trials[at] = failed if ratio is None else replace(self.trials[at], final=ratio)
 
@@ -366,9 +367,9 @@ class Driver:
 
     @property
     def winner(self) -> DraftTrial | None:
-        """The schedule that beats the default; None where the default stays.
+        """The schedule that beats the default; None if the default stays.
 
-        A search that was broken off before its last batch goes by the batches that it has.
+        A search that was stopped before its last batch goes by the batches that it has.
         """
         finals = [trial for trial in self.best if trial.final is not None] or self.best
         gain = max(GAIN, self.noise)
@@ -376,12 +377,12 @@ class Driver:
 
     @property
     def seconds(self) -> float | None:
-        """The least time so far, the default's among them; None where nothing was measured."""
+        """The least time so far, the default's included; None if nothing was measured."""
         return self._known.seconds
 
     @property
     def pruned(self) -> Mapping[int, float]:
-        """The forms that cannot win, with the least seconds that each takes."""
+        """The forms that cannot win, with the least seconds of each."""
         return self._known.pruned(self.limits, self.machine)
 
     @property
@@ -405,18 +406,18 @@ class Driver:
         pruned = known.pruned(self.limits, self.machine)
         forms = [form for form in forms if form not in pruned]
         parents = [trial.draft for trial in known.best[:PARENTS]]
-        # Beside the best schedules there is the default, which is as good until it is beaten.
+        # The default counts among the best schedules: it is as good until it is beaten.
         parents = [*parents, self.draws.default][:PARENTS]
         drafts = self.draws.first(size, forms)
         if known.trials:
             count = max(0, size - len(drafts) - min(DRAWN, size))
             drafts += self._children(known, parents, count)
         drafts += self._draws(known.claims(forms), size - len(drafts))
-        # Where all draws are known there may still be edits.
+        # Even if all draws are known, there may still be edits.
         return drafts + self._edits(parents, size - len(drafts))
 
     def _forms(self, known: AnswersSoFar) -> Sequence[int]:
-        """Return the forms that may be tried: the heavy ones wait for a time to compare with."""
+        """Return the forms that may be tried: heavy ones wait for a time to compare with."""
         forms = range(len(self.draws.forms))
         if known.reference or not self.limits:
             return forms
@@ -454,12 +455,12 @@ class Driver:
 
 
 def limits_asked(answers: Sequence[tuple[Batch, Answer]]) -> tuple[FormLimit, ...]:
-    """Return what was known of forms beforehand when some batches were asked for."""
+    """Return what was known about forms beforehand when some batches were asked for."""
     return answers[0][0].limits if answers else ()
 
 
 def noise_of(samples: Sequence[float]) -> float:
-    """Return by how much times of the same kernel differ, as a share: every other one is left out.
+    """Return how much times of the same kernel differ, as a share: every other one is left out.
 
     >>> round(noise_of((1.0, 1.1, 1.0, 1.1)), 3)
     0.091
@@ -478,7 +479,7 @@ def _ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float | Non
         return None
     ratio = own / known
     if paired and outcome.samples and len(reference.samples) == len(outcome.samples):
-        # What is no faster in most rounds was lucky in one.
+        # What is not faster in most rounds was lucky in one.
         pairs = zip(outcome.samples, reference.samples, strict=True)
         ratio = max(ratio, median(a / b for a, b in pairs))
     return ratio

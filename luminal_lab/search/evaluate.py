@@ -1,7 +1,7 @@
 """What a node computes, in NumPy: the judge of rules and of programs.
 
-A value has a dimension for each axis, of size 1 where the value is the same all along it. Folds
-over an axis may be over its first positions alone: as they stand in a pass.
+A value has a dimension for each axis, of size 1 if the value does not change along it. Folds over
+an axis may stop after its first positions, as they stand in the middle of a pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from luminal_lab.kernels.definition.terms import Count, Draw, Number, Read, Term
 Array: TypeAlias = npt.NDArray[Any]
 Positions: TypeAlias = npt.NDArray[np.int64]
 Stand: TypeAlias = tuple[tuple[str, int], ...]
-"""How far along which axes folds have come; those of other axes are finished."""
+"""How far folds have come along some axes; along other axes they are finished."""
 FINISHED: Stand = ()
 
 
@@ -46,10 +46,10 @@ class Evaluation:
     """Values of nodes, for given arrays and dims."""
 
     node: Callable[[int], ENode]
-    """What computes a number: as it was written, or as a program picks."""
+    """The node for a number: as it was written, or as a program picks it."""
     buffers: Mapping[str, npt.NDArray[Any]]
     axes: Mapping[str, Positions]
-    """All axes, in order, with the positions that are looked at; of folds, all of them."""
+    """All axes, in order, with the positions that are evaluated; for folds, all of them."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     wide: bool = True
     """Whether floats are computed in float64."""
@@ -70,7 +70,7 @@ class Evaluation:
         return self._values[key]
 
     def values(self, number: int, stand: Stand = FINISHED) -> list[Array]:
-        """Return the values of a number and of all that it is computed from."""
+        """Return the values of a number and of everything that it is computed from."""
         numbers, todo = dict[int, None](), [number]
         while todo:
             part = todo.pop()
@@ -80,7 +80,7 @@ class Evaluation:
         return [self.value(part, stand) for part in numbers]
 
     def moving(self, number: int) -> frozenset[str]:
-        """Return the axes along which folds are needed for a number."""
+        """Return the axes along which a number needs folds."""
         if number not in self._moving:
             node = self.node(number)
             moving = frozenset[str]().union(*map(self.moving, node.children))
@@ -149,7 +149,7 @@ class Evaluation:
         indices = [positions.get(axis, self._index(dim)) for axis, dim in enumerate(index)]
         if not indices:
             return self._wide(array.reshape((1,) * len(self.axes)))
-        # Where a condition keeps it from being used, a position may be outside.
+        # A position may be outside if a condition keeps it from being used.
         inside = [
             np.clip(index, 0, size - 1) for index, size in zip(indices, array.shape, strict=True)
         ]
@@ -158,7 +158,7 @@ class Evaluation:
     def _folded(
         self, kind: str, axis: Symbol, child: int, stand: Stand, lowest: float | None
     ) -> Array:
-        """Return a fold; `lowest` is what a maximum that stands in a pass begins with."""
+        """Return a fold; `lowest` is the start of a maximum that stands in the middle of a pass."""
         values, along = self.value(child, stand), self._along(axis)
         shape = [*values.shape]
         shape[along] = len(self.axes[axis.name])

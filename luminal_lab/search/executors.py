@@ -1,7 +1,7 @@
-"""Jobs sent to an executor of any library, and what is said when its workers are gone.
+"""Jobs sent to an executor of any library, and the error when its workers are gone.
 
-An executor that has lost its workers waits for others, for ever and without a word. Those whose
-library says how many there are, as Dask and ipyparallel do, are asked while an answer is awaited.
+An executor that has lost its workers waits for new ones, for ever and without a word. If a library
+says how many there are, as Dask and ipyparallel do, it is asked while an answer is awaited.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from luminal_lab.errors import DeviceError, is_circumstance
 from luminal_lab.interrupts import look
 
 SILENT = 300.0
-"""The seconds after which an executor that has not answered is given up."""
+"""The seconds without an answer after which an executor is given up."""
 ALONE = 10.0
-"""The seconds for which an executor may have no worker: another one may be starting."""
+"""The seconds that an executor may be without workers: another one may be starting."""
 POLL = 0.1
 COUNTED = 1.0
-"""The seconds between two looks at how many workers there are."""
+"""The seconds between two checks of how many workers there are."""
 Clock: TypeAlias = Callable[[], float]
 
 
@@ -39,14 +39,14 @@ COUNTS: dict[tuple[str, str], Callable[[Any], int]] = {
 
 
 def workers_of(executor: Executor) -> int | None:
-    """Return how many workers an executor has now; None where its library does not say."""
+    """Return how many workers an executor has now; None if its library does not say."""
     kind = type(executor)
     count = COUNTS.get((kind.__module__.partition(".")[0], kind.__name__))
     if count is None:
         return None
     try:
         return count(executor)
-    except Exception as error:  # each library has its own for a connection that is lost
+    except Exception as error:  # each library raises its own error for a lost connection
         if is_circumstance(error):
             raise
         return None
@@ -61,9 +61,9 @@ def sent(executor: Executor, worker: Callable[[str], str], job: str) -> Future[s
 
 
 def awaited(future: Future[str], executor: Executor, clock: Clock, until: float) -> str | None:
-    """Return the answer to a job; None if it has none by the end of the budget.
+    """Return the answer to a job; None if there is none by the end of the budget.
 
-    Ctrl-C may come meanwhile.
+    Ctrl-C is noticed meanwhile.
     """
     begin = counted = peopled = clock()
     while not future.done():
@@ -89,7 +89,7 @@ def awaited(future: Future[str], executor: Executor, clock: Clock, until: float)
 
 
 def check_workers(executor: Executor) -> None:
-    """Raise where an executor has no worker to begin with."""
+    """Raise if an executor has no worker to begin with."""
     if workers_of(executor) == 0:
         raise DeviceError(
             "search: the executor has no workers",
@@ -98,7 +98,7 @@ def check_workers(executor: Executor) -> None:
 
 
 def unmeasured(error: Exception) -> DeviceError:
-    """Return what is said of an executor that fails."""
+    """Return the error for an executor that fails."""
     said = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
     return DeviceError(
         f"the executor could not measure a batch: {said}",

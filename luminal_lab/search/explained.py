@@ -1,4 +1,4 @@
-"""Why a class has its nodes, and why a rule has made nothing of it, in words."""
+"""Why a class has its nodes, and why a rule made nothing of it, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from luminal_lab.search.named import class_name, node_text, parts_of
 
 
 def class_of(egraph: EGraph, outputs: Mapping[str, int], term: str) -> int:
-    """Return the class of an output, or with a name, or with a node of this text."""
+    """Return the class of an output, of a class name, or of a node with this text."""
     if term in outputs:
         return egraph.find(outputs[term])
     if term[:1] in ("c", "n") and term[1:].isdecimal() and int(term[1:]) < len(egraph.entered):
@@ -33,7 +33,7 @@ def class_of(egraph: EGraph, outputs: Mapping[str, int], term: str) -> int:
 
 
 def why(egraph: EGraph, growth: Growth, number: int) -> str:
-    """Return which rule made each node of a class, of what and when."""
+    """Return which rule made each node of a class, from what and when."""
     part = parts_of(egraph)
     told = [f"{class_name(number)}: {_facts_text(egraph, number)}"]
     for node in egraph.nodes(number):
@@ -48,9 +48,9 @@ def why(egraph: EGraph, growth: Growth, number: int) -> str:
 
 
 def why_not(egraph: EGraph, growth: Growth, rule: Rule, number: int) -> str:
-    """Return what a rule has made of a class, or where it did not match.
+    """Return what a rule made of a class, or where it did not match.
 
-    The rule is tried once more, so that the e-graph should be one of which nothing else is asked.
+    The rule is tried once more, so the e-graph should not be used for anything else.
     """
     part, name = parts_of(egraph), class_name(number)
     fired = [r for r in egraph.reasons if r.rule == rule.name and egraph.find(r.first) == number]
@@ -69,9 +69,9 @@ def why_not(egraph: EGraph, growth: Growth, rule: Rule, number: int) -> str:
 
 
 def _hindrance(egraph: EGraph, rule: Rule, node: ENode) -> str:
-    """Return why a rule whose left side begins as a node does makes nothing new of it."""
+    """Return why a rule whose left side begins like a node makes nothing new of it."""
     for side, child in _asked(rule.sides[0], node):
-        if not any(_begins(side, other) for other in egraph.nodes(child)):
+        if not any(_begins(side, below) for below in egraph.nodes(child)):
             return f"it wants {_kind(side)} in {class_name(egraph.find(child))}, which has none"
     results = [*egraph.fired(rule.fire, node)]
     own = egraph.find(egraph.number_of(node))
@@ -92,7 +92,7 @@ def _hindrance(egraph: EGraph, rule: Rule, node: ENode) -> str:
 
 
 def _questions(egraph: EGraph, node: ENode) -> Iterator[int]:
-    """Yield the questions about a step that were asked of the parts of a fold."""
+    """Yield the questions about a step that were asked about the parts of a fold."""
     axis = node.operator.axis if isinstance(node.operator, Folded) else None
     for number, other in enumerate(egraph.entered):
         is_asked = isinstance(other.operator, (Ratio, Shift)) and other.operator.axis == axis
@@ -102,7 +102,7 @@ def _questions(egraph: EGraph, node: ENode) -> Iterator[int]:
 
 
 def _open(egraph: EGraph, number: int) -> Iterator[str]:
-    """Yield the questions without an answer that keep a question from having one."""
+    """Yield the unanswered questions that keep a question from having an answer."""
     todo, seen = [egraph.find(number)], set[int]()
     while todo:
         each = todo.pop()
@@ -118,7 +118,7 @@ def _open(egraph: EGraph, number: int) -> Iterator[str]:
 
 
 def _asked(side: RuleSide, node: ENode) -> Iterator[tuple[RuleSide, int]]:
-    """Yield what a side asks of the parts of a node, where that is one part in one place."""
+    """Yield what a side asks of the parts of a node, if each part can stand in one place only."""
     if len(side.parts) == len(node.children) == 1 and side.parts[0].parts:
         yield side.parts[0], node.children[0]
 
@@ -157,7 +157,7 @@ def _facts_text(egraph: EGraph, number: int) -> str:
 
 
 def _origin(egraph: EGraph, growth: Growth, number: int) -> str:
-    """Return who made a node."""
+    """Return what made a node."""
     maker = growth.makers.get(number)
     if maker is None:
         is_written = any(number == n for c in growth.rounds[0].classes.values() for n, _ in c.nodes)

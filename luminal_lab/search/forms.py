@@ -1,7 +1,7 @@
-"""Forms: the ways to compute a region, each by kernels one after another.
+"""Forms: the ways to compute a region, each with kernels that run one after another.
 
-A region is what is searched as a whole: a kernel, or a few that may be one. All its forms read the
-same arrays and make the same ones; what goes from kernel to kernel is their own.
+A region is what is searched as a whole: a kernel, or a few that may become one. All its forms read
+the same arrays and make the same ones; the arrays between their kernels are their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.kernel import Kernel
 
 BETWEEN = "\n\n"
-"""What stands between the schedules of several kernels in one text."""
+"""What separates the schedules of several kernels in one text."""
 DEFAULT = "default"
 """The name of the form that a kernel has without a search."""
 
@@ -29,7 +29,7 @@ class FormStage:
     text: str
     """What it computes."""
     arrays: tuple[int, ...]
-    """The numbers of what it reads and makes: the region's inputs, its outputs, then inner ones."""
+    """The numbers of its arrays: the region's inputs, its outputs, then those between kernels."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Form:
     """How many arrays all forms of the region share."""
     stages: tuple[FormStage, ...]
     programs: tuple[tuple[str, str | None], ...] = ()
-    """What a device is given so that it makes these kernels, by what is written."""
+    """What a device needs to be given to make these kernels, by what is written."""
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -60,7 +60,7 @@ class Form:
 
     @cached_property
     def inner(self) -> tuple[Dim, ...]:
-        """The bytes of the arrays that go from kernel to kernel."""
+        """The bytes of the arrays that pass from kernel to kernel."""
         sizes: dict[int, Dim] = {}
         for stage in self.stages:
             outputs = stage.definition.outputs
@@ -70,7 +70,7 @@ class Form:
 
 
 def alone(definition: Definition, name: str = DEFAULT) -> Form:
-    """Return the form that is one kernel, which computes a definition."""
+    """Return the form whose one kernel computes a definition."""
     count = len(definition.inputs) + len(definition.outputs)
     return Form(name, count, (FormStage(str(definition), tuple(range(count))),))
 
@@ -84,11 +84,11 @@ class Built:
 
     @property
     def lines(self) -> int:
-        """The lines of their C."""
+        """The number of lines of their C."""
         return sum(kernel.source.count("\n") for kernel in self.kernels)
 
     @property
     def own(self) -> Sequence[Dim]:
-        """The bytes of the arrays that are theirs alone: locals of each, then those between."""
+        """The bytes of their own arrays: the locals of each kernel, then those between them."""
         locals_ = [local.bytes for kernel in self.kernels for local in kernel.locals]
         return [*locals_, *self.form.inner]

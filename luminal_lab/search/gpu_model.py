@@ -2,11 +2,11 @@
 
     seconds of a launch = max(memory, blocks of a core × what it is busy with, turns × waiting)
 
-Blocks are dealt out to cores; a core has as many at once as its registers, shared memory and warps
+Blocks are dealt out to cores; a core runs as many at once as its registers, shared memory and warps
 allow, and takes its share in turns. It is busy with the longest of what it can do side by side:
-arithmetic, tensor units, accesses to shared memory, and to the cache. Threads wait for what they
-have loaded, and for sums that need each other. The model knows no clocks that sink, no replays, and
-no order of blocks: it tells schedules apart, and is no time.
+arithmetic, tensor units, accesses to shared memory, and accesses to the cache. Threads wait for
+their loads, and for sums that depend on each other. The model knows nothing of sinking clocks,
+replays or the order of blocks: it can rank schedules, but its seconds are no measurement.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from luminal_lab.machines.resources import Resources, occupancy
 NARROW = "sm_70", "sm_75", "sm_80"
 """Architectures whose cores have 64 lanes for float32; others have 128."""
 ISSUED = 4
-"""The instructions of warps that a core begins in a clock."""
+"""How many instructions of warps a core issues in a clock."""
 BANKS, BANK, SECTOR, LINE = 32, 4, 32, 128
 """The banks of shared memory and their bytes; the bytes of a sector, and of one shared access."""
 FAR, NEAR, CHAIN, BARRIER = 500, 30, 4, 30
-"""The clocks until a load from memory or shared memory is there, until a sum can be added to, and
-until all threads of a block have met; assumed, in round numbers."""
+"""The clocks until a load from memory or from shared memory arrives, until a sum can be added to,
+and until all threads of a block have met; assumed, in round numbers."""
 UNROLLED = 4
-"""How many iterations of a loop a compiler has under way, if nothing stands between them."""
+"""How many iterations of a loop a compiler overlaps if nothing stands between them."""
 CACHE = 2.5
-"""How much faster than memory the last cache is, where nobody says; assumed."""
+"""How much faster than memory the last cache is if no figure is known; assumed."""
 BY_WARPS = 0.62
-"""The share of Hopper's tensor units that single warps reach; as is reported."""
+"""The share of Hopper's tensor rate that single warps reach, as reported."""
 CALLED = 8
 """How many instructions a costly function counts as."""
 APPLE_SHARED, APPLE_THREADS = 60 << 10, 2048
@@ -55,7 +55,7 @@ APPLE_SHARED, APPLE_THREADS = 60 << 10, 2048
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the model says of a kernel."""
+    """What the model says about a kernel."""
 
     seconds: float
     bound: str
@@ -63,7 +63,7 @@ class Estimate:
     blocks: int
     """The blocks that a core has at once, in the longest launch."""
     share: float
-    """The share of a core's warps that these are."""
+    """The share of a core's warps that they fill."""
 
 
 def estimate(
@@ -73,9 +73,9 @@ def estimate(
     functions: Sequence[str] = (),
     dims: Mapping[str, int] = {},
 ) -> Estimate:
-    """Return what the model says of a nest on a card, by what its functions take, if that is known.
+    """Return the model's estimate for a nest on a card, by its functions' resources if known.
 
-    `functions` are those of its launches, in order.
+    `functions` holds those of its launches, in order.
     """
     launches = [
         _Launch(launch, card, dims, (resources or {}).get(name, Resources())).estimate
@@ -87,7 +87,7 @@ def estimate(
 
 
 class _Launch:
-    """The work of one block of a launch, in clocks of its core, and of all of them."""
+    """The work of one block of a launch, in clocks of its core, and of all blocks."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Launch:
         self.launch, self.card, self.dims, self.resources = launch, card, dims, resources
         self.nest = launch.nest
         self.instructions = self.shared = self.moved = self.tensor = self.waiting = 0.0
-        """Of a block: instructions of warps, shared accesses, bytes, tensor seconds, clocks."""
+        """For a block: instructions of warps, shared accesses, bytes, tensor seconds, clocks."""
         single = card.peak("float32")
         assert single is not None, "every card computes in float32"
         self.lanes = 64 if card.arch in NARROW else 128
@@ -132,7 +132,7 @@ class _Launch:
             self._multiply(own, sizes, statement, threads, region)
             return
         times, operations = prod(sizes[loop.name] for loop in own), _operations(statement)
-        if "tensor" in kinds:  # warps have it together, a tile's rows side by side
+        if "tensor" in kinds:  # warps share it, a tile's rows side by side
             times /= WARP
             for name in {statement.name} & {*self.nest.types} - {*self.nest.locals}:
                 self.moved += threads * times * WARP * self.nest.types[name].dtype.itemsize
@@ -195,7 +195,7 @@ class _Launch:
         parts: float,
         region: ThreadRegion | None,
     ) -> None:
-        """Count a product of tensor units, which read its factors from shared memory."""
+        """Count a product on the tensor units, which read its factors from shared memory."""
         times = prod(sizes[loop.name] for loop in own)
         factors = [use for use in accesses((statement,)) if use.how == "read"]
         factors = [use for use in factors if use.name != statement.name]
@@ -220,7 +220,7 @@ class _Launch:
         self.waiting += steps * NEAR / (4 if is_group else 1)
 
     def _tensor_rate(self, dtype: DType) -> float:
-        """Return the operations that the tensor units of one core do in a second."""
+        """Return how many operations the tensor units of one core do in a second."""
         word = {"f16": "float16", "bf16": "bfloat16", "tf32": "tf32"}[WORDS[dtype]]
         peak = self.card.peak(word, is_tensor=True) or self.card.peak("float32")
         assert peak is not None, "every card computes in float32"
@@ -235,7 +235,7 @@ class _Launch:
         return shape[0] if is_ring and isinstance(shape[0], int) else 1
 
     def _neighbours(self, access: Access, loop: Loop, most: int) -> int:
-        """Return how many neighbours along a loop one access has."""
+        """Return how many neighbours along a loop one access covers."""
         flat = substitute(self.nest.flat(access.name, access.index or ()), self.dims)
         step = substitute(flat, {loop.name: loop.axis + 1}) - flat
         size = loop.size if isinstance(loop.size, int) else 1
@@ -264,7 +264,7 @@ class _Launch:
 
     @property
     def estimate(self) -> Estimate:
-        """What a card takes for all blocks, and what that is spent on."""
+        """How long a card takes for all blocks, and what limits it."""
         card, cores = self.card, self.card.cores.value
         blocks = max(1.0, prod(self._size(loop.size) for loop in self.launch.blocks))
         at_once, share = self._at_once()
@@ -307,7 +307,7 @@ class _Launch:
 
 
 def _operations(statement: Set) -> int:
-    """Return how many instructions a statement takes, but for loads and stores."""
+    """Return how many instructions a statement takes, without loads and stores."""
     count = 0
     for part in walk_terms(statement.term):
         if isinstance(part, Apply):
@@ -327,7 +327,7 @@ def _sectors(addresses: np.ndarray, width: int) -> int:
 
 
 def _turns(addresses: np.ndarray, width: int) -> int:
-    """Return how many turns a warp's access to shared memory takes, where lanes share banks.
+    """Return how many turns a warp's access to shared memory takes if lanes share banks.
 
     >>> _turns(np.arange(32) * 4, 4), _turns(np.arange(32) * 128, 4), _turns(np.zeros(32, int), 4)
     (1, 32, 1)

@@ -3,9 +3,9 @@
     search = cx.search(ll.CPUCompiler(), budget=60)
     cx.compile(ll.GenericCompiler(), search.best)
 
-A region is a kernel, or a few that may be one; what it computes may have other forms, by rules. Its
-share of the budget is its share of the program's time, by the machine's limits; what one leaves
-over, the others get.
+A region is a kernel, or a few that may become one; rules may give its computation other forms. Its
+share of the budget is its share of the program's time, by the machine's limits; what one region
+leaves over, the others get.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from luminal_lab.search.candidates import (
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation
-from luminal_lab.search.draws import PLANS, Plan
+from luminal_lab.search.draws import Plan, check_plan
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.limits import rates_of, work_of
 from luminal_lab.search.loops import (
@@ -67,21 +67,23 @@ from luminal_lab.search.space import Space, admitted
 from luminal_lab.search.target import Target, program_of, target_of
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import Worker
+from luminal_lab.tensor.arguments import told_object
 
 LATE, INTERRUPTED = "the budget was spent before its turn", "Ctrl-C"
 BEGINNING = 0.5
-"""The share of a budget in which rules may find what there is to measure; the rest is for that."""
+"""The share of a budget in which rules may look for candidates; the rest is for measuring."""
 
 
 class Waiting(NamedTuple):
     """A region that nobody has searched yet."""
 
     work: float
-    """Its operations, and what its bytes take as operations."""
+    """Its operations, with the time of its bytes expressed as operations."""
     begin: Callable[[], KernelSearch]
     """Finds its forms."""
 
 
+@told_object("search")
 @dataclass
 class ProgramSearch(Displayed, Explored, Recorded):
     """The searches for all regions of a graph."""
@@ -91,13 +93,13 @@ class ProgramSearch(Displayed, Explored, Recorded):
     """The search for each region, by the name of its kernel."""
     counts: Mapping[str, int]
     ir: IR
-    """The graph, whose kernels are all apart."""
+    """The graph, in which every kernel stands by itself."""
     skipped: dict[str, str] = field(default_factory=dict[str, str])
     """Kernels that are not searched, with the reason."""
     waiting: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
-    """The regions whose turn has not come."""
+    """The regions whose turn has not come yet."""
     clock: Clock = field(default=monotonic, repr=False, compare=False)
-    """What budgets are measured by."""
+    """The clock by which budgets are measured."""
 
     @property
     def best(self) -> ProgramCandidate:
@@ -106,7 +108,7 @@ class ProgramSearch(Displayed, Explored, Recorded):
 
     @property
     def default(self) -> ProgramCandidate:
-        """Each region by the kernels and schedules that it gets without a search."""
+        """Each region with the kernels and schedules that it gets without a search."""
         return self._candidate({name: region.default for name, region in self.kernels.items()})
 
     @property
@@ -116,18 +118,18 @@ class ProgramSearch(Displayed, Explored, Recorded):
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """How the kernels of the best came of what was written: rules, then steps."""
+        """How the kernels of the best came from what was written: rules, then steps."""
         regions = self.kernels.values()
-        return JoinedDerivation(tuple(part for one in regions for part in one.derivation.parts))
+        return JoinedDerivation(tuple(part for s in regions for part in s.derivation.parts))
 
     @property
     def candidates(self) -> Candidates:
-        """All that was tried, kernel by kernel; number 0 of each is its default."""
-        return Candidates([one for search in self.kernels.values() for one in search.candidates])
+        """All candidates, kernel by kernel; number 0 of each is its default."""
+        return Candidates([c for search in self.kernels.values() for c in search.candidates])
 
     @property
     def space(self) -> Space:
-        """The programs for what is searched, if that is one region; else each has a space."""
+        """The programs for the searched region; with several regions, each has its own space."""
         if len(self.kernels) == 1:
             return next(iter(self.kernels.values())).space
         names = ", ".join(map(repr, self.kernels))
@@ -176,7 +178,7 @@ class ProgramSearch(Displayed, Explored, Recorded):
         return self
 
     def _begin(self, end: float) -> str:
-        """Begin with regions, the largest first and one at least; return why others must wait."""
+        """Begin with regions, the largest first and at least one; return why others must wait."""
         refusal: ScheduleError | None = None
         with progress("search", len(self.waiting), "region") as bar, held():
             order = sorted(
@@ -257,9 +259,9 @@ def search_program(
     worker: Worker | None = None,
     clock: Clock = monotonic,
 ) -> ProgramSearch:
-    """Search for the forms and schedules of all regions of a graph whose kernels are apart.
+    """Search for the forms and schedules of all regions of a graph with its kernels apart.
 
-    By rules or a plan of one's own nothing is taken from winners, and nothing is kept there.
+    With `rules` or a `plan` of your own, nothing is taken from winners and nothing is kept there.
     """
     begin, budget = clock(), budget_of(budget, executor, seed)
     seconds = budget.seconds
@@ -321,9 +323,8 @@ def search_program(
 
 
 def own_rules(rules: Iterable[Rule] | None, plan: object, target: Target) -> Rules:
-    """Return the rules of a search, if they and its plan are in order."""
-    if plan is not None and not callable(plan):
-        raise ArgumentError(f"search: the plan is {plan!r}", hint=PLANS)
+    """Return the rules of a search after checking them and its plan."""
+    check_plan(plan)
     if rules is None:
         return RULES
     if not target.forms:
@@ -337,7 +338,7 @@ def own_rules(rules: Iterable[Rule] | None, plan: object, target: Target) -> Rul
 def regions_of(
     ir: IR, device: DeviceCompiler, kept: Collection[str] = (), rules: Rules = RULES
 ) -> SearchRegions:
-    """Return the regions of a graph whose kernels are apart, as a device's worker takes them."""
+    """Return the regions of a graph with its kernels apart, as a device's worker takes them."""
     target = target_of(device)
     if not target.forms:
         ir = chained(ir, dict(device.programs))
@@ -357,7 +358,7 @@ def _sizes(ir: IR, dims: Sizes) -> Sizes:
 
 
 def refused_lines(programs: Sequence[Program]) -> list[str]:
-    """Return what is said of programs that are less exact than what is written."""
+    """Return the lines about programs that are less exact than what is written."""
     if not programs:
         return []
     worst = max(programs, key=lambda program: program.verdict.error)

@@ -15,6 +15,7 @@ from luminal_lab.algebra.rules.rule import Fire, Rule
 from luminal_lab.algebra.saturate import saturate
 from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.definition import Definition
+from luminal_lab.tensor.arguments import told_object
 
 
 class ClassThen(NamedTuple):
@@ -24,7 +25,7 @@ class ClassThen(NamedTuple):
     free: frozenset[str]
     """The axes that its value depends on."""
     nodes: tuple[tuple[int, ENode], ...]
-    """Its nodes with their numbers, the first first."""
+    """Its nodes with their numbers, oldest first."""
 
 
 class Union(NamedTuple):
@@ -34,11 +35,11 @@ class Union(NamedTuple):
     kept: int
     gone: int
     entered: range
-    """The numbers of the nodes that were entered for it."""
+    """The numbers of the nodes that were entered for that."""
 
 
 class Maker(NamedTuple):
-    """What made a node: a rule that fired on another one, and when."""
+    """What made a node: a rule, the node on which it fired, and when."""
 
     rule: str
     number: int
@@ -53,7 +54,7 @@ class GrowthRound(NamedTuple):
 
 
 class _Watched(EGraph):
-    """An e-graph that keeps on record what happens to it."""
+    """An e-graph that records what happens to it."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class _Watched(EGraph):
         self._firing = None
 
     def _entered(self) -> range:
-        """Return the numbers of the nodes that are new, and note what made them."""
+        """Return the numbers of the new nodes, and note what made them."""
         numbers = range(self._seen, len(self.entered))
         if self._firing is not None:
             maker = Maker(*self._firing, len(self.rounds))
@@ -90,12 +91,12 @@ class _Watched(EGraph):
 
     @override
     def rebuild(self) -> None:
-        """Come to the end of a round."""
+        """End a round."""
         super().rebuild()
         self.keep()
 
     def keep(self) -> None:
-        """Keep the classes as they are now."""
+        """Record the classes as they are now."""
         classes: dict[int, list[tuple[int, ENode]]] = {}
         for number, node in self.each():
             classes.setdefault(number, []).append((self.number_of(node), node))
@@ -108,17 +109,18 @@ class _Watched(EGraph):
         self._unions = []
 
 
+@told_object("growth")
 @dataclass(frozen=True)
 class Growth:
     """The classes of a space as they were written, and after each round of its rules.
 
-    The same rules make the same nodes under the same numbers each time.
+    The same rules always make the same nodes under the same numbers.
     """
 
     rounds: tuple[GrowthRound, ...]
     """As written, and after each round that brought something new."""
     makers: Mapping[int, Maker]
-    """What made each node that was not written, and that is no other one in normal form."""
+    """What made each node that was not written and that is not another one in normal form."""
 
     @classmethod
     def of(cls, definition: Definition, rules: Iterable[Rule]) -> Growth:
@@ -134,7 +136,7 @@ class Growth:
         return cls((first, *changed), egraph.makers)
 
     def round_of(self, reason: Reason) -> int:
-        """Return the number of the round in which a reason came; 0 is what was written."""
+        """Return the number of the round in which a reason arose; 0 is what was written."""
         return next(
             number
             for number, each in enumerate(self.rounds)

@@ -1,8 +1,8 @@
 """Is a program as exact as what was written? Both in float32, against float64, on drawn inputs.
 
-Long axes are shorter there if what is written means the same at any length. A program that is wrong
-at such sizes is judged again at its own, as rules may have used how long an axis is. Axes that
-would take minutes stay short.
+Long axes are made shorter if what is written means the same at any length. A program that is wrong
+at such sizes is judged again at its own sizes, as rules may have used the length of an axis. Axes
+that would take minutes stay short.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from luminal_lab.search.evaluate import Evaluation
 from luminal_lab.search.space import NO_SIZES, Space, Way
 
 MORE = 4
-"""How many times the error of what was written a program's may be."""
+"""How many times the error of what was written a program's error may be."""
 TOLERANCE = 2e-6
-"""The error, against the largest value, that is never refused."""
+"""The error, relative to the largest value, that is never refused."""
 LOOKED_AT = 16
-"""At so many positions along each axis of an output, spread over it."""
+"""How many positions are checked along each axis of an output, spread over it."""
 SIZES = 7, 1
 """The sizes of symbolic dims."""
 LONGEST = 33
-"""The length of longer axes; more than twice the numbers that positions are compared with."""
+"""The length given to longer axes; more than twice the numbers that positions are compared with."""
 AGAIN = 1024
-"""Axes up to this length have it where a refusal is judged again: passes take its square."""
+"""Axes up to this length keep it when a refusal is judged again: passes take its square."""
 
 Values: TypeAlias = npt.NDArray[Any]
 Drawing: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Values]
@@ -54,17 +54,17 @@ DRAWS: Mapping[str, Drawing] = {
 
 
 class Judgement(NamedTuple):
-    """The largest error of a program, and of what was written; why it is refused, if it is."""
+    """The largest errors of a program and of what was written, and why it is refused, if so."""
 
     error: float
     written: float
     refusal: str = ""
     wrong: Way | None = None
-    """The first of its classes that is wrong, and how it has it."""
+    """The first of its classes that is wrong, and the node that it has there."""
 
 
 def judged(space: Space, pick: Pick) -> Judgement:
-    """Return whether a program computes what was written, as exactly."""
+    """Return whether a program computes what was written, and as exactly."""
     sizes = shorter(space.definition)
     verdict = _judged(space, pick, sizes)
     longest = {size: length for size, length in sizes.items() if size > AGAIN}
@@ -73,7 +73,7 @@ def judged(space: Space, pick: Pick) -> Judgement:
 
 
 def shorter(definition: Definition) -> Mapping[int, int]:
-    """Return the lengths of a definition's long axes that are enough to judge its programs."""
+    """Return shorter lengths for a definition's long axes that suffice to judge its programs."""
     parts = [*walk(*(line.term for line in definition.lines))]
     indices = [dim for part in parts for dim in _positions(part)]
     counts = any(isinstance(part, Count) for part in parts)
@@ -121,7 +121,7 @@ def _judged(space: Space, pick: Pick, sizes: Mapping[int, int]) -> Judgement:
 
 
 class JudgeInputs(NamedTuple):
-    """Drawn inputs, what they are called, sizes for symbolic dims, and shorter lengths of axes."""
+    """Drawn inputs, their name, sizes for symbolic dims, and shorter lengths of axes."""
 
     name: str
     data: Mapping[str, Values]
@@ -160,7 +160,7 @@ class _Trial:
         raise AssertionError("an output is wrong")
 
     def _on_the_way(self, axis: str, total: int) -> Way:
-        """Return what is no number as a pass goes on, though it is one in the end; else its sum."""
+        """Return what is NaN only in the middle of a pass; if nothing is, its sum."""
         counts = range(1, len(self.computed.axes[axis]))
         stands = [((axis, count),) for count in counts]
         for number in self.pick.order[: self.pick.order.index(total)]:
@@ -173,7 +173,7 @@ class _Trial:
 
 
 def drawn(space: Space, sizes: Mapping[int, int] = NO_SIZES) -> Iterator[JudgeInputs]:
-    """Yield inputs: ordinary ones, large ones, ones that are alike, and masked ones."""
+    """Yield inputs: ordinary ones, large ones, equal ones, and masked ones."""
     definition = space.definition
     for seed, size in enumerate(SIZES if definition.dims else SIZES[:1]):
         dims = dict.fromkeys(definition.dims, size)
@@ -208,7 +208,7 @@ def _array(
 
 
 def _error(values: Values, exact: Values, written: Values) -> float:
-    """Return the largest difference against the largest value, where there are numbers."""
+    """Return the largest difference, relative to the largest value, among finite numbers."""
     values, exact, written = np.broadcast_arrays(values, exact, written)
     known = np.isfinite(exact) & np.isfinite(written)
     if not known.any():

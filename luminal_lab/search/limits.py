@@ -1,7 +1,7 @@
-"""What is known of a form before it is measured: its work, and the least seconds that it takes.
+"""What is known about a form before it is measured: its work, and the least seconds it can take.
 
-A limit must hold whatever the schedule does: values that it may skip, as those behind a mask, or
-compute once for many points, count for nothing, or once.
+A limit must hold whatever the schedule does: values that it may skip, such as those behind a mask,
+do not count, and values that it may share between points count once.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.forms import Form
 
 FLOPS_OF_BYTE = 8
-"""How many operations take about as long as to move a byte."""
+"""How many operations take about as long as moving one byte."""
 ENOUGH = 20.0
-"""The seconds of a budget from which on the machine's rates are measured, where nobody has."""
+"""The seconds of a budget from which it is worth measuring the machine's unknown rates."""
 
 
 def work_of(definition: Definition, dims: Mapping[str, int]) -> float:
-    """Return operations, and bytes as the operations that take as long."""
+    """Return the operations, plus the bytes as operations that take as long."""
     return max(1, flops(definition, dims), bytes_moved(definition, dims) * FLOPS_OF_BYTE)
 
 
 def limits_of(
     forms: Sequence[Form], dims: Mapping[str, int], rates: PeakRates | None, machine: str
 ) -> tuple[FormLimit, ...]:
-    """Return what is known of forms, where there are several; without rates only their work."""
+    """Return what is known about forms if there are several; without rates, only their work."""
     if len(forms) == 1:
         return ()
-    work = [sum(work_of(one, dims) for one in form.definitions) for form in forms]
+    work = [sum(work_of(definition, dims) for definition in form.definitions) for form in forms]
     least = seconds_of(forms, dims, rates)
     return tuple(FormLimit(*known, machine) for known in zip(work, least, strict=True))
 
@@ -61,14 +61,14 @@ def limits_of(
 def seconds_of(
     forms: Sequence[Form], dims: Mapping[str, int], rates: PeakRates | None
 ) -> list[float | None]:
-    """Return the least seconds of each form; None where the rates are not known, or in doubt."""
+    """Return the least seconds of each form; None if the rates are unknown or in doubt."""
     if rates is None or rates.is_doubtful:
         return [None] * len(forms)
-    return [sum(least_seconds(one, dims, rates) for one in form.definitions) for form in forms]
+    return [sum(least_seconds(d, dims, rates) for d in form.definitions) for form in forms]
 
 
 def rates_of(device: DeviceCompiler, seconds: float = 0.0) -> PeakRates | None:
-    """Return a CPU's rates, measured now if a budget is worth it; None if none are known."""
+    """Return a CPU's rates, measured now if the budget is worth it; None if they are unknown."""
     if not isinstance(device, CPUCompiler):
         return None
     with suppress(LabError, OSError):
@@ -79,7 +79,7 @@ def rates_of(device: DeviceCompiler, seconds: float = 0.0) -> PeakRates | None:
 
 
 def least_seconds(definition: Definition, dims: Mapping[str, int], rates: PeakRates) -> float:
-    """Return the seconds that a kernel takes at least, by any schedule."""
+    """Return the least seconds that a kernel takes with any schedule."""
     written = sum(
         evaluate(size_of(line.type.shape), dims) * line.type.dtype.itemsize
         for line in definition.outputs
@@ -101,9 +101,9 @@ def least_seconds(definition: Definition, dims: Mapping[str, int], rates: PeakRa
 
 
 def least_work(definition: Definition, dims: Mapping[str, int]) -> tuple[int, int]:
-    """Return bytes that are read and operations that are done whatever the schedule does.
+    """Return the bytes read and the operations done whatever the schedule does.
 
-    Of the operations the fold that needs most counts. Behind a mask or a lookup nothing does.
+    Only the fold with the most operations counts, and nothing behind a mask or a lookup.
     """
     read: dict[str, int] = {}
     operations = 0
@@ -118,7 +118,7 @@ def least_work(definition: Definition, dims: Mapping[str, int]) -> tuple[int, in
             for name, dim in (*own, *folds):
                 size = evaluate(dim, dims)
                 sizes[name] = min(size, sizes.get(name, size))
-        except (LabError, LookupError):  # a fold whose size depends on where it is
+        except (LabError, LookupError):  # a fold whose size depends on its position
             return 0, 0
         for part in parts:
             points = prod(sizes.get(name, 1) for name in free(part))
@@ -132,14 +132,14 @@ def least_work(definition: Definition, dims: Mapping[str, int]) -> tuple[int, in
 
 
 def _may_skip(part: Term) -> bool:
-    """Return whether a schedule may pass over what is inside."""
+    """Return whether a schedule may skip what is inside."""
     return isinstance(part, (Guarded, Lookup)) or (
         isinstance(part, Apply) and isinstance(part.op, Where)
     )
 
 
 def _is_plain(read: Read) -> bool:
-    """Return whether each of its elements is another one: an axis for each place."""
+    """Return whether all its elements differ: an axis for each index."""
     names = [index.name for index in read.places if isinstance(index, Symbol)]
     return len({*names}) == len(names) == len(read.places)
 

@@ -4,8 +4,8 @@
     search.best         the fastest schedule that computes what it should
     search.candidates   all that were tried, those that failed too
 
-It is never worse than the default schedule, which is measured beside the others. Ctrl-C, or a
-worker that is lost, ends a search early; what was found so far is kept.
+It is never worse than the default schedule, which is measured beside the others. Ctrl-C or a lost
+worker ends a search early, and what was found so far is kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from luminal_lab.search.candidates import (
     table_of,
 )
 from luminal_lab.search.derived import JoinedDerivation, derivation_of
-from luminal_lab.search.draws import Draws, Loops, Plan
+from luminal_lab.search.draws import Draws, Loops, Plan, check_plan
 from luminal_lab.search.driver import Answer, Batch, Driver, limits_asked
 from luminal_lab.search.executors import Clock
 from luminal_lab.search.forms import Form, alone
@@ -64,11 +64,12 @@ from luminal_lab.search.space import Space, space_of
 from luminal_lab.search.target import DEVICES, Target, target_of
 from luminal_lab.search.winners import Question, Winner, Winners
 from luminal_lab.search.worker import Job, Worker
+from luminal_lab.tensor.arguments import told_object
 
 MOST_SIZES = 8
 """The sizes that a search measures at, at most."""
 Sizes: TypeAlias = Mapping[str, int | Sequence[int]]
-"""A size of each dim to measure at, or several."""
+"""A size for each dim to measure at, or several."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Budget:
         return budget
 
 
+@told_object("search")
 @dataclass
 class KernelSearch(Displayed, Explored, Recorded):
     """The search for one kernel's schedule: what was tried, and what was found."""
@@ -115,30 +117,30 @@ class KernelSearch(Displayed, Explored, Recorded):
     definition: Definition
     device: DeviceCompiler
     dims: Mapping[str, int]
-    """The sizes that it is measured at."""
+    """The sizes at which it is measured."""
     driver: Driver
     forms: tuple[Form, ...]
     """The ways to compute it; the first has the default schedule."""
     programs: Mapping[str, Program]
-    """What rules have made of its kernels, by the texts of their definitions."""
+    """What rules made of its kernels, by the texts of their definitions."""
     refused: tuple[Program, ...]
-    """What they have made that is less exact than what is written, with the verdict."""
+    """What they made that is less exact than what is written, with the verdict."""
     target: Target
     worker: Worker
     seconds: float = 0.0
-    """How long it took, all runs of it together."""
+    """How long it took, over all its runs."""
     ended: str = ""
     """Why it ended, in words."""
     is_whole: bool = False
     """Whether it came to its end, with the best measured again."""
     others: tuple[Mapping[str, int], ...] = ()
-    """The other sizes that it is measured at, if there are several."""
+    """The other sizes at which it is measured, if there are several."""
     rules: Rules = field(default=RULES, repr=False, compare=False)
     """The rules that were tried."""
     clock: Clock = field(default=monotonic, repr=False, compare=False)
-    """What its budgets are measured by."""
+    """The clock by which its budgets are measured."""
     answers: list[tuple[Batch, Answer]] = field(default_factory=list[tuple[Batch, Answer]])
-    """What was asked for and what came of it, in order; `replayed` makes the search of it again."""
+    """What was asked for and the answers, in order; `replayed` makes the search again from them."""
     watchers: list[Callable[[], object]] = field(
         default_factory=list[Callable[[], object]], repr=False, compare=False
     )
@@ -148,7 +150,7 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def best(self) -> Candidate:
-        """The fastest candidate; the default one if none is faster by two hundredths."""
+        """The fastest candidate; the default if none is at least two hundredths faster."""
         return next(candidate for candidate in self.candidates if candidate.is_best)
 
     @property
@@ -158,13 +160,13 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def candidates(self) -> Candidates:
-        """All that were tried, in order; the default is the first."""
+        """All candidates, in order; the first is the default."""
         known = self.driver, self.definition, self.forms, self.target
         return candidates_of(*known, self.limits)
 
     @property
     def limits(self) -> Sequence[float | None]:
-        """The least seconds of each form, by the rates of this machine where they are known."""
+        """The least seconds of each form, by this machine's rates if they are known."""
         if self.driver.limits:
             return [limit.seconds for limit in self.driver.limits]
         rates = None if self.others else rates_of(self.device)
@@ -177,12 +179,12 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def question(self) -> Question:
-        """What is searched for, as winners are kept by."""
+        """The question under which winners keep it."""
         return Question(self.definition, self.dims, self.target.signature(), self.others)
 
     @property
     def unfused(self) -> Candidate:
-        """The fastest of those that keep the kernels apart; what was measured for longer counts."""
+        """The fastest candidate that keeps the kernels apart; longer measurements count first."""
         apart = max(self.forms, key=lambda form: len(form.stages))
         if self.best.form is apart:
             return self.best
@@ -193,16 +195,16 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def derivation(self) -> JoinedDerivation:
-        """How the kernels of the best came of what was written: rules, then steps."""
+        """How the kernels of the best came from what was written: rules, then steps."""
         return derivation_of(self.best, self.definition, self.rules)
 
     @cached_property
     def space(self) -> Space:
-        """The programs for it, by the rules, as a graph of classes that can be walked."""
+        """The programs that rules give for it, as a graph of classes to walk through."""
         return space_of(self.definition, self.rules)
 
     def take(self, winner: Winner) -> bool:
-        """Begin with what was found before; return whether it can be read."""
+        """Begin with what was found before; return whether it could be read."""
         try:
             answers = winner.answers
             self.driver.restore(answers)
@@ -226,7 +228,7 @@ class KernelSearch(Displayed, Explored, Recorded):
         return self
 
     def job(self, batch: Batch, seconds: float | None = None) -> str:
-        """Return the text of the job that measures a batch, and may take so many seconds."""
+        """Return the text of the job that measures a batch within `seconds`."""
         drafts = tuple(draft.schedule for draft in batch.drafts)
         return str(
             Job(
@@ -247,16 +249,16 @@ class KernelSearch(Displayed, Explored, Recorded):
         )
 
     def tell(self, batch: Batch, answer: Answer) -> None:
-        """Take in what came of a batch."""
+        """Take in the answer to a batch."""
         self.driver.tell(batch, answer)
         self.answers.append((batch, answer))
         for watcher in [*self.watchers]:
             watcher()
 
     def replay(self, answers: Sequence[tuple[Batch, Answer]]) -> None:
-        """Take in what another search was told, if this one asks for the same."""
+        """Take in another search's answers, if this one asks for the same batches."""
         told, limits = 0, limits_asked(answers)
-        # What is known beforehand is of each form, or of none where there is one.
+        # Limits are known for each form, or, with a single form, for none.
         assert not answers or len(limits) == len(self.driver.limits), "its forms are different"
         self.driver.limits = limits
         for at, (batch, _) in enumerate(answers):
@@ -290,7 +292,7 @@ class KernelSearch(Displayed, Explored, Recorded):
 
     @property
     def standing(self) -> str:
-        """How the best stands against the default, in words."""
+        """How the best compares with the default, in words."""
         best = self.driver.best
         return f"{best[0].rank:.3f} of the default" if best else "none is right so far"
 
@@ -327,9 +329,9 @@ def go_on(
     clock: Clock,
     kept: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Go on with some searches within one budget, and call `kept` for each that ends as a whole.
+    """Go on with several searches within one budget, and call `kept` for each that is finished.
 
-    Of what ends them early nothing is lost; where nothing was measured at all, it is raised.
+    Nothing is lost when they end early; the error is raised if nothing was measured at all.
     """
     for search in searches.values():
         search.is_whole = False
@@ -353,7 +355,7 @@ def go_on(
 
 
 def budget_of(budget: object, executor: object, seed: object = 0) -> Budget:
-    """Return the budget of a search, if that and all else that it is asked for is in order."""
+    """Return the budget of a search after checking it and its other arguments."""
     expect(executor, Executor | None, "search: the executor is {}", "give one of any library")
     if whole_number(seed) is None:
         raise ArgumentError(f"search: the seed is {seed!r}", hint="give a whole number")
@@ -373,7 +375,7 @@ def search_kernel(
     worker: Worker | None = None,
     clock: Clock = monotonic,
 ) -> KernelSearch:
-    """Search for the fastest schedule of what a definition says, for sizes of its dims.
+    """Search for the fastest schedule of a definition, for sizes of its dims.
 
     What `winners` has found before is not measured again; what is found is kept there. `plan` says
     which schedules there are; `worker` answers jobs, both as text; a budget is measured by `clock`.
@@ -406,6 +408,7 @@ def begun(
     """Return a search that has measured nothing yet; the machine's rates say what cannot win."""
     device = CPUCompiler() if device is None else device
     expect(device, DeviceCompiler, "search: the device is {}", DEVICES)
+    check_plan(plan)
     target = target_of(device)
     region = definition if isinstance(definition, SearchRegion) else _region(definition, target)
     *others, sizes = each_size(region.definition, dims or {})
@@ -424,7 +427,7 @@ def begun(
 
 
 def _region(definition: object, target: Target) -> SearchRegion:
-    """Return a definition as a region that has one form."""
+    """Return a definition as a region with one form."""
     written = parse_definition(definition) if isinstance(definition, str) else definition
     expect(written, Definition, "search: {} is not a definition", "kernel.definition is one")
     assert isinstance(written, Definition)
@@ -453,7 +456,7 @@ def replayed(search: KernelSearch, plan: Plan | None = None) -> KernelSearch:
 
 
 def each_size(definition: Definition, dims: Sizes) -> list[dict[str, int]]:
-    """Return all sizes to measure at: of each dim one, or several in a list."""
+    """Return all sizes to measure at: for each dim one, or several in a list."""
     lists: dict[str, Sequence[int]] = {}
     for name, given in dims.items():
         is_list = isinstance(given, (list, tuple)) and given
@@ -471,13 +474,13 @@ def each_size(definition: Definition, dims: Sizes) -> list[dict[str, int]]:
 
 
 def question_of(definition: Definition, dims: Sizes, machine: str) -> Question:
-    """Return what is searched for, as winners are kept by."""
+    """Return the question under which winners keep a search."""
     *others, sizes = each_size(definition, dims)
     return Question(definition, sizes, machine, tuple(others))
 
 
 def sizes_of(definition: Definition, dims: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes to measure at: those given, and typical ones."""
+    """Return the sizes to measure at: the given ones, and typical ones for the rest."""
     for name, size in dims.items():
         if name not in definition.dims:
             hint = nearest(name, definition.dims) or (

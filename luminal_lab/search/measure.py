@@ -1,9 +1,9 @@
 """Kernels of one library, checked and timed in a child process that may be killed.
 
-All kernels read the same inputs and write the same outputs, between guards. First each is held to
-what it should compute, on two draws of inputs and two fillings of memory. Then they are timed in
-rounds, one after another in each, so that what slows the machine down slows all of them. A kernel
-that hangs or crashes costs its child; another child goes on with the rest.
+All kernels read the same inputs and write the same outputs, between guards. First each is checked
+against what it should compute, on two draws of inputs and with memory filled in two ways. Then they
+are timed in rounds, one after another in each, so that whatever slows the machine down slows all of
+them. A kernel that hangs or crashes costs its child; another child goes on with the rest.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from luminal_lab.search.forms import Built
 from luminal_lab.search.validate import difference, drawn, wrong_by_definition
 
 FIRST, RUNNING, SLOWEST = 20.0, 1.0, 10.0
-"""The seconds that the reference's first run may take; those that any other may, at least, and as a
-multiple of the best."""
+"""The seconds that the reference's first run may take; the least that any other run may take, and
+the same as a multiple of the best."""
 LIFE = 600.0
-"""The seconds of computing that a child may take in all."""
+"""The seconds that a child may compute in all."""
 MOMENT = 0.1
-"""The seconds that a run may take, at least, at the end of a budget."""
+"""The least seconds that a run may take at the end of a budget."""
 FEWEST, ROUNDS, LAST_ROUNDS = 3, 30, 40
 TURN, MEASURING = 0.001, 0.015
-"""The seconds that one kernel runs for in a round, and in all rounds, at least."""
+"""The least seconds that one kernel runs in a round, and in all rounds."""
 MOST_RUNS = 64
 """How often a kernel runs in a round at most."""
 SLOW = 2.0
-"""What takes so many times as long as the best, after two rounds, is measured no further."""
+"""A kernel this many times as slow as the best after two rounds is measured no further."""
 ALIGNED = 64
 
 
@@ -69,7 +69,7 @@ class _Areas:
         self.areas: list[Area] = []
         self.names: dict[int, ArrayName] = {}
         self.own: dict[int, list[tuple[int, int, int]]] = {}
-        """For each candidate where its outputs and own arrays are: area, offset and bytes."""
+        """Where each candidate's outputs and own arrays are: area, offset and bytes."""
         definition = data.bound
         item = {name: type.dtype.itemsize for name, type in definition.types.items()}
         sizes = {
@@ -93,7 +93,7 @@ class _Areas:
         for number, local_sizes in own.items():
             locations = list(outputs)
             for area, size in zip(shared, local_sizes, strict=False):
-                # Each ends where the area does, so that what reaches behind it is found.
+                # Each array ends where its area does, so that reads beyond it are caught.
                 offset = self.areas[area].bytes - _aligned(size)
                 locations.append((area, offset, size))
             self.own[number] = locations
@@ -111,7 +111,7 @@ class _Areas:
         return len(self.areas) - 1
 
     def beyond(self, trial: TrialProcess, number: int, fill: int) -> str:
-        """Return what a kernel has written outside of its arrays, in words; empty if nothing."""
+        """Return what a kernel wrote outside its arrays, in words; empty if nothing."""
         before = trial.overwritten(fill)
         if before is not None:
             return f"it writes before {self.names[before].name}"
@@ -125,7 +125,7 @@ class _Areas:
 
 
 class LibraryTrials:
-    """A library in one child after another, until there is an outcome for each of its kernels."""
+    """A library in one child after another, until each of its kernels has an outcome."""
 
     def __init__(
         self,
@@ -140,14 +140,14 @@ class LibraryTrials:
         self.candidates, self.deadline, self.is_last = candidates, deadline, False
         ends = [0, *accumulate(len(candidate.kernels) for candidate in candidates.values())]
         self.launches = dict(zip(candidates, pairwise(ends), strict=True))
-        """The number of each candidate's first launch, and of the one behind its last."""
+        """The number of each candidate's first launch, and the number after its last."""
         self.known: dict[int, Outcome] = {}
         self.samples: dict[int, list[float]] = {number: [] for number in candidates}
         self.spent = dict.fromkeys(candidates, 0.0)
         self.checked: set[int] = set()
         self.stopped: set[int] = set()
         self.running = 0
-        """The kernel that runs, or ran last."""
+        """The kernel that is running, or that ran last."""
 
     def outcomes(self, threads: int | None, *, is_last: bool) -> dict[int, Outcome]:
         """Check and time all kernels, the best ones for longer; 0 is the reference."""
@@ -169,7 +169,7 @@ class LibraryTrials:
             seconds=LIFE,
         )
         while left := self._left():
-            if 0 in self.known:  # there is nothing to compare with
+            if 0 in self.known:  # nothing to compare with
                 why = f"the default kernel fails: {self.known[0].why}"
                 self.known |= dict.fromkeys(left, Outcome("failed", why=why))
                 break
@@ -177,18 +177,18 @@ class LibraryTrials:
                 try:
                     self._check(left)
                     self._time()
-                    if self.is_last:  # what is wrong at times, as a race is, shows after many runs
+                    if self.is_last:  # a race may show only after many runs
                         self.checked.clear()
                         self._check(self._left())
                 except OutOfTime:
                     break
                 except Died as died:
-                    if self.deadline.is_over:  # it was not given the time that others get
+                    if self.deadline.is_over:  # it did not get as much time as the others
                         break
                     self._fail(self.running, words(self.trial, died.death, self.areas.names).event)
                 else:
                     self._note(self._left())
-        # What the budget has ended has the rounds that all kernels have had.
+        # Kernels that the budget has cut short keep the rounds that all of them had.
         timed = [
             number for number in self._left() if number in self.checked and self.samples[number]
         ]
@@ -197,13 +197,13 @@ class LibraryTrials:
         return self.known
 
     def _note(self, kernels: Sequence[int], rounds: int | None = None) -> None:
-        """Note the times of kernels, of so many rounds."""
+        """Note the times of kernels over `rounds` rounds."""
         for number in kernels:
             state = "stopped" if number in self.stopped else "measured"
             self.known[number] = Outcome(state, tuple(self.samples[number][:rounds]))
 
     def _tasks(self) -> list[int]:
-        """Return how many tasks each phase has; below 0 where one thread does them all."""
+        """Return how many tasks each phase has; negative if one thread does them all."""
         kernels = [kernel for candidate in self.candidates.values() for kernel in candidate.kernels]
         stride, tasks, dims = most_phases(kernels), list[int](), self.data.dims
         for kernel in kernels:
@@ -224,7 +224,7 @@ class LibraryTrials:
 
     @property
     def _fastest(self) -> float:
-        """The least seconds of any kernel so far; 0 where none was measured."""
+        """The least seconds of any kernel so far; 0 if none was measured."""
         fastest = [min(times) for times in self.samples.values() if times]
         if self.best and self.samples[0]:
             fastest.append(self.best * min(self.samples[0]))
@@ -238,13 +238,13 @@ class LibraryTrials:
 
     @property
     def _longest(self) -> float:
-        """The seconds that any run may take: what is left, and a moment to end in."""
+        """The seconds that any run may take: what is left, plus a moment to end in."""
         return max(0.0, self.deadline.left) + MOMENT
 
     # -- whether it is right -----------------------------------------------------------------------
 
     def _check(self, left: Sequence[int]) -> None:
-        """Hold what each kernel makes to what is right, on each draw."""
+        """Check what each kernel makes on each draw."""
         todo = [number for number in left if number not in self.checked]
         for draw in reversed(range(len(FILLS))):
             self._prepare(draw)
@@ -287,13 +287,13 @@ class LibraryTrials:
         return wrong_by_definition(data.bound, data.draws[draw], results, data.seed)
 
     def _prepare(self, draw: int) -> None:
-        """Fill memory, and put the inputs of a draw where they belong."""
+        """Fill memory, and put the inputs of a draw in place."""
         self.trial.fill(FILLS[draw])
         for area, array in enumerate(self.data.draws[draw].values()):
             self.trial.raw(area)[: array.nbytes] = array.reshape(-1).view(np.uint8)
 
     def _results(self, number: int) -> dict[str, Array] | None:
-        """Return what a kernel makes, in the child's memory; None if an index is out of range."""
+        """Return a kernel's results in the child's memory; None if an index is out of range."""
         self.running = number
         first, behind = self.launches[number]
         if self.trial.run(first, behind, within=self._patience(number)) < behind - first:
@@ -307,7 +307,7 @@ class LibraryTrials:
     # -- how long it takes -------------------------------------------------------------------------
 
     def _time(self) -> None:
-        """Time kernels in rounds, until each has been measured enough or is known to be slow."""
+        """Time kernels in rounds until each has been measured enough or is known to be slow."""
         for turn in range(LAST_ROUNDS if self.is_last else ROUNDS):
             for number in self._left():
                 if number in self.stopped or (turn >= FEWEST and self._is_done(number)):

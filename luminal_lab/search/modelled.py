@@ -1,9 +1,9 @@
-"""A batch where there is no GPU: kernels compiled, held to what they should compute, and modelled.
+"""A batch without a GPU: kernels compiled, checked against their definition, and modelled.
 
-Nothing is measured here, and every outcome says so. A schedule becomes source; NVRTC says which
-registers and how much shared memory that takes, and what it spills; the emulator runs it at small
-sizes, beside what its definition says; and a model of its nest (gpu_model.py) gives the seconds by
-which schedules are ordered. Apple's compiler is on Macs alone: of Metal the registers are unknown.
+Nothing is measured here, and every outcome says so. A schedule becomes source; NVRTC says how many
+registers and how much shared memory it takes, and what it spills; the emulator runs it at small
+sizes, beside its definition; and a model of its nest (gpu_model.py) gives the seconds by which
+schedules are ordered. Apple's compiler exists on Macs alone: for Metal the registers are unknown.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ from luminal_lab.search.validate import SIZE, difference, drawn
 from luminal_lab.search.worker import MOST_LINES, Job, Make
 
 APPLE = "M2"
-"""The chip that is modelled where none is named: its cores are those that plans count on."""
+"""The chip that is modelled if none is named: its cores are those that plans assume."""
 USUAL, MOST = {False: 1 << 23, True: 1 << 20}, {False: 1 << 25, True: 1 << 22}
-"""The operations and bytes that a run in the emulator usually has, and that it may have, without a
-trace and with one."""
+"""The operations and bytes that a run in the emulator usually has, and the most it may have,
+without a trace and with one."""
 LIMIT = 20.0
 """The seconds that one run in the emulator may take."""
 SMALLEST, LARGEST = 5, 16
-"""The powers of two that larger sizes are cut down to for the emulator; their remainders stay."""
+"""The powers of two to which larger sizes are cut for the emulator; their remainders stay."""
 FILL = 0xFF
 """What each byte of an output holds before a run."""
 
 
 @dataclass(frozen=True)
 class ModelledPlace:
-    """The GPU that kernels are made for, and whose figures the model takes."""
+    """The GPU for which kernels are made, and whose figures the model takes."""
 
     device: str
     """The compiler as text."""
@@ -80,7 +80,7 @@ class ModelledPlace:
 
     @classmethod
     def of(cls, device: GPUCompiler) -> ModelledPlace:
-        """Return the GPU of a compiler; one that is not known well enough is refused."""
+        """Return the GPU of a compiler; refuse one of which too little is known."""
         match device:
             case CUDACompiler():
                 arch = device.arch or DEFAULT
@@ -94,7 +94,7 @@ class ModelledPlace:
 
     @property
     def language(self) -> Literal["cuda", "metal"]:
-        """What its kernels are written in."""
+        """The language of its kernels."""
         return "metal" if self.gpu.arch is None else "cuda"
 
     @property
@@ -155,18 +155,18 @@ def answered(job: Job, make: Make | None = None, clock: Callable[[], float] = mo
     (device,) = parse_pipeline(job.device)
     if not isinstance(device, GPUCompiler):
         raise ArgumentError(f"search: {job.device} is not a GPU's compiler")
-    find_cpp_compiler()  # without one there is no emulator, and nothing is checked
+    find_cpp_compiler()  # without it there is no emulator, and nothing is checked
     with held():
-        place = ModelledPlace.of(device)
+        target = ModelledPlace.of(device)
         with tempfile.TemporaryDirectory(prefix="luminal_lab-") as folder:
-            batch = _Batch(job, place, make or place.make, Path(folder), deadline)
+            batch = _Batch(job, target, make or target.make, Path(folder), deadline)
             reference, *outcomes = batch.outcomes
     if reference.modelled is None and reference.state != "skipped":
         raise DeviceError(
             f"search: the default kernel fails, with which others are compared: {reference.why}",
             hint='cx.compile(…, check="values") shows where',
         )
-    return Answer(reference, tuple(outcomes), place.signature())
+    return Answer(reference, tuple(outcomes), target.signature())
 
 
 class _Batch:
@@ -184,7 +184,7 @@ class _Batch:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What came of each schedule, in order."""
+        """The outcome of each schedule, in order."""
         with suppress(OutOfTime):
             kernels = dict(self._made())
             taken = self._resources(kernels)
@@ -220,7 +220,7 @@ class _Batch:
     # -- what it takes -----------------------------------------------------------------------------
 
     def _resources(self, kernels: Mapping[int, Kernel]) -> dict[int, Mapping[str, Resources]]:
-        """Return what the functions of kernels take; refuse what the card has no room for."""
+        """Return what the functions of kernels take; refuse those too large for the card."""
         taken: dict[int, Mapping[str, Resources]] = {}
         arch = self.place.gpu.arch
         if arch is None or not _nvrtc()[0].isdigit():
@@ -259,7 +259,7 @@ class _Batch:
     # -- whether it is right -----------------------------------------------------------------------
 
     def _check(self, left: Sequence[int]) -> None:
-        """Hold kernels to what they should compute, at sizes that the emulator can run."""
+        """Check the values of kernels at sizes that the emulator can run."""
         for trace in (True, False) if self.job.is_last else (False,):
             for sister in _sisters(self.definition, self.job.seed, trace=trace):
                 kernels = dict(self._sister_kernels(sister.definition, left))
@@ -290,7 +290,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class Sister:
-    """A definition at sizes that the emulator can run, its inputs, and what they make."""
+    """A definition at sizes that the emulator can run, its inputs, and their results."""
 
     definition: Definition
     sizes: Mapping[str, int]
@@ -299,9 +299,10 @@ class Sister:
 
 
 def _sisters(definition: Definition, seed: int, *, trace: bool) -> Iterator[Sister]:
-    """Yield a definition at smaller sizes, which leave the same remainders by powers of two.
+    """Yield a definition at smaller sizes that leave the same remainders by powers of two.
 
-    First are those that the emulator can usually run, the largest before; then larger ones.
+    Sizes that the emulator can usually run come first, the largest of them before the others; then
+    larger ones.
     """
     works: dict[str, int] = {}
     for power in range(LARGEST, SMALLEST - 1, -1):
@@ -324,7 +325,7 @@ def _sisters(definition: Definition, seed: int, *, trace: bool) -> Iterator[Sist
 
 
 def _sizes(definition: Definition) -> dict[str, int]:
-    """Return small sizes of symbolic dims, which are no multiples of a tile."""
+    """Return small sizes of symbolic dims that are no multiples of a tile."""
     dims = enumerate(definition.dims.items())
     return {name: small(symbol, SMALL + 2 * order) for order, (name, symbol) in dims}
 
@@ -341,7 +342,7 @@ def _sister(text: str, seed: int) -> Sister:
 def _wrong(
     kernels: Mapping[int, Kernel], place: ModelledPlace, sister: Sister, *, trace: bool
 ) -> Iterator[tuple[int, str | None]]:
-    """Yield what is wrong with kernels of one definition; they are one source if that compiles."""
+    """Yield what is wrong with kernels of one definition, in one source if that compiles."""
     dialect = place.gpu.dialect
     together: str | None = gpu_source([*kernels.values()], dialect)
     try:
@@ -361,7 +362,7 @@ def _wrong(
 def _emulated(
     kernel: Kernel, place: ModelledPlace, source: str, sister: Sister, *, trace: bool
 ) -> str | None:
-    """Return what is wrong with a kernel in the emulator; with a trace each access is looked at."""
+    """Return what is wrong with a kernel in the emulator; a trace checks each access."""
     run = KernelRun(kernel, sister.inputs, sister.sizes)
     run.fill()
     seen = emulate(source, place.language, run.calls(FILL), trace=trace, limit=LIMIT)
@@ -375,7 +376,7 @@ def _emulated(
 
 
 def _told(kernel: Kernel, taken: Mapping[str, Resources], model: Estimate) -> str:
-    """Return what a kernel takes of a GPU, and what it is bound by, in words."""
+    """Return what a kernel takes up of a GPU, and what limits it, in words."""
     most = reduce(Resources.most, taken.values())
     threads = max(phase.threads for phase in kernel.phases)
     registers = f"{most.registers} registers, " if most.registers else ""

@@ -1,7 +1,6 @@
 """The names of classes, and texts: of nodes, whose parts are classes, and of terms as entered.
 
-A class is called by the least of its numbers, as in `sum l < 17: c5`. What is only read stands for
-itself.
+A class is called by the least of its numbers, as in `sum l < 17: c5`. Reads stand for themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def node_text(node: ENode, part: Callable[[int], Term]) -> str:
 
 
 def parts_of(egraph: EGraph) -> Callable[[int], Term]:
-    """Return what stands for a class in texts of nodes: what is read, or its name."""
+    """Return how texts of nodes write a class: as the read that it is, or by its name."""
 
     def part(number: int) -> Term:
         for node in egraph.nodes(number):
@@ -62,7 +61,7 @@ class _Written(Pick):
 
 
 class _RuleTerms(TermsOfPick):
-    """Terms as rules write them: with questions about a step, which no definition has."""
+    """Terms as rules write them: with questions about a step, which definitions do not have."""
 
     def __init__(self, pick: Pick) -> None:
         super().__init__(pick)

@@ -1,8 +1,8 @@
-"""A batch on a GPU that is here: kernels of one source, held to their definition, timed in turns.
+"""A batch on a GPU that is here: kernels of one source, checked and then timed in turns.
 
-Kernels run in a child process: one that does not end, or that destroys the GPU's context, costs its
-child, and another child goes on without it. The child says which kernel it is about to run, a line
-each, and last what came of all.
+Kernels run in a child process: a kernel that never ends, or that destroys the GPU's context, costs
+its child, and another child goes on without it. The child prints a line with each kernel that it is
+about to run, and last a line with all outcomes.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from luminal_lab.search.validate import difference, wrong_by_definition
 from luminal_lab.search.worker import MOST_LINES, Job, Make
 
 COMPILING, RUNNING = 300.0, 20.0
-"""The seconds until a child runs its first kernel, and that it takes from one to the next."""
+"""The seconds until a child runs its first kernel, and from one kernel to the next."""
 GRACE = 1.0
-"""The seconds that a child has to say what it knows, once the time of its job is over."""
+"""The seconds in which a child may still report once the time of its job is over."""
 POLL = 0.05
 GUARD, FILLS = 256, (0xA5, 0x5A)
-"""The bytes around each array that nobody may write, and what all holds before each draw."""
+"""The bytes around each array that nobody may write, and the fill of all memory before a draw."""
 CHILD = (sys.executable, "-m", "luminal_lab.search.on_gpu")
 Find: TypeAlias = Callable[[str, Kernels], Engine]
 
 
 @dataclass(frozen=True)
 class Errand:
-    """What a child is sent: a job, and what is known of some of its schedules."""
+    """What a child is sent: a job, and what is known about some of its schedules."""
 
     job: Job
     arch: str
@@ -81,7 +81,7 @@ class Errand:
 
 
 def signature(device: str) -> str:
-    """Return what times on the GPU that is here depend on."""
+    """Return what times depend on, on the GPU that is here."""
     return sha256(f"{present()} {device} NVRTC {version()}".encode()).hexdigest()[:16]
 
 
@@ -94,7 +94,7 @@ def work(job: str) -> str:
 
 
 def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
-    """Have the kernels of a job run by one child after another, until each has an outcome."""
+    """Run the kernels of a job in one child after another, until each has an outcome."""
     here = present()
     if here is None:
         raise DeviceError(
@@ -110,7 +110,7 @@ def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
             if outcomes is not None:
                 known |= outcomes
                 break
-            if deadline.is_over:  # it was not given the time that others get
+            if deadline.is_over:  # it did not get as much time as the others
                 break
             if not running or str(running) in known:
                 raise DeviceError(
@@ -129,7 +129,7 @@ def answered(job: Job, command: Sequence[str] = CHILD) -> Answer:
 
 
 class Ended(NamedTuple):
-    """How a child has ended: with what came of all, or with a kernel, and why."""
+    """How a child ended: with all outcomes, or at a kernel, and why."""
 
     outcomes: Mapping[str, Outcome] | None
     running: int | None
@@ -144,7 +144,7 @@ class ChildReport:
 
 
 def _ran(errand: Errand, command: Sequence[str], deadline: Deadline) -> Ended:
-    """Have a child run what is left, and return how it has ended."""
+    """Let a child run what is left, and return how it ended."""
     pipe = subprocess.PIPE
     child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
     lines = SimpleQueue[str]()
@@ -178,7 +178,7 @@ def _ran(errand: Errand, command: Sequence[str], deadline: Deadline) -> Ended:
 
 
 def _listen(child: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
-    """Put the lines that a child says into a queue, and at its end an empty one."""
+    """Put the lines of a child into a queue, and an empty one at its end."""
     assert child.stdout is not None, "it is a pipe"
     with child.stdout as said_lines:
         for line in said_lines:
@@ -187,7 +187,7 @@ def _listen(child: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
 
 
 def _next(lines: SimpleQueue[str], patience: float) -> str | None:
-    """Return the next line; None if none comes. Ctrl-C may come meanwhile."""
+    """Return the next line; None if none comes. Ctrl-C is noticed meanwhile."""
     end = monotonic() + patience
     while monotonic() < end:
         look()
@@ -259,7 +259,7 @@ class SourceTrials:
                 yield at, kernel
 
     def _placed(self, at: int, kernel: Kernel) -> list[PlacedLaunch]:
-        """Return the launches of a kernel, with the places of all that they are given."""
+        """Return the launches of a kernel, with the addresses of all their arguments."""
         dims, bound = self.job.dims, self.data.bound
         inputs = [self.places[name] for name, _ in bound.inputs]
         outputs = [self.places[output.name] for output in bound.outputs]
@@ -289,7 +289,7 @@ class SourceTrials:
     # -- whether it is right -----------------------------------------------------------------------
 
     def _check(self, number: int) -> None:
-        """Hold what each kernel makes of a draw to what is right."""
+        """Check what each kernel makes of a draw."""
         expected: dict[str, Array] = {}
         data, draw = self.data, self.data.draws[number]
         for at in self._left:
@@ -325,20 +325,20 @@ class SourceTrials:
             self.engine.upload(Location(place.memory, 0, len(whole)), whole)
 
     def _results(self, fill: int) -> tuple[dict[str, Array], str]:
-        """Return the outputs, and what was written beside them, in words."""
-        made: dict[str, Array] = {}
+        """Return the outputs, and what was written around them, in words."""
+        outputs: dict[str, Array] = {}
         for output in self.data.bound.outputs:
-            place = self.places[output.name]
-            whole = np.empty(place.bytes + 2 * GUARD, BYTE)
-            self.engine.download(Location(place.memory, 0, len(whole)), whole)
+            area = self.places[output.name]
+            whole = np.empty(area.bytes + 2 * GUARD, BYTE)
+            self.engine.download(Location(area.memory, 0, len(whole)), whole)
             if (whole[:GUARD] != fill).any():
-                return made, f"it writes before {output.name}"
-            if (whole[GUARD + place.bytes :] != fill).any():
-                return made, f"it writes behind {output.name}"
+                return outputs, f"it writes before {output.name}"
+            if (whole[GUARD + area.bytes :] != fill).any():
+                return outputs, f"it writes behind {output.name}"
             shape = ints(bound_shape(output.name, output.type.shape, {}))
-            own = whole[GUARD : GUARD + place.bytes].copy()
-            made[output.name] = own.view(output.type.dtype.numpy).reshape(shape)
-        return made, ""
+            own = whole[GUARD : GUARD + area.bytes].copy()
+            outputs[output.name] = own.view(output.type.dtype.numpy).reshape(shape)
+        return outputs, ""
 
     # -- how long it takes -------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class SourceTrials:
 
 
 def main() -> None:
-    """Read an errand, and say a line before each run, and last what came of all."""
+    """Read an errand, print a line before each run, and last a line with all outcomes."""
 
     def tell(line: str) -> None:
         print(line.replace("\n", " "), flush=True)

@@ -15,11 +15,13 @@ from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.search.derivation import Derivation
 from luminal_lab.search.judge import Judgement, judged
 from luminal_lab.search.space import Space, Way
+from luminal_lab.tensor.arguments import told_object
 
 TRIED = 24
-"""So many programs are judged, at most, until one is right."""
+"""At most this many programs are judged until one is right."""
 
 
+@told_object("program")
 @dataclass(frozen=True, repr=False)
 class Program(Displayed):
     """One way to compute what was written.
@@ -45,7 +47,7 @@ class Program(Displayed):
 
     @cached_property
     def verdict(self) -> Judgement:
-        """How exactly it computes it, and why it is refused, if it is."""
+        """How exact it is, and why it is refused, if it is."""
         return judged(self.space, self.pick)
 
     @cached_property
@@ -73,7 +75,7 @@ class Program(Displayed):
 
 
 def judged_programs(space: Space) -> Iterator[Program]:
-    """Yield programs, the cheapest first, each without what made those before it wrong.
+    """Yield programs, the cheapest first, each without what made the earlier ones wrong.
 
     The last one is right, if any is.
 

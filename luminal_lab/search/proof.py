@@ -1,13 +1,13 @@
 """Proofs of rules: both sides are computed, for all small sizes and with special values everywhere.
 
-What is tried is the text of a rule. Its variables stand for elements with and without the axes that
+The text of a rule is what is tried. Its variables stand for elements with and without the axes that
 it names, for running maxima, and for weights below them. Where the rule fires, its right side must
-be the left one's value, once folds are finished and as they stand at every position: unless it is
-of whole folds alone, a rule may not know how long a fold is. A ratio is right if the old value
-times it is the new one.
+have the left one's value, both once folds are finished and as they stand at every position: a rule
+may not know how long a fold is, unless it is about whole folds alone. A ratio is right if the old
+value times the ratio is the new one.
 
-A rule must also be safe: where inputs are at most 2 ** 20 and all values of its left side finite
-in float32, so is its right side.
+A rule must also be safe: if inputs are at most 2 ** 20 and all values of its left side are finite
+in float32, its right side must be finite, too.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from luminal_lab.errors import LabError, PassError
 from luminal_lab.kernels.definition.terms import Read, axis_of
 from luminal_lab.passes.corners import SIMPLE
 from luminal_lab.search.evaluate import FINISHED, Evaluation, Stand
+from luminal_lab.tensor.arguments import told_object
 
 SIZES = (1, 2, 3, 5)
 SMALL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 3.0)
 LARGE = (*SMALL, 100.0, 130.0, -1000.0, 2.0**20, -(2.0**20), 2.0**-20)
 SPECIAL = (*SIMPLE, *SMALL)
 LANES = {"small": (SMALL, 12), "large": (LARGE, 12), "special": (SPECIAL, 12)}
-"""The values that are drawn, and how many draws of them there are."""
+"""The values that are drawn, and how many draws there are of each."""
 NUMBERS = (3.0, 0.5, -2.0)
 MOST_INSTANCES = 16
 CLOSE = 1e-9
@@ -53,6 +54,7 @@ Values: TypeAlias = npt.NDArray[Any]
 StandIn: TypeAlias = Callable[[EGraph, str, tuple[Symbol, ...]], int]
 
 
+@told_object("refutation")
 @dataclass(frozen=True, repr=False)
 class Refutation:
     """What shows that a rule is wrong."""
@@ -127,7 +129,7 @@ def _stand_ins(rule: Rule, name: str) -> dict[str, StandIn]:
 
 @dataclass(frozen=True)
 class _Instance:
-    """A left side that a rule fires on, and what it makes of it."""
+    """A left side on which a rule fires, and what the rule makes of it."""
 
     egraph: EGraph
     left: int
@@ -135,7 +137,7 @@ class _Instance:
     variables: Mapping[str, str]
     sizes: Mapping[str, int]
     is_as_written: bool
-    """Whether the result is what the rule's text says."""
+    """Whether the result agrees with the rule's text."""
 
 
 def _instances(rule: Rule) -> Iterator[_Instance]:
@@ -209,9 +211,9 @@ def rule(
     grows: bool = False,
     whole: bool = False,
 ) -> Callable[[Fire], Rule]:
-    """Make a rule of the function that is decorated, whose name it has, and put it to the test.
+    """Make a rule named after the decorated function from it, and put it to the test.
 
-    The function is given the e-graph, the operator that the left side begins with, and its parts.
+    The function is given the e-graph, the operator at the root of the left side, and its parts.
 
     >>> @rule("recip(exp2(x))", "exp2(0 - x)", assumes={"no_nan", "no_inf"})
     ... def recip_exp2(egraph, recip, power):
@@ -224,7 +226,7 @@ def rule(
 
 
 def proved(rule: Rule) -> Rule:
-    """Return a rule that no small case refutes, or raise the error that shows one."""
+    """Return a rule that no small case refutes, or raise an error with the case that does."""
     try:
         wrong = refutation(rule)
     except LabError:
@@ -239,7 +241,7 @@ def proved(rule: Rule) -> Rule:
 
 
 def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Refutation | None:
-    """Return where the sides differ; in float32, where the right one alone is not finite."""
+    """Return where the sides differ; in float32, where only the right one is not finite."""
     egraph, sizes = instance.egraph, instance.sizes
     axes = {"lane": np.arange(len(_lanes())), **{a: np.arange(n) for a, n in sizes.items()}}
     buffers = _buffers(egraph, sizes)
@@ -269,7 +271,7 @@ def _refuted(rule: Rule, instance: _Instance, *, is_wide: bool) -> Refutation | 
 
 
 def _stands(rule: Rule, instance: _Instance) -> Iterator[Stand]:
-    """Yield how far folds have come where both sides are compared."""
+    """Yield how far folds have come when both sides are compared."""
     operator = instance.egraph.entered[instance.left].operator
     if isinstance(operator, (Ratio, Shift)):
         name = operator.axis.name
@@ -282,7 +284,7 @@ def _stands(rule: Rule, instance: _Instance) -> Iterator[Stand]:
 
 
 def _left(evaluation: Evaluation, number: int, stand: Stand) -> tuple[Values, list[Values]]:
-    """Return the value that the right side must give, and all that it is computed from."""
+    """Return the value that the right side must have, and all that it is computed from."""
     node = evaluation.node(number)
     if not isinstance(node.operator, (Ratio, Shift)):
         return evaluation.value(number, stand), evaluation.values(number, stand)
@@ -295,9 +297,9 @@ def _left(evaluation: Evaluation, number: int, stand: Stand) -> tuple[Values, li
 def _right(
     evaluation: Evaluation, instance: _Instance, stand: Stand, written: Evaluation
 ) -> tuple[Values, Values]:
-    """Return what the right side gives, and the step that it says, for a question about one.
+    """Return the value of the right side, and for a question about a step, the step that it gives.
 
-    Of a ratio it gives the old value times it; there is none from 0 to something.
+    For a ratio it is the old value times the ratio; there is no ratio from 0 to something else.
     """
     value = evaluation.value(instance.right, stand)
     node = instance.egraph.entered[instance.left]
@@ -309,7 +311,7 @@ def _right(
 
 
 def _usable(rule: Rule, known: list[Values], *, is_wide: bool) -> npt.NDArray[np.bool_]:
-    """Return the draws whose values are all as the rule assumes them, or, to be safe, finite."""
+    """Return the draws whose values are as the rule assumes them; for safety, finite ones."""
     groups = np.asarray(_lanes())
     usable = groups != "special" if not is_wide else np.ones(len(groups), np.bool_)
     for value in known:
@@ -322,7 +324,7 @@ def _usable(rule: Rule, known: list[Values], *, is_wide: bool) -> npt.NDArray[np
 
 
 def _defined(evaluation: Evaluation, number: int, stand: Stand) -> Values:
-    """Return where a term asks for no ratio that there is none of: from 0 to something."""
+    """Return where a term asks for no impossible ratio, from 0 to something else."""
     numbers, todo = dict[int, None](), [number]
     while todo:
         part = todo.pop()
@@ -335,7 +337,7 @@ def _defined(evaluation: Evaluation, number: int, stand: Stand) -> Values:
 
 
 def _differ(left: Values, right: Values, *known: list[Values]) -> npt.NDArray[np.bool_]:
-    """Return where two values differ by more than roundings of what they were computed from."""
+    """Return where two values differ by more than the rounding of what they were computed from."""
     with np.errstate(all="ignore"):
         sizes = [np.abs(v) for values in known for v in values if v.dtype.kind == "f"]
         finite = [np.where(np.isfinite(size), size, 0) for size in [*sizes, np.abs(left)]]

@@ -25,7 +25,7 @@ def ranked(
     drafts: Sequence[ScheduleDraft],
     least: int = LEAST,
 ) -> list[ScheduleDraft]:
-    """Return drafts in the order of their predicted seconds; as given if too few are known."""
+    """Return drafts in the order of their predicted seconds; unchanged if too few are known."""
     if len(known) < least:
         return [*drafts]
     features = [_features(draft) for draft in (*(draft for draft, _ in known), *drafts)]
@@ -37,12 +37,12 @@ def ranked(
     squares: Floats = x.T @ x + PENALTY * np.eye(len(names))
     weights = cast("Floats", np.linalg.solve(squares, x.T @ (y - y.mean())))
     predicted: Floats = table[len(known) :] @ weights
-    # Rounded, so that another NumPy's last digit does not change the order.
+    # Rounded, so that the last digit of another NumPy does not change the order.
     return [drafts[at] for at in np.argsort(predicted.round(6), kind="stable")]
 
 
 def _features(draft: ScheduleDraft) -> dict[str, float]:
-    """Return what may tell a schedule's speed: its open numbers, and its steps by word."""
+    """Return what may predict a schedule's speed: its open numbers, and its steps by word."""
     features = {f"number {name}": log2(1 + value) for name, value in draft.choices}
     features[f"form {draft.form}"] = 1.0
     for line in draft.schedule.splitlines():

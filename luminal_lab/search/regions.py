@@ -1,10 +1,10 @@
-"""Regions: what of a graph of kernels is searched as a whole, and the forms it may have.
+"""Regions: the parts of a graph of kernels searched as a whole, and the forms each may have.
 
     matmul → softmax → matmul       apart; the first two as one kernel, the last two, all three;
                                     and each kernel as it is written, or by rules
 
-A region is a kernel, or a few whose results only the next ones read. The first of its forms is what
-a compile without a search makes of it.
+A region is a kernel, or a few kernels whose results only the next ones read. The first of its forms
+is what a compile without a search makes of it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from luminal_lab.search.program import Program, judged_programs
 from luminal_lab.search.space import space_of
 
 MOST_FORMS = 6
-"""So many forms of a region are tried, the first ones."""
+"""At most this many forms of a region are tried, the first ones."""
 FAR = 0.5
-"""Sums are one region for the sake of their order if another order costs so much less."""
+"""Sums become one region for the sake of their order if another order costs this much less."""
 MOST_FOLDS = 6
-"""What has more folds is not given to the rules: they would take too long."""
+"""Definitions with more folds are not given to the rules, which would take too long."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class SearchRegion:
     """What it computes, as it is written."""
     forms: tuple[Form, ...]
     programs: Mapping[str, Program] = field(default_factory=dict[str, Program])
-    """What rules have made of its kernels, by the texts of their definitions."""
+    """What rules made of its kernels, by the texts of their definitions."""
     refused: tuple[Program, ...] = ()
-    """What rules have made of them that is less exact than what is written."""
+    """What rules made of them that is less exact than what is written."""
     rules: Rules = RULES
     """The rules that were tried."""
 
@@ -81,7 +81,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """One kernel of a tiling: the calls that it does, as written and by rules."""
+    """One kernel of a tiling: the calls in it, as written and by rules."""
 
     calls: Chain
     written: Definition
@@ -94,7 +94,7 @@ class _Kernel:
 
 
 class SearchRegions:
-    """The regions of a graph of kernels, in which no chain has become one kernel yet."""
+    """The regions of a graph of kernels in which no chain has become one kernel yet."""
 
     def __init__(
         self,
@@ -107,11 +107,11 @@ class SearchRegions:
     ) -> None:
         self.ir = ir
         self.kept = kept
-        """What is computed by kernels that stay as they are, as nameless text."""
+        """The texts, without names, of what is computed by kernels that stay as they are."""
         self.computed = computed
         """Returns a definition as a kernel computes it."""
         self.singly = singly
-        """Whether each kernel is a region, with one form."""
+        """Whether each kernel is a region of its own, with one form."""
         self.rules = rules
         self.live = ir.ancestors(ir.outputs)
         self._defined: dict[IR, Definition] = {}
@@ -128,7 +128,7 @@ class SearchRegions:
 
     @cached_property
     def chains(self) -> tuple[Chain, ...]:
-        """The calls of each region, sources first; each call is in one."""
+        """The calls of each region, sources first; each call is in one region."""
         calls = [node for node in self.ir.nodes if node.id in self.live and node.op.body_of()]
         ending = {last.id: (*chains(self.ir, last, self.live), (last,)) for last in calls}
         taken: set[int] = set()
@@ -145,7 +145,7 @@ class SearchRegions:
         return tuple(sorted(regions, key=lambda chain: order[chain[-1].id]))
 
     def _is_wanted(self, chain: Chain, is_wanted: Callable[[Chain], bool]) -> bool:
-        """Return whether a chain, and each that computes the same, is to be a region."""
+        """Return whether a chain, and every chain that computes the same, should be a region."""
         key = is_wanted, wiring(self.ir, chain)
         if key not in self._wanted:
             is_whole = self.singly or not self._is_kept(chain)
@@ -166,21 +166,21 @@ class SearchRegions:
         return self._defined[body]
 
     def _is_kept(self, chain: Chain) -> bool:
-        """Return whether a chain has a kernel that is to stay as it is."""
+        """Return whether a chain has a kernel that must stay as it is."""
         alone = [self.defined(body_of(call)) for call in chain if len(chain) > 1]
-        return any(nameless(self.computed(one)) in self.kept for one in alone)
+        return any(nameless(self.computed(definition)) in self.kept for definition in alone)
 
     def _is_row_by_row(self, chain: Chain) -> bool:
-        """Return whether all that a row of the result needs is a row of each kernel."""
+        """Return whether a row of the result needs only one row of each kernel."""
         if len(chain) == 1:
             return False
-        made = {id for call in chain[:-1] for id in results_of(self.ir, call)}
+        results = {id for call in chain[:-1] for id in results_of(self.ir, call)}
         for call in chain:
             definition = self.defined(body_of(call))
             inner = {
                 buffer.name
                 for buffer, id in zip(definition.inputs, call.sources, strict=True)
-                if id in made
+                if id in results
             }
             for line in definition.lines:
                 for part in walk(line.term):
@@ -191,7 +191,7 @@ class SearchRegions:
         return True
 
     def _is_regrouped(self, chain: Chain) -> bool:
-        """Return whether two sums, one of the other, cost far less in another order."""
+        """Return whether two sums, one over the other, cost far less in another order."""
         if len(chain) != 2 or not all(_is_sum(body_of(call)) for call in chain):
             return False
         written = self._whole(chain)
@@ -279,7 +279,7 @@ def _is_single(chain: Chain) -> bool:
 
 
 def _is_sum(body: IR) -> bool:
-    """Return whether a kernel has one sum, and no other reduction."""
+    """Return whether a kernel has one sum and no other reduction."""
     return [type(node.op) for node in body if isinstance(node.op, Reduce)] == [SumReduce]
 
 
@@ -287,14 +287,14 @@ def _least_cost(written: Definition, rules: Iterable[Rule]) -> float:
     """Return what the cheapest program costs by the model, right or not."""
     try:
         return min((pick.cost for pick in space_of(written, rules).programs(1)), default=inf)
-    except (LabError, ValueError):  # rules cannot read it, as a random number
+    except (LabError, ValueError):  # rules cannot read it: it may draw random numbers
         return inf
 
 
 def found_by_rules(written: Definition, rules: Rules = RULES) -> Found:
-    """Return what rules make of a definition; nothing where that is what is written, or too much.
+    """Return what rules make of a definition; nothing if that is what is written, or too much.
 
-    What they cannot read, as a random number, they make nothing of.
+    Rules make nothing of what they cannot read, such as random numbers.
     """
     folds = sum(isinstance(part, Fold) for line in written.lines for part in walk(line.term))
     if not 1 < folds <= MOST_FOLDS:
@@ -311,7 +311,7 @@ def found_by_rules(written: Definition, rules: Rules = RULES) -> Found:
 
 
 def reads_back(definition: Definition) -> bool:
-    """Return whether a definition is the same once it is read from its text."""
+    """Return whether a definition is the same after being read back from its text."""
     try:
         return str(parse_definition(str(definition))) == str(definition)
     except ParseError:

@@ -1,13 +1,13 @@
-"""A search that goes on until its budget is spent: batches of its regions, whose turn it is.
+"""A search that goes on until its budget is spent: batches of regions, and whose turn it is.
 
     ask ──→ [batch, batch] ──→ measured here, or by an executor ──→ told
      ↑                                                               │
      └─────────────── whose turn it is (allocation.py) ──────────────┘
 
-Two batches are open at once: an executor compiles one while it measures the other. Here the second
-one waits; so the same batches are asked for wherever they are measured. Of a budget in seconds some
-is kept for the last round, in which the best are measured again; each job says how long it may
-take.
+Two batches are open at once: an executor compiles one while it measures the other. Measured here,
+the second one waits, so the same batches are asked for wherever they are measured. Part of a budget
+in seconds is kept for the last round, in which the best are measured again; each job says how long
+it may take.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from luminal_lab.search.loops import KernelSearch
 
 SENT = 2
-"""How often a batch is sent whose worker dies."""
+"""How often a batch is sent if its worker dies."""
 LAST, MOST_LAST = 1.2, 0.3
-"""What the last rounds of a region take, as a share of a batch's time; and the share of a budget
-that all of them get at most."""
+"""How long the last rounds of a region take, as a share of a batch's time; and the share of a
+budget that they may take in all."""
 LAST_TURNS = 3
-"""The best are measured again so often: who was lucky in a batch may hide who is faster."""
+"""How often the best are measured again: a lucky batch may hide a faster schedule."""
 TRAVEL = 0.9
-"""The share of the time for a job that a worker elsewhere has: the rest is for its way."""
+"""The share of a job's time that a worker elsewhere gets: the rest is for transport."""
 SPENT = "the budget is spent"
 NEVER = "the budget was spent before anything was measured"
 
 
 @dataclass
 class OpenBatch:
-    """A batch of a region that is open."""
+    """An open batch of a region."""
 
     name: str
     batch: Batch
@@ -56,7 +56,7 @@ class OpenBatch:
 
 @dataclass
 class SearchRun:
-    """The searches of some regions within one budget."""
+    """The searches of several regions within one budget."""
 
     searches: Mapping[str, KernelSearch]
     weights: Mapping[str, float]
@@ -68,7 +68,7 @@ class SearchRun:
     executor: Executor | None
     clock: Clock
     kept: Callable[[str], object] = lambda _: None
-    """Called for each region that has come to its end."""
+    """Called for each region that is finished."""
     errors: dict[str, DeviceError] = field(default_factory=dict[str, DeviceError])
     """Why regions ended early."""
 
@@ -77,7 +77,7 @@ class SearchRun:
         self.left = self.candidates
         self.line = deque[OpenBatch]()
         self.batch_seconds: dict[str, float] = {}
-        """How long a batch of each region took at most."""
+        """The longest time that a batch of each region has taken."""
         self.done: set[str] = set()
         """The regions that have no new schedules."""
         self.told = 0.0
@@ -113,7 +113,7 @@ class SearchRun:
         return bool(self.line)
 
     def _asked(self) -> OpenBatch | None:
-        """Return the next batch; None if the budget is spent, or nothing is new."""
+        """Return the next batch; None if the budget is spent or nothing is new."""
         while waiting := {
             at: self._claim(name)
             for at, name in enumerate(self.searches)
@@ -131,7 +131,7 @@ class SearchRun:
         return None
 
     def _most(self, claims: Collection[Claim]) -> int | None:
-        """Return how many schedules the next batch has at most: each region is to have some."""
+        """Return how many schedules the next batch may have: each region should get some."""
         first = sum(not claim.turns for claim in claims)
         return None if self.left == inf else max(1, int(self.left) // max(1, first))
 
@@ -178,7 +178,7 @@ class SearchRun:
     # -- measured ----------------------------------------------------------------------------------
 
     def _opened(self, name: str, batch: Batch, until: float) -> OpenBatch:
-        """Return a batch that is on its way, if there is an executor."""
+        """Return a batch, already sent off if there is an executor."""
         turn = OpenBatch(name, batch, self.clock())
         if self.executor is not None:
             turn.future = self._sent(turn, until)
@@ -196,7 +196,7 @@ class SearchRun:
         return max(0.0, until - self.clock()) * share
 
     def _told(self, until: float) -> OpenBatch | None:
-        """Tell the region of the batch that was asked for first; None if there is no answer."""
+        """Give a region the answer to the oldest open batch; None if there is no answer."""
         turn = self.line[0]
         search = self.searches[turn.name]
         begin = max(turn.begin, self.told) if turn.future else self.clock()
@@ -224,7 +224,7 @@ class SearchRun:
         return turn
 
     def _text(self, turn: OpenBatch, until: float) -> str | None:
-        """Return the answer to a batch as text; one that is lost is sent again."""
+        """Return the answer to a batch as text; send a lost batch again."""
         search = self.searches[turn.name]
         if self.executor is None:
             if self.clock() >= until:
@@ -236,7 +236,7 @@ class SearchRun:
                 return awaited(turn.future, self.executor, self.clock, until)
             except LabError:
                 raise
-            except Exception as error:  # each library has its own for a worker that dies
+            except Exception as error:  # each library raises its own error for a worker that dies
                 if attempt == SENT - 1:
                     raise unmeasured(error) from error
             turn.future = self._sent(turn, until)
@@ -253,5 +253,5 @@ class SearchRun:
 
 
 def is_cut(answer: Answer) -> bool:
-    """Return whether the budget was spent before all of a batch was measured."""
+    """Return whether the budget ran out before all of a batch was measured."""
     return any(o.state == "skipped" for o in (answer.reference, *answer.outcomes))

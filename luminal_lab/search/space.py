@@ -32,22 +32,24 @@ from luminal_lab.search.evaluate import Array, Evaluation, Positions
 from luminal_lab.search.explained import class_of, why, why_not
 from luminal_lab.search.growth import Growth
 from luminal_lab.search.proof import proved
+from luminal_lab.tensor.arguments import told_object
 
 Way: TypeAlias = tuple[int, ENode]
 """A class, and one of its nodes."""
 ALWAYS = frozenset({"reassociate", "no_signed_zero", "contract"})
-"""What all of search assumes: sums and products are multisets, and a sum of products has no
-rounding but its own."""
+"""What every search assumes: sums and products are multisets, and a sum of products has no rounding
+but its own."""
 LICENCE = ALWAYS | FINITE
 NO_DIMS: Mapping[str, int] = {}
 NO_SIZES: Mapping[int, int] = {}
 PLAIN = "dce, views, simplify, fold, cse, intrinsics, dce"
-"""The passes of a graph before its rules are search's."""
+"""The passes that a graph goes through before search's rules."""
 SHOWN = 300
-"""Up to so many nodes, a cell that ends in a space shows its picture."""
+"""Up to this many nodes, a cell that ends in a space shows its picture."""
 GIVEN = "give cx.ir, or a definition as parse_definition reads it"
 
 
+@told_object("space")
 @dataclass(frozen=True, repr=False)
 class Space(DrawnGraph, Examined):
     """All programs that rules make of a definition.
@@ -74,9 +76,10 @@ class Space(DrawnGraph, Examined):
         return Growth.of(self.definition, self.rules)
 
     def why(self, term: str) -> str:
-        """Return why a class has its nodes: which rule made each, of what.
+        """Return why a class has its nodes: which rule made each, from what.
 
-        A class is given by its name in pictures, the name of an output, or the text of a node.
+        A class is given by its name in pictures, by the name of an output, or by the text of a
+        node.
 
         >>> y = cx.tensor((4,), name="x").exp().retrieve()
         >>> space = ll.search.space_of(cx.ir)
@@ -88,7 +91,7 @@ class Space(DrawnGraph, Examined):
         return why(self.egraph, self.growth, class_of(self.egraph, self.outputs, term))
 
     def why_not(self, rule: str, term: str) -> str:
-        """Return why a rule has made nothing of a class, or what it has made.
+        """Return why a rule made nothing of a class, or what it made.
 
         >>> y = cx.tensor((4,), name="x").exp().retrieve()
         >>> print(ll.search.space_of(cx.ir).why_not("sum-swap", "O"))
@@ -117,7 +120,7 @@ class Space(DrawnGraph, Examined):
         wide: bool = True,
         most: int | None = None,
     ) -> dict[str, Array]:
-        """Return the outputs as a program computes them, or, without one, as they were written.
+        """Return the outputs as a program computes them, or as they were written if there is none.
 
         >>> import numpy as np
         >>> y = (cx.tensor((3,), name="x") * 2).retrieve()
@@ -147,7 +150,7 @@ class Space(DrawnGraph, Examined):
         most: int | None = None,
         sizes: Mapping[int, int] = NO_SIZES,
     ) -> Evaluation:
-        """Return the values of classes; at `most` positions of outputs' axes, if it is given.
+        """Return the values of classes, at `most` positions of the outputs' axes if it is given.
 
         Axes of some sizes are as long as `sizes` says; the arrays must fit.
 
@@ -168,7 +171,7 @@ class Space(DrawnGraph, Examined):
         return Evaluation(node, buffers, axes, dims, wide)
 
     def answered(self, number: int) -> ENode:
-        """Return the node of a number; if that asks about a step, one that answers it.
+        """Return the node of a number; for a question about a step, a node that answers it.
 
         >>> y = (cx.tensor((3,), name="x") * 2).retrieve()
         >>> space = ll.search.space_of(cx.ir)
@@ -192,7 +195,7 @@ class Space(DrawnGraph, Examined):
 
     @override
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Show a small space as a picture; of a large one `display()` takes its time."""
+        """Show a small space as a picture; for a large one, `display()` takes its time."""
         is_small = len(self.egraph) <= SHOWN
         return super()._repr_mimebundle_() if is_small else {"text/plain": str(self)}
 
@@ -202,7 +205,7 @@ class Space(DrawnGraph, Examined):
         return f"<Space of {self.definition.name}: {nodes}>"
 
     def programs(self, count: int = 8, without: Collection[Way] = ()) -> list[Pick]:
-        """Return up to so many programs, the cheapest first, without some ways to have a class.
+        """Return up to `count` programs, the cheapest first, that avoid some nodes of classes.
 
         >>> y = cx.tensor((4, 8), name="x").softmax(-1).retrieve()
         >>> space = ll.search.space_of(cx.ir)
@@ -219,7 +222,8 @@ def space_of(
 ) -> Space:
     """Return what rules make of what was written, assuming no more than a licence grants.
 
-    A graph, as `cx.ir` is one, becomes the definition of all its outputs; text is a definition's.
+    A graph such as `cx.ir` becomes the definition of all its outputs; a text is read as a
+    definition.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()

@@ -1,4 +1,4 @@
-"""What a search asks of a device: its plans, its kernels, and who answers its jobs."""
+"""What a search needs from a device: its plans, its kernels, and who answers its jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Target:
     """A device as a search sees it."""
 
     machine: Machine | GPU
-    """What its plans ask for sizes."""
+    """The machine from which its plans take sizes."""
     plan: Plan
     maker: KernelMaker
     worker: Worker
@@ -47,21 +47,21 @@ class Target:
     defined: Callable[[Definition], Definition]
     """Returns a definition as its kernels compute it."""
     device: str = ""
-    """The compiler as text, where jobs say it so: a GPU's."""
+    """The compiler as text if jobs name it so, as for a GPU."""
     job: tuple[str | None, int | None] = (None, None)
-    """The C compiler and the threads of jobs, on a CPU."""
+    """The C compiler and the threads that jobs name on a CPU."""
     forms: bool = True
-    """Whether its worker takes candidates of several kernels."""
+    """Whether its worker takes candidates with several kernels."""
     model: str = ""
-    """What its times are a model of, where nothing is measured; empty where they are measured."""
+    """What its times are a model of; empty if they are measured."""
 
     def recalling(self, schedules: Mapping[str, Schedule]) -> Recall:
-        """Return what says the schedules of kernels, given them by what is computed."""
+        """Return a lookup for schedules, which are given by what kernels compute."""
         return lambda definition: schedules.get(nameless(self.defined(definition)))
 
 
 def target_of(device: DeviceCompiler) -> Target:
-    """Return what a search asks of a device."""
+    """Return what a search needs from a device."""
     match device:
         case CPUCompiler():
             here = this_machine()
@@ -88,24 +88,24 @@ def target_of(device: DeviceCompiler) -> Target:
                 forms=False,
             )
         case GPUCompiler():
-            place = modelled.ModelledPlace.of(device)
+            target = modelled.ModelledPlace.of(device)
             return Target(
-                place.gpu,
+                target.gpu,
                 gpu_schedule,
-                place.maker,
+                target.maker,
                 modelled.work,
-                place.signature,
-                partial(gpu_definition, gpu=place.gpu),
-                place.device,
+                target.signature,
+                partial(gpu_definition, gpu=target.gpu),
+                target.device,
                 forms=False,
-                model=place.model,
+                model=target.model,
             )
         case _:
             raise ArgumentError(f"search: nothing is known of {device!r}", hint=DEVICES)
 
 
 def _present(device: CUDACompiler) -> Present | None:
-    """Return the GPU that is here, if it is the one that is meant."""
+    """Return the GPU that is here, if it is the right one."""
     here = None if device.emulate else present()
     return here if here is not None and device.arch in (None, here.arch) else None
 

@@ -1,7 +1,8 @@
-"""Whether a kernel computes what it should, before its time counts; and which step it lost it at.
+"""Whether a kernel's values are right, before its time counts; and which step made them wrong.
 
-What a kernel makes is compared with what the definition means, in NumPy. Where that would take too
-long the default kernel stands for it, once blocks of its outputs have been held to the definition.
+A kernel's results are compared with what the definition means, in NumPy. If that would take too
+long, the default kernel stands in for it, once blocks of its outputs have been checked against the
+definition.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from luminal_lab.passes.judge import differences
 from luminal_lab.search.draws import replay
 
 MOST_POINTS = 1 << 20
-"""The points of a grid that NumPy evaluates at once."""
+"""How many points of a grid NumPy evaluates at once."""
 BLOCKS = 3
-"""The blocks of a large output that are evaluated."""
+"""How many blocks of a large output are evaluated."""
 SLOW_POINTS = 1 << 14
-"""The points that the statements of a nest are evaluated at, one by one."""
+"""How many points the statements of a nest are evaluated at, one by one."""
 SMALL = (13, 29, 37, 50)
-"""What larger sizes become where a nest is evaluated: no multiples of a tile."""
+"""What larger sizes become when a nest is evaluated: no multiples of a tile."""
 SIZE = re.compile(r"(?<=[\[< ,])([0-9]+)(?=[\],:]| from|$)", re.MULTILINE)
 
 
@@ -53,6 +54,9 @@ def drawn(definition: Definition, dims: Mapping[str, int], seed: int) -> dict[st
             inputs[name] = rng.integers(0, 2, shape).astype(bool)
         elif type.dtype.is_float:
             inputs[name] = rng.standard_normal(shape, np.float32).astype(type.dtype.numpy)
+        elif name in definition.floats:
+            floats = rng.standard_normal(shape).astype(definition.floats[name].numpy)
+            inputs[name] = floats.view(type.dtype.numpy)
         else:
             low, high = type.dtype.limits
             low, high = max(low, -50), min(high, 50)
@@ -90,7 +94,7 @@ def wrong_by_definition(
 ) -> str | None:
     """Return what is wrong with a kernel's outputs; `definition` has no symbolic dims.
 
-    Of large outputs some blocks are evaluated; where one element would take too long, nothing is.
+    Large outputs are evaluated in blocks; if one element would take too long, nothing is evaluated.
     """
     if points_of(definition) <= MOST_POINTS:
         return difference(evaluate(definition, inputs), results)
@@ -118,7 +122,7 @@ def _block(
         rest = prod(sizes[:axis]) * prod(sizes[axis + 1 :]) * each
         sizes[axis] = min(sizes[axis], max(1, MOST_POINTS // max(1, rest)))
     left = [whole - size for whole, size in zip(ints(output.type.shape), sizes, strict=True)]
-    # The first block, the last, and others anywhere.
+    # The first block, the last, and others in between.
     starts = [0 if number == 0 else n if number == 1 else int(rng.integers(n + 1)) for n in left]
     axes = tuple(axis_of(axis.name, n) for axis, n in zip(output.axes, sizes, strict=True))
     values: dict[str, Dim] = {a.name: a + b for a, b in zip(axes, starts, strict=True)}
@@ -151,7 +155,7 @@ def wrong_step(
     most: int = SLOW_POINTS,
     sizes: Sequence[int] = SMALL,
 ) -> str:
-    """Return the first step after which a nest computes something else, at small sizes.
+    """Return the first step after which a nest has different values, at small sizes.
 
     The text is empty if the values are right after every step that applies there. A definition of
     more than `most` points is tried at other sizes.
@@ -166,7 +170,7 @@ def wrong_step(
             try:
                 return difference(expected, evaluate_nest(nest, inputs)) is not None  # noqa: B023
             except (LabError, ArithmeticError, LookupError):
-                return True  # it reads or writes where nothing is
+                return True  # it reads or writes outside its arrays
 
         right, wrong = 0, len(scheduling.steps)
         if not is_wrong(wrong) or is_wrong(right):
@@ -179,7 +183,7 @@ def wrong_step(
 
 
 def _sisters(definition: Definition, most: int, small: Sequence[int]) -> Iterator[Definition]:
-    """Yield the definition at sizes small enough for a nest to be evaluated, if it has such."""
+    """Yield the definition at sizes small enough to evaluate a nest, if there are any."""
     dims = {name: small[n % len(small)] for n, name in enumerate(definition.dims)}
     try:
         bound = specialised(definition, dims)

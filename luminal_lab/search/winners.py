@@ -1,4 +1,4 @@
-"""What searches found, on disk beside the compiled libraries, and checked as those are before use.
+"""What searches found, on disk beside the compiled libraries, and checked like them before use.
 
     ~/.cache/luminal_lab/winners/<key>/
         definition.txt      what is computed
@@ -7,10 +7,10 @@
         answers.jsonl       what was asked for and what came of it, a line each
         entry.json          seconds, sizes, machine, versions, seed, and the digest of the others
 
-The key is of what is computed, sizes by powers of two, the machine and its compiler. An entry that
-others may have written, that is damaged, or whose schedule does not apply is refused: it is
-searched for again. A schedule is no code: each of its steps is checked when it is applied. Above
-a limit the entries that were not used for longest go.
+The key covers what is computed, sizes by powers of two, the machine and its compiler. An entry that
+others may have written, that is damaged, or whose schedule does not apply is refused, and the
+search runs again. A schedule is not code: each of its steps is checked when it is applied. Above a
+limit, the entries unused for longest go.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from luminal_lab.search.driver import Answer, Batch, Driver
 from luminal_lab.search.forms import BETWEEN, Form
 
 VERSION = 3
-"""What a search does, and how an entry says it; one more whenever that changes."""
+"""The version of a search and of its entries, raised whenever either changes."""
 DEFINITION, SCHEDULE = "definition.txt", "schedule.txt"
 FORMS, ANSWERS = "forms.jsonl", "answers.jsonl"
 FILES = DEFINITION, SCHEDULE, FORMS, ANSWERS
@@ -53,11 +53,11 @@ class Question:
     machine: str
     """The signature of the machine, its compiler and threads."""
     others: tuple[Mapping[str, int], ...] = ()
-    """The other sizes, where there are several."""
+    """The other sizes, if there are several."""
 
     @cached_property
     def text(self) -> str:
-        """The definition by names that do not depend on where it comes from."""
+        """The definition with names that do not depend on where it comes from."""
         return str(canonical(replace(self.definition, name="kernel")))
 
     @property
@@ -72,12 +72,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Winner:
-    """An entry: the fastest schedule, and what is known of how it was found."""
+    """An entry: the fastest schedule, and what is known about how it was found."""
 
     text: str
     forms: tuple[Form, ...]
     form: Form
-    """The form that is fastest."""
+    """The fastest form."""
     schedules: tuple[Schedule, ...]
     """The schedules of its kernels."""
     seed: int
@@ -86,7 +86,7 @@ class Winner:
 
     @property
     def answers(self) -> list[tuple[Batch, Answer]]:
-        """What was asked for and what came of it; a ValueError says what cannot be read."""
+        """What was asked for and the answers; a ValueError says what cannot be read."""
         lines = self.told.decode("utf-8").splitlines()[:MOST_ANSWERS]
         asked = [read(Asked, read_json(line, exact=True)) for line in lines]
         if any(len(line.answer.outcomes) != len(line.batch.drafts) for line in asked):
@@ -128,7 +128,7 @@ class Winners:
         return self.folder / question.key
 
     def find(self, question: Question) -> Winner | None:
-        """Return what was found before; None if that is nothing, or nothing that can be trusted."""
+        """Return what was found before; None if that is nothing, or cannot be trusted."""
         path = self.path(question)
         if not path.is_dir():
             return None
@@ -146,7 +146,7 @@ class Winners:
         driver: Driver,
         answers: Sequence[tuple[Batch, Answer]],
     ) -> Path | None:
-        """Keep what a search has found, and return where; None, with a warning, if it cannot be."""
+        """Keep what a search has found, and return where; None, with a warning, if that fails."""
         winner = driver.winner
         default = min(driver.reference, default=None)
         share = 1.0 if winner is None else winner.rank
@@ -175,7 +175,7 @@ class Winners:
 
 
 def _checked(path: Path, question: Question) -> Winner:
-    """Return an entry, or raise what is wrong with it."""
+    """Return an entry, or raise an error that says what is wrong with it."""
     files, noted = cache.read_files(path, FILES)
     facts = read(EntryFacts, noted)
     if facts.version != VERSION or facts.machine != question.machine:

@@ -1,8 +1,8 @@
 """What a worker does with a batch: make its kernels, compile them as one library, measure them.
 
 A job is text, and so is its answer: any executor can carry them. Kernels run in a child process of
-the worker (measure.py). Where several workers share a machine, one of them measures at a time: a
-lock file sees to that.
+the worker (measure.py). If several workers share a machine, a lock file lets only one of them
+measure at a time.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from luminal_lab.search.measure import Data, LibraryTrials
 from luminal_lab.search.validate import wrong_step
 
 MOST_LINES = 3_000
-"""The lines of C that a candidate may have: more take the compiler too long."""
+"""How many lines of C a candidate may have: more take the compiler too long."""
 COMPILING, ALONE = 12.0, 4.0
 """The seconds that a batch, and then each of its kernels, may take to compile."""
 SINGLY = 8.0
 """The seconds in which kernels of a batch that does not compile are compiled one by one."""
 BLAMING = 5.0
-"""The seconds of a batch in which steps are looked for that made candidates wrong."""
+"""The seconds of a batch spent on finding the steps that made candidates wrong."""
 WAITING = 600.0
 """The seconds to wait for another worker that measures on this machine."""
 CANDIDATE = re.compile(r"candidate_([0-9]+)")
@@ -66,25 +66,25 @@ class Job:
 
     definition: str
     reference: str
-    """The schedule that the others are compared with, of the first form."""
+    """The schedule with which the others are compared, of the first form."""
     schedules: tuple[str, ...]
     forms: tuple[Form, ...] = ()
-    """The forms that schedules are of; none where what is computed is one kernel, as defined."""
+    """The forms of the schedules; empty if what is computed is one kernel, as defined."""
     form_of: tuple[int, ...] = ()
-    """The number of each schedule's form; the first, where none is given."""
+    """The number of each schedule's form; the first form if none is given."""
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     compiler: str | None = None
     threads: int | None = None
     seed: int = 0
     best: float = 0.0
-    """The least share of the reference's time so far; 0 where none is known."""
+    """The least share of the reference's time so far; 0 if none is known."""
     is_last: bool = False
     device: str = ""
-    """The compiler as text, where it is a GPU's."""
+    """The compiler as text, for a GPU."""
     seconds: float | None = None
     """How long the worker may take; what it has not measured by then is skipped."""
     others: tuple[Mapping[str, int], ...] = ()
-    """Other sizes to measure at, too: then times are geometric means."""
+    """Other sizes to measure at, too: times are then geometric means."""
 
     @override
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no answer to a job; where there is one, none of these fields are."""
+    """Why there is no answer to a job; an answer has none of these fields."""
 
     error: str = ""
     hint: str | None = None
@@ -105,7 +105,7 @@ Make: TypeAlias = Callable[[Definition, str, str], Kernel]
 
 
 def work(job: str) -> str:
-    """Return the answer to a job, both as text; so is an error, which not every library carries."""
+    """Return the answer to a job, both as text; not every library carries an error."""
     try:
         told: Answer | Failure = answered(read(Job, read_json(job, exact=True)))
     except LabError as error:
@@ -114,7 +114,7 @@ def work(job: str) -> str:
 
 
 def answer_of(text: str) -> Answer:
-    """Return an answer from its text, or raise the error that it is."""
+    """Return an answer from its text, or raise the error in it."""
     given = read_json(text)
     failure = read(Failure, given)
     if failure.error:
@@ -184,7 +184,7 @@ class _Workplace:
         self.forms = job.forms or (alone(self.definition),)
         self.form_of = (0, *(job.form_of or (0,) * len(job.schedules)))
         self.outcomes: dict[int, Outcome] = {}
-        """What came of each candidate, by its number; the reference is 0."""
+        """The outcome of each candidate, by its number; the reference is 0."""
         with suppress(OutOfTime):
             self._measure(make)
         for at in range(1 + len(job.schedules)):
@@ -260,9 +260,9 @@ class _Workplace:
             else:
                 yield library, built
                 return
-        # Nobody says which candidate is at fault: each is compiled by itself.
+        # Nothing says which candidate is at fault, so each is compiled by itself.
         reference = {0: built[0]}
-        self._compiled(reference, COMPILING)  # what fails with it is no candidate's fault
+        self._compiled(reference, COMPILING)  # if this fails, no candidate is at fault
         sound, singly = dict(reference), Deadline(SINGLY, self.deadline.clock)
         for at in sorted(built.keys() - {0}, key=lambda at: built[at].lines):
             if singly.is_over:  # the rest is skipped, and may be drawn again
@@ -314,9 +314,9 @@ class _Workplace:
 def joined(
     before: Outcome | None, outcome: Outcome, dims: Mapping[str, int], sizes: int
 ) -> Outcome:
-    """Return what came of a candidate at some sizes, with what came of it at one more.
+    """Return a candidate's outcome at some sizes joined with its outcome at one more.
 
-    Its time in a round is the geometric mean of its times at all of them; each is told in turn.
+    Its time in a round is the geometric mean of its times at all sizes, added one by one.
     """
     if before is not None and before.state in ("failed", "skipped"):
         return before
@@ -334,7 +334,7 @@ def joined(
 
 @contextmanager
 def measuring() -> Generator[None]:
-    """Measure alone on this machine, whoever else searches on it."""
+    """Let nobody else's search measure on this machine meanwhile."""
     if sys.platform == "win32":
         yield
         return

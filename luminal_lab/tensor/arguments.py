@@ -6,6 +6,7 @@ the known arguments, and a replacement for one that only PyTorch has.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,10 +16,11 @@ from functools import cache, wraps
 from inspect import Parameter, Signature
 from numbers import Integral, Real
 from pathlib import Path
-from types import FunctionType, NoneType, UnionType
+from types import FrameType, FunctionType, NoneType, UnionType
 from typing import (
     Any,
     Literal,
+    NoReturn,
     ParamSpec,
     TypeVar,
     Union,
@@ -29,16 +31,19 @@ from typing import (
 )
 
 import numpy as np
+from typing_extensions import TypeIs
 
 from luminal_lab.core.op import Op
 from luminal_lab.core.origin import Origin, here, is_ours, line_at
-from luminal_lab.errors import ArgumentError, DeviceError, LabError, nearest
+from luminal_lab.errors import ArgumentError, DeviceError, LabError, UnknownNameError, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 MARK = "of_arguments"
 """What functions that answer so have: whether all their errors count as wrong arguments."""
+VALUE = "of_values"
+"""What the `__call__` of values has, which answers that they are no functions."""
 NUMBERS: Mapping[type, type] = {int: Integral, float: Real}
 
 STANDARD, PACKAGES = Path(inspect.__file__).parent, Path(np.__file__).parents[1]
@@ -231,6 +236,9 @@ def told_object(word: str) -> Callable[[C], C]:
             if (method := _told_method(value, cls, f"{word}.")) is not None:
                 setattr(cls, name, method)
         _tell_constructor(cls)
+        _tell_attributes(cls, word)
+        if not any("__call__" in vars(base) for base in cls.__mro__):
+            setattr(cls, "__call__", _is_no_function(word))  # noqa: B010  # no method of the class
         return cls
 
     return decorated
@@ -251,6 +259,7 @@ def told_class(cls: C) -> C:
                 if method is not None:
                     setattr(base, name, method)
     _tell_constructor(cls)
+    _tell_attributes(cls)
     return cls
 
 
@@ -283,6 +292,49 @@ def _tell_constructor(cls: type) -> None:
 def _without_arguments(self: object) -> None: ...
 
 
+def _tell_attributes(cls: type, word: str = "") -> None:
+    """Have an unknown attribute that a user asks for answered with the nearest known one."""
+
+    def missing(self: object, name: str) -> object:
+        if hasattr(type(self), name):  # it is there, and getting it raised an AttributeError
+            return object.__getattribute__(self, name)
+        # Optional protocols that NumPy, IPython and others look up, and our own questions.
+        if name[:1] == "_" or is_ours(sys._getframe(1).f_code.co_filename):  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        public = [known for known in dir(self) if known[0] != "_"]
+        raise UnknownNameError(
+            f"{word or type(self).__name__}: there is no {name!r}",
+            where=str(here() or "") or None,
+            hint=nearest(name, public) or "dir(…) lists what there is",
+        )
+
+    if not hasattr(cls, "__getattr__"):
+        setattr(cls, "__getattr__", missing)  # noqa: B010  # no method of the class
+
+
+def _is_no_function(word: str) -> Callable[..., NoReturn]:
+    """Return what answers a call of a value that users write as a method: `times.timeline()`."""
+
+    def call(self: object, *_: object, **__: object) -> NoReturn:
+        raise ArgumentError(
+            f"{word}: it is no function",
+            where=str(here() or "") or None,
+            hint="it is a value: leave out the () behind it",
+        )
+
+    setattr(call, VALUE, True)
+    return call
+
+
+def is_function(value: object) -> TypeIs[Callable[..., Any]]:
+    """Return whether something can be called; what only answers that it cannot does not count.
+
+    >>> is_function(len), is_function(ll.parse_pipeline("dce")), is_function(3)
+    (True, False, False)
+    """
+    return callable(value) and not hasattr(type(value).__call__, VALUE)
+
+
 def _checked(cls: type, function: Callable[P, R], *, is_tuple: bool) -> Callable[P, R]:
     """Return the constructor of a record that looks at the fields where a user has called it."""
 
@@ -290,7 +342,10 @@ def _checked(cls: type, function: Callable[P, R], *, is_tuple: bool) -> Callable
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         result = function(*args, **kwargs)
         # The frames between are that of `told`, and none of C.
-        if not is_ours(sys._getframe(2).f_code.co_filename):  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+        caller: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # inspect's is slow
+        if caller.f_code.co_filename == dataclasses.__file__:  # that of `replace`
+            caller = caller.f_back
+        if caller is not None and not is_ours(caller.f_code.co_filename):
             _check_fields(cls, result if is_tuple else args[0])
         return result
 

@@ -10,10 +10,25 @@ from typing_extensions import override
 
 from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType, promote_all, scalar_dtype
-from luminal_lab.core.op import Op
-from luminal_lab.core.ops import Add, Exp2, LessThan, Log2, Mod, Mul, Recip, Sqrt, Where
+from luminal_lab.core.op import Op, Scalar
+from luminal_lab.core.ops import (
+    Add,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Exp2,
+    LessThan,
+    Log2,
+    Mod,
+    Mul,
+    Recip,
+    ShiftLeft,
+    ShiftRight,
+    Sqrt,
+    Where,
+)
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, GraphError
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.lazy import Lazy, broadcast
 from luminal_lab.tensor.operation import operation
@@ -24,6 +39,7 @@ T = TypeVar("T", bound="Arithmetic")
 
 ADD, MUL, MOD, LESS, RECIP, WHERE = Add(), Mul(), Mod(), LessThan(), Recip(), Where()
 EXP2, LOG2, SQRT = Exp2(), Log2(), Sqrt()
+AND, OR, XOR, LEFT, RIGHT = BitAnd(), BitOr(), BitXor(), ShiftLeft(), ShiftRight()
 
 
 class Arithmetic(Lazy):
@@ -61,7 +77,25 @@ class Arithmetic(Lazy):
     # Both ops are commutative, and a constant stands last either way.
     __radd__ = __add__
     __rmul__ = __mul__
-    add, mul, multiply = __add__, __mul__, __mul__
+    mul, multiply = __mul__, __mul__
+
+    @operation
+    def add(self, other: Operand, *, alpha: Scalar = 1) -> Self:
+        """Return x + alpha · y.
+
+        >>> y = cx.arange(3).add(cx.arange(3), alpha=10).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 11, 22]
+        """
+        return self._binary(ADD, other if alpha == 1 else self._times(other, alpha))
+
+    def _times(self, other: Operand, alpha: Scalar) -> Self:
+        given = self._operand(other)
+        if not isinstance(given, Lazy):
+            number = DType.int64 if isinstance(given, Expr) else scalar_dtype(given)
+            given = self.constant(given, number, ())
+        return given * alpha
 
     @operation
     def neg(self) -> Self:
@@ -77,12 +111,11 @@ class Arithmetic(Lazy):
             raise DTypeError(
                 f"neg: {self.label} is bool and has no negative", hint="use ~x for not"
             )
-        minus = dtype.limits[1] if dtype is DType.uint8 else -1
-        return self._apply(MUL, self.constant(minus, dtype, self.type.shape))
+        return self._apply(MUL, self._minus_one())
 
     @operation
-    def sub(self, other: Operand) -> Self:
-        """Return x - y, which is x + y times -1.
+    def sub(self, other: Operand, *, alpha: Scalar = 1) -> Self:
+        """Return x - alpha · y, which is x + y times -1.
 
         >>> x = cx.tensor((2, 1)).set([[10], [20]])
         >>> y = x.sub(cx.arange(3)).retrieve()
@@ -90,6 +123,8 @@ class Arithmetic(Lazy):
         >>> y.tolist()
         [[10.0, 9.0, 8.0], [20.0, 19.0, 18.0]]
         """
+        if alpha != 1:
+            other = self._times(other, alpha)
         if (
             isinstance(other, (int, float))
             and not isinstance(other, bool)
@@ -103,6 +138,17 @@ class Arithmetic(Lazy):
     def __rsub__(self, other: Operand) -> Self:
         x, y = self._numbers("sub", other)
         return y._apply(ADD, x.neg())
+
+    @operation
+    def rsub(self, other: Operand, *, alpha: Scalar = 1) -> Self:
+        """Return y - alpha · x.
+
+        >>> y = cx.arange(3).rsub(10, alpha=2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [10, 8, 6]
+        """
+        return (self if alpha == 1 else self * alpha).__rsub__(other)
 
     def _numbers(self, what: str, other: Operand) -> list[Self]:
         values = self._together(what, other)
@@ -121,18 +167,41 @@ class Arithmetic(Lazy):
     # -- quotients ---------------------------------------------------------------------------------
 
     @operation
-    def div(self, other: Operand) -> Self:
+    def div(self, other: Operand, *, rounding_mode: str | None = None) -> Self:
         """Return x / y as x times the reciprocal of y; integers become float32 first.
 
+        The rounding mode "floor" is that of `floor_divide`; "trunc" rounds towards 0.
+
         >>> y = cx.arange(4).div(2).retrieve()
+        >>> z = cx.arange(-3, 4).div(2, rounding_mode="trunc").retrieve()
         >>> cx.execute()
-        >>> y.tolist()
-        [0.0, 0.5, 1.0, 1.5]
+        >>> y.tolist(), z.tolist()
+        ([0.0, 0.5, 1.0, 1.5], [-1, -1, 0, 0, 0, 1, 1])
         """
+        if rounding_mode is not None:
+            return self._rounded_quotient(other, rounding_mode)
         if isinstance(other, (int, float)) and other and math.isfinite(1 / other):
             return self._as_float() * (1 / other)
         x, y = self._together("div", other)
         return x._as_float()._apply(MUL, y._as_float()._apply(RECIP))
+
+    def _rounded_quotient(self, other: Operand, mode: str) -> Self:
+        if mode not in ("floor", "trunc"):
+            raise ArgumentError(
+                f"div: there is no rounding mode {mode!r}", hint='it is None, "floor" or "trunc"'
+            )
+        x, y = self._numbers("div", other)
+        if mode == "floor":
+            return x.floor_divide(y)
+        negative = (x < 0) ^ (y < 0)
+        if not x.dtype.is_float:  # one more where the quotient is negative and not whole
+            down = x.floor_divide(y)
+            return negative.logical_and(x._apply(MOD, y)).where(down + 1, down)
+        # PyTorch's quotient is rounded before it is cut off: 1 / 0.1 is 10.
+        down, rounded = x.abs().floor_divide(y.abs()), (x * y.recip()).abs()
+        whole = rounded - (rounded < math.inf).where(rounded.remainder(1), 0.0)
+        down = rounded.eq(math.inf).where(rounded, down.maximum(whole))
+        return negative.where(-down, down)._spells("rounded", x, y)
 
     @operation
     def __rtruediv__(self, other: Operand) -> Self:
@@ -407,6 +476,30 @@ class Arithmetic(Lazy):
         return self * 0 < 1 if self.dtype.is_float else self.full_like(True, DType.bool_)
 
     @operation
+    def isposinf(self) -> Self:
+        """Return where the value is infinite and above 0.
+
+        >>> x = cx.tensor((3,)).set([0, float("inf"), -float("inf")])
+        >>> y = x.isposinf().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, True, False]
+        """
+        return (self > 0) & self.isinf()
+
+    @operation
+    def isneginf(self) -> Self:
+        """Return where the value is infinite and below 0.
+
+        >>> x = cx.tensor((3,)).set([0, float("inf"), -float("inf")])
+        >>> y = x.isneginf().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [False, False, True]
+        """
+        return (self < 0) & self.isinf()
+
+    @operation
     def isinf(self) -> Self:
         """Return where the value is infinite.
 
@@ -418,42 +511,100 @@ class Arithmetic(Lazy):
         """
         return (self.isfinite() | self.isnan()).logical_not()
 
-    # -- logic -------------------------------------------------------------------------------------
+    # -- bits, and logic ---------------------------------------------------------------------------
 
-    def _truths(self, what: str, *others: Operand) -> list[Self]:
+    def _bits(self, what: str, *others: Operand, bools: bool = True) -> list[Self]:
         values = self._together(what, *others)
-        for value in values:
-            if value.dtype is not DType.bool_:
+        needed = "integers or bools" if bools else "integers"
+        for value in (self, *(other for other in others if isinstance(other, Lazy))):
+            if value.dtype.is_float:
                 raise DTypeError(
-                    f"{what}: needs bools, but {value.label} is {value.dtype}",
-                    hint="compare it with something first, as in x != 0",
+                    f"{what}: needs {needed}, but {value.label} is {value.dtype}",
+                    hint="compare it with something first, as in x != 0, or cast it",
                 )
+        dtype = values[0].dtype
+        if dtype.is_float or (dtype is DType.bool_ and not bools):
+            raise DTypeError(
+                f"{what}: needs {needed}, but {self.label} and the other side are {dtype}",
+                hint='convert one of them first, as in x.cast("int64")',
+            )
         return values
+
+    def _minus_one(self) -> Self:
+        """Return -1 in this tensor's shape: all bits are set, and in unsigned dtypes it wraps."""
+        dtype = self.type.dtype
+        return self.full_like(dtype.limits[1] if dtype.is_unsigned else -1)
 
     @operation
     def __and__(self, other: Operand) -> Self:
-        x, y = self._truths("and", other)
-        return x._apply(MUL, y)
+        x, y = self._bits("and", other)
+        return x._apply(MUL if x.dtype is DType.bool_ else AND, y)
 
     @operation
     def __or__(self, other: Operand) -> Self:
-        x, y = self._truths("or", other)
-        return x._apply(ADD, y)
+        x, y = self._bits("or", other)
+        return x._apply(ADD if x.dtype is DType.bool_ else OR, y)
 
     @operation
     def __xor__(self, other: Operand) -> Self:
-        x, y = self._truths("xor", other)
-        return x._apply(LESS, y)._apply(ADD, y._apply(LESS, x))
+        x, y = self._bits("xor", other)
+        if x.dtype is DType.bool_:
+            return x._apply(LESS, y)._apply(ADD, y._apply(LESS, x))
+        return x._apply(XOR, y)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
     bitwise_and, bitwise_or, bitwise_xor = __and__, __or__, __xor__
 
     @operation
     def __invert__(self) -> Self:
-        (x,) = self._truths("not")
-        return x._apply(LESS, x.full_like(True))
+        (x,) = self._bits("not")
+        if x.dtype is DType.bool_:
+            return x._apply(LESS, x.full_like(True))
+        return x._apply(XOR, x._minus_one())
 
     bitwise_not = __invert__
+
+    @operation
+    def bitwise_left_shift(self, other: Operand) -> Self:
+        """Return x with its bits moved up by y places: x << y.
+
+        Bits that leave the dtype are lost. As in NumPy and PyTorch the result is 0 if y is
+        negative, or not below the number of bits.
+
+        >>> y = cx.arange(4).cast("int8").bitwise_left_shift(6).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 64, -128, -64]
+        """
+        x, y = self._bits("shift_left", other, bools=False)
+        return x._apply(LEFT, y)
+
+    @operation
+    def bitwise_right_shift(self, other: Operand) -> Self:
+        """Return x with its bits moved down by y places: x >> y, which is x / 2^y rounded down.
+
+        As in NumPy and PyTorch, if y is negative, or not below the number of bits, the result is
+        -1 where x is negative, else 0.
+
+        >>> y = cx.arange(-3, 4).bitwise_right_shift(1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [-2, -1, -1, 0, 0, 1, 1]
+        """
+        x, y = self._bits("shift_right", other, bools=False)
+        return x._apply(RIGHT, y)
+
+    @operation
+    def __rlshift__(self, other: Operand) -> Self:
+        x, y = self._bits("shift_left", other, bools=False)
+        return y._apply(LEFT, x)
+
+    @operation
+    def __rrshift__(self, other: Operand) -> Self:
+        x, y = self._bits("shift_right", other, bools=False)
+        return y._apply(RIGHT, x)
+
+    __lshift__, __rshift__ = bitwise_left_shift, bitwise_right_shift
 
     @operation
     def _truth(self) -> Self:
@@ -565,12 +716,6 @@ class Arithmetic(Lazy):
                 f"masked_fill: the mask is {mask!r} and not a tensor of bools",
                 hint="compare something, as in x.masked_fill(x < 0, 0.0)",
             )
-        shape = broadcast("masked_fill", [self, chosen])
-        if shape != self.shape:
-            raise ShapeError(
-                f"masked_fill: the mask {chosen.label} would make {self.label} larger",
-                hint="the mask has the shape of what is filled, or one that is broadcast to it",
-            )
         if isinstance(value, (int, float)):
             value = self.constant(value, self.dtype, ())
         return chosen.where(value, self)
@@ -603,6 +748,46 @@ class Arithmetic(Lazy):
         if not x.dtype.is_float:
             return (x < y).where(x, y)
         return ((y < x) < (y * y > -1)).where(x, y)._spells("minimum", x, y)
+
+    @operation
+    def fmax(self, other: Operand) -> Self:
+        """Return the larger of x and y; NaN only where both are, and x at a tie.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 3])
+        >>> y = x.fmax(2.0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [2.0, 2.0, 3.0]
+        """
+        x, y = self._together("fmax", other)
+        return (x.ge(y) | y.isnan()).where(x, y)
+
+    @operation
+    def fmin(self, other: Operand) -> Self:
+        """Return the smaller of x and y; NaN only where both are, and x at a tie.
+
+        >>> x = cx.tensor((3,)).set([1, float("nan"), 3])
+        >>> y = x.fmin(2.0).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 2.0, 2.0]
+        """
+        x, y = self._together("fmin", other)
+        return (x.le(y) | y.isnan()).where(x, y)
+
+    @operation
+    def heaviside(self, values: Operand) -> Self:
+        """Return 0 below 0 and for NaN, 1 above 0, and the values at 0.
+
+        >>> x = cx.tensor((3,)).set([-2, 0, 2])
+        >>> y = x.heaviside(0.5).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 0.5, 1.0]
+        """
+        x, y = self._together("heaviside", values)
+        step = x.eq(0).where(y, (x > 0).cast(x.dtype))
+        return step._spells("rounded", x, y) if x.dtype.is_float else step
 
     @operation
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
@@ -732,7 +917,7 @@ def _float_quotient(x: T, y: T) -> T:
 
 def _int_quotient(x: T, y: T) -> T:
     """Divide integers exactly: a float quotient that is never too large, then the rest."""
-    wide = DType.float64 if x.dtype is DType.int64 else DType.float32
+    wide = DType.float64 if x.dtype.itemsize == 8 else DType.float32
     none = y.eq(0)
     x, y = none.where(0, x), none.where(1, y)  # division by 0 gives 0, and so does the remainder
     part, scale = x.remainder(y).cast(wide), y.cast(wide).recip()

@@ -199,6 +199,44 @@ class Functions(Joining):
         return total._spells("logaddexp", x, y).cast(dtype)
 
     @operation
+    def logaddexp2(self, other: Operand) -> Self:
+        """Return log2(2**x + 2**y), where neither power overflows.
+
+        >>> x = cx.tensor((2,)).set([1, 1000])
+        >>> y = x.logaddexp2(1.0).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(3)
+        array([   2., 1000.], dtype=float32)
+        """
+        dtype, (x, y) = self._floats("logaddexp2", other)
+        return ((x * LN2).logaddexp(y * LN2) * LOG2E).cast(dtype)
+
+    @operation
+    def ldexp(self, other: Operand) -> Self:
+        """Return x times 2 to the power of y.
+
+        >>> y = cx.arange(3).ldexp([1, 2, 3]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 4.0, 16.0]
+        """
+        return self * self._tensor_of(other).exp2()
+
+    @operation
+    def xlog1py(self, other: Operand) -> Self:
+        """Return x · log(1 + y), with 0 where x is 0, unless y is NaN.
+
+        >>> x = cx.tensor((2,)).set([0, 2])
+        >>> y = x.xlog1py([-1, 0]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0.0, 0.0]
+        """
+        dtype, (x, y) = self._floats("xlog1py", other)
+        product = x * (x.eq(0) & y.isnan().logical_not()).where(0.0, y).log1p()
+        return product._spells("xlog1py", x, y).cast(dtype)
+
+    @operation
     def xlogy(self, other: Operand) -> Self:
         """Return x · log(y), with 0 where x is 0, unless y is NaN.
 
@@ -219,6 +257,23 @@ class Functions(Joining):
         %1 = sqrt %x : f32[2]
         """
         return self._as_float()._apply(Sqrt())
+
+    @operation
+    def hypot(self, other: Operand) -> Self:
+        """Return √(x² + y²), where neither square overflows.
+
+        >>> x = cx.tensor((2,)).set([3, 3e30])
+        >>> y = x.hypot([4, 4e30]).retrieve()
+        >>> cx.execute()
+        >>> y.numpy()
+        array([5.e+00, 5.e+30], dtype=float32)
+        """
+        dtype, (x, y) = self._floats("hypot", other)
+        _, large, small = formulas.sides(x, y)
+        ratio, _ = formulas.fraction(small, large)
+        length = large * (ratio * ratio + 1.0).sqrt()
+        length = (x.isinf() | y.isinf()).where(math.inf, length)
+        return length._spells("hypot", x, y).cast(dtype)
 
     @in_float
     def rsqrt(self) -> Self:

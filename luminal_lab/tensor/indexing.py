@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from types import EllipsisType
 from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 
@@ -15,11 +14,18 @@ from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, promote_all
 from luminal_lab.core.op import never, size_of
 from luminal_lab.core.ops import Gather, Scatter, SumReduce, Update
-from luminal_lab.errors import AxisError, DTypeError, GraphError, RangeError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    GraphError,
+    RangeError,
+    ShapeError,
+)
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.lazy import Lazy, as_array
-from luminal_lab.tensor.movement import Part, whole
-from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.movement import Movement, Part, whole
+from luminal_lab.tensor.operation import on_axis, operation
 from luminal_lab.tensor.reduction import Reduction
 
 T = TypeVar("T", bound="Indexing")
@@ -28,17 +34,6 @@ Item: TypeAlias = "Index | Expr | slice[Any, Any, Any] | EllipsisType | None"
 Key: TypeAlias = "Item | tuple[Item, ...]"
 BLOCK = 128
 """The largest block whose top values `topk` selects by counting."""
-
-
-def dynamic(what: str, hint: str) -> Callable[..., NoReturn]:
-    """Return a method that raises, since the shape of its result would depend on the data."""
-
-    @operation
-    def refuse(self: Lazy, *_: object, **__: object) -> NoReturn:
-        raise ShapeError(f"{what}: its shape would depend on the data of {self.label}", hint=hint)
-
-    refuse.__doc__ = f"Refuse: the shape of {what} would depend on the data."
-    return refuse
 
 
 class Indexing(Reduction):
@@ -133,7 +128,8 @@ class Indexing(Reduction):
         ]
         if len(indices) == 1:
             return x._take(first, indices[0])
-        indices = [at.cast(DType.int64) for at in indices[0]._together("index", *indices[1:])]
+        wide = [at.cast(DType.int64) for at in indices]
+        indices = wide[0]._together("index", *wide[1:])
         flat, inside = indices[0], (indices[0] > -1) & (indices[0] < sizes[0])
         for at, size in zip(indices[1:], sizes[1:], strict=True):
             flat, inside = flat * size + at, inside & (at > -1) & (at < size)
@@ -195,7 +191,7 @@ class Indexing(Reduction):
         axis = x._axis_of("take", 0 if axis is None else axis)
         return x._take(axis, x.index("take", index, x.shape[axis]))
 
-    @operation
+    @on_axis
     def index_select(self, axis: int, index: Index) -> Self:
         """Return slices along an axis, by a vector of positions.
 
@@ -205,7 +201,8 @@ class Indexing(Reduction):
         >>> y.tolist()
         [[4, 5], [0, 1]]
         """
-        return self._take(self._axis_of("index_select", axis), self.index("index_select", index))
+        positions = self.index("index_select", index).atleast_1d()
+        return self._take(self._axis_of("index_select", axis), positions)
 
     @operation
     def embedding(self, tokens: Index) -> Self:
@@ -232,8 +229,14 @@ class Indexing(Reduction):
         >>> print(cx.tensor((3, 4), name="x").gather(1, index).lowering())
         %2 = gather{axis = 1} %x, %index : f32[3, 1]
         """
-        axis, indices, part = self._region("gather", axis, index)
-        return part._apply(Gather(axis), indices)
+        indices = self.index("gather", index)
+        if 0 in indices.shape and self.ndim != indices.ndim:  # nothing is read
+            return self.constant(0, self.dtype, indices.shape)
+        if self.ndim and indices.ndim:
+            axis, indices, part = self._region("gather", axis, indices)
+            return part._apply(Gather(axis), indices)
+        x = self.atleast_1d().gather(axis, indices.atleast_1d())
+        return x._viewed(indices.shape)
 
     @operation
     def take_along_dim(self, index: Index, axis: int | None = None) -> Self:
@@ -245,10 +248,11 @@ class Indexing(Reduction):
         >>> y.tolist()
         [[9.0], [8.0]]
         """
-        indices = self.index("take_along_dim", index)
         if axis is None:
-            return self.flatten().gather(0, indices.flatten())
+            flat = self.flatten()
+            return flat.gather(0, flat.index("take_along_dim", index, flat.shape[0]).flatten())
         axis = self._axis_of("take_along_dim", axis)
+        indices = self.index("take_along_dim", index, self.shape[axis])
         if indices.ndim != self.ndim:
             raise ShapeError(
                 f"take_along_dim: the index {indices.label} and {self.label} differ in rank",
@@ -275,16 +279,38 @@ class Indexing(Reduction):
 
     @operation
     def scatter(
-        self, axis: int, index: Index, src: Operand | None = None, *, value: Operand | None = None
+        self,
+        axis: int,
+        index: Index,
+        src: Operand | None = None,
+        *,
+        value: Operand | None = None,
+        reduce: str | None = None,
     ) -> Self:
         """Return a copy with result[index[i, j], j] = src[i, j] for axis 0; other axes likewise.
+
+        With `reduce` "add" or "multiply" they are added to what is there, or multiplied with it.
 
         >>> index = cx.tensor((3, 1), "int64", "index")
         >>> print(cx.tensor((3, 4), name="x").scatter(1, index, 9).lowering())
         %2 = constant{value = 9.0} : f32[3, 1]
         %3 = scatter{axis = 1, mode = set} %x, %index, %2 : f32[3, 4]
         """
-        return self._scatter("scatter", "set", axis, index, src if value is None else value)
+        values = src if value is None else value
+        if reduce is None:
+            return self._scatter("scatter", "set", axis, index, values)
+        if reduce not in ("add", "multiply"):
+            raise ArgumentError(
+                f"scatter: there is no reduction {reduce!r}",
+                hint='it is "add" or "multiply"; scatter_reduce has others',
+            )
+        if reduce == "add":
+            return self._scatter("scatter", "add", axis, index, values)
+        indices = self.index("scatter", index)
+        given = self._operand(values)
+        if not isinstance(given, Lazy):
+            given = self.constant(given, self.dtype, indices.shape)
+        return self.scatter_reduce(axis, indices, given, "prod")
 
     @operation
     def scatter_add(self, axis: int, index: Index, src: Operand) -> Self:
@@ -301,7 +327,12 @@ class Indexing(Reduction):
     def _scatter(
         self, what: str, mode: Literal["set", "add"], axis: int, index: Index, src: Operand | None
     ) -> Self:
-        axis, indices, part = self._region(what, axis, index)
+        indices = self.index(what, index)
+        if not self.ndim or not indices.ndim:
+            src = src.atleast_1d() if isinstance(src, Movement) else src
+            x = self.atleast_1d()._scatter(what, mode, axis, indices.atleast_1d(), src)
+            return x._viewed(self.shape)
+        axis, indices, part = self._region(what, axis, indices)
         done = part._apply(Scatter(axis, mode), indices, self._source(what, indices, src))
         return self._put_back(part, done)
 
@@ -310,6 +341,8 @@ class Indexing(Reduction):
         value = self._operand(src)
         if not isinstance(value, Lazy):
             return self.constant(value, self.dtype, indices.shape)
+        if not value.ndim:
+            value = value._stretch(indices.shape)
         sizes = list(zip(indices.shape, value.shape, strict=False))
         if value.ndim != indices.ndim or any(never(a <= b) for a, b in sizes):
             raise ShapeError(
@@ -363,6 +396,13 @@ class Indexing(Reduction):
                 f"scatter_reduce: there is no reduction {reduce!r}",
                 hint="one of 'sum', 'prod', 'mean', 'amax', 'amin'",
             )
+        if not self.ndim:
+            index, src = self.index(what, index).atleast_1d(), self._tensor_of(src).atleast_1d()
+            return (
+                self._viewed((1,))
+                .scatter_reduce(axis, index, src, reduce, include_self)
+                ._viewed(())
+            )
         axis, indices, part = self._region(what, axis, index)
         base = part if include_self else part._scatter(what, "set", axis, indices, neutral)
         values = self._source(what, indices, src).movedim(axis, -1).unsqueeze(-2)
@@ -379,7 +419,7 @@ class Indexing(Reduction):
             done = done._spells("scattered", values, own.concat(mine, -1))
         return self._put_back(part, done.squeeze(-1).movedim(-1, axis))
 
-    @operation
+    @on_axis
     def index_add(self, axis: int, index: Index, source: Operand, alpha: float = 1) -> Self:
         """Return a copy with slices added to those at the positions of a vector.
 
@@ -392,7 +432,7 @@ class Indexing(Reduction):
         values = self._tensor_of(source) * alpha if alpha != 1 else self._tensor_of(source)
         return self._rows("index_add", "add", axis, index, values)
 
-    @operation
+    @on_axis
     def index_copy(self, axis: int, index: Index, source: Operand) -> Self:
         """Return a copy with the slices at the positions of a vector replaced.
 
@@ -404,7 +444,7 @@ class Indexing(Reduction):
         """
         return self._rows("index_copy", "set", axis, index, self._tensor_of(source))
 
-    @operation
+    @on_axis
     def index_fill(self, axis: int, index: Index, value: float) -> Self:
         """Return a copy with a number in the slices at the positions of a vector.
 
@@ -482,10 +522,6 @@ class Indexing(Reduction):
         zeros = self.constant(0, dtype, (self.graph.as_dim(minlength),))
         return zeros._scatter("bincount", "add", 0, self.flatten(), values)
 
-    nonzero = argwhere = dynamic("nonzero", "multiply by a mask, or use mask.where(x, 0)")
-    masked_select = dynamic("masked_select", "use mask.where(x, 0), which keeps the shape")
-    unique = dynamic("unique", "use sort, or one_hot(n).sum(0) to count")
-
     # -- order -------------------------------------------------------------------------------------
 
     def _ranks(self, descending: bool) -> Self:
@@ -498,7 +534,7 @@ class Indexing(Reduction):
         before = earlier.where(~less, more) if descending else earlier.where(~more, less)
         return before.cast(DType.int64)._apply(SumReduce(self.ndim))._viewed(self.shape)
 
-    @operation
+    @on_axis
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Self:
         """Return the positions of the values in stable order, with NaN as the greatest.
 
@@ -511,7 +547,7 @@ class Indexing(Reduction):
         op = Scatter(ranks.ndim - 1, "set")
         return ranks.full_like(0)._apply(op, ranks, positions).movedim(-1, axis)
 
-    @operation
+    @on_axis
     def sort(
         self, axis: int = -1, descending: bool = False, stable: bool = True
     ) -> tuple[Self, Self]:
@@ -538,7 +574,7 @@ class Indexing(Reduction):
         """
         return self.sort(0)[0]
 
-    @operation
+    @on_axis
     def topk(
         self,
         k: int,
@@ -579,7 +615,7 @@ class Indexing(Reduction):
         final = blocks.gather(-1, winners).flatten(-2)._best(k, largest)
         return (winners + starts).flatten(-2).gather(-1, final)
 
-    @operation
+    @on_axis
     def kthvalue(self, k: int, axis: int = -1, keepdim: bool = False) -> tuple[Self, Self]:
         """Return the k-th smallest value along an axis, counted from 1, and its position.
 
@@ -593,7 +629,7 @@ class Indexing(Reduction):
         values, indices = (part.narrow(axis, last, 1) for part in self.topk(k, axis, largest=False))
         return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
-    @operation
+    @on_axis
     def median(self, axis: int | None = None, keepdim: bool = False) -> Self | tuple[Self, Self]:
         """Return the lower median, with its position if an axis is given; NaN wins.
 
@@ -623,8 +659,19 @@ class Indexing(Reduction):
         return (values, indices) if keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
     @operation
-    def searchsorted(self, values: Operand, right: bool = False) -> Self:
+    def searchsorted(
+        self,
+        values: Operand,
+        right: bool = False,
+        *,
+        side: str | None = None,
+        sorter: Index | None = None,
+        out_int32: bool = False,
+    ) -> Self:
         """Return the number of these sorted numbers below each value, or equal with `right`.
+
+        `side="right"` says the same as `right`; `sorter` has the order of numbers that are not
+        sorted, as `argsort` makes it.
 
         >>> edges = cx.tensor((3,)).set([10, 20, 30])
         >>> y = edges.searchsorted([5, 20, 99]).retrieve()
@@ -632,6 +679,16 @@ class Indexing(Reduction):
         >>> y.tolist()
         [0, 1, 3]
         """
+        if side not in (None, "left", "right") or (right and side == "left"):
+            raise ArgumentError(
+                f"searchsorted: side is {side!r} and right {right}",
+                hint='side is "left" or "right", and right=True says the latter',
+            )
+        if sorter is not None:
+            return self.gather(-1, sorter).searchsorted(
+                values, right, side=side, out_int32=out_int32
+            )
+        right = right or side == "right"
         sought = self._tensor_of(values)
         dtype = promote_all([(t.dtype, t.ndim) for t in (self, sought)])
         if self.ndim == 0 or (self.ndim > 1 and self.shape[:-1] != sought.shape[:-1]):
@@ -643,10 +700,13 @@ class Indexing(Reduction):
         mine, edge = sought.cast(dtype).unsqueeze(-1), self.cast(dtype)
         edge = edge if self.ndim == 1 else edge.unsqueeze(-2)
         before = ~precedes(mine, edge) if right else precedes(edge, mine)
-        return before.cast(DType.int64)._apply(SumReduce(before.ndim - 1))._viewed(sought.shape)
+        counted = before.cast(DType.int32 if out_int32 else DType.int64)
+        return counted._apply(SumReduce(before.ndim - 1))._viewed(sought.shape)
 
     @operation
-    def bucketize(self, boundaries: Operand, right: bool = False) -> Self:
+    def bucketize(
+        self, boundaries: Operand, *, right: bool = False, out_int32: bool = False
+    ) -> Self:
         """Return for each value the number of sorted boundaries before it.
 
         >>> ages = cx.tensor((4,)).set([5, 18, 40, 70])
@@ -655,7 +715,7 @@ class Indexing(Reduction):
         >>> y.tolist()
         [0, 1, 1, 2]
         """
-        return self._tensor_of(boundaries).searchsorted(self, right)
+        return self._tensor_of(boundaries).searchsorted(self, right, out_int32=out_int32)
 
 
 def precedes(x: T, y: T) -> T:

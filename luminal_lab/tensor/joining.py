@@ -10,17 +10,18 @@ from typing import Self, TypeVar
 from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, maximum, minimum
 from luminal_lab.core.dtypes import DType, promote_all
-from luminal_lab.core.op import Scalar, never
+from luminal_lab.core.op import Scalar, never, tuple_text
 from luminal_lab.core.ops import Pad
 from luminal_lab.core.origin import here
-from luminal_lab.errors import DTypeError, GraphError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import ADD, Operand
-from luminal_lab.tensor.lazy import Lazy
+from luminal_lab.tensor.lazy import Lazy, broadcast
 from luminal_lab.tensor.movement import Movement, Pairs, listed, whole
 from luminal_lab.tensor.operation import operation
 
 T = TypeVar("T", bound="Joining")
+EDGES = ("reflect", "replicate", "circular")
 
 
 class Joining(Movement):
@@ -35,7 +36,7 @@ class Joining(Movement):
         """Return a copy with margins, (before, after) for each axis.
 
         They hold a value, or in the mode "reflect" values mirrored at the edge, in "replicate"
-        the edge itself, in "circular" values from the other end.
+        the edge itself, in "circular" values from the other end. A margin below 0 is cut off.
 
         >>> print(cx.tensor((3,), name="x").pad(((1, 2),), value=9).lowering())
         %1 = pad{before = [1], after = [2]} %x : f32[6]
@@ -51,10 +52,16 @@ class Joining(Movement):
                 hint="as in x.pad(((0, 0), (1, 1)))",
             )
         margins = [[self.graph.as_integer(end) for end in row] for row in rows]
+        if any(isinstance(end, int) and end < 0 for row in margins for end in row):
+            grown = [[maximum(end, 0) for end in row] for row in margins]
+            if mode == "circular":  # what comes from the other end is what is left there
+                return self._cropped(margins).pad(grown, value, mode)
+            return self.pad(grown, value, mode)._cropped(margins)
         if mode != "constant":
             result = self
             for axis, (before, after) in enumerate(margins):
-                result = result._edged(mode, axis, before, after)
+                if mode not in EDGES or (before, after) != (0, 0):
+                    result = result._edged(mode, axis, before, after)
             return result
         if all(row == [0, 0] for row in margins):
             return self
@@ -68,6 +75,22 @@ class Joining(Movement):
             return padded
         inside = self.full_like(True, DType.bool_)._apply(op)
         return inside.where(padded, padded.full_like(number))
+
+    def _cropped(self, margins: Sequence[Sequence[Dim]]) -> Self:
+        """Return this tensor without the margins that are below 0."""
+        spans: dict[int, tuple[Dim, Dim, int]] = {}
+        for axis, (before, after) in enumerate(margins):
+            first, last = (
+                -end if isinstance(end, int) and end < 0 else 0 for end in (before, after)
+            )
+            if never(first + last <= self.shape[axis]):
+                raise ShapeError(
+                    f"pad: ({before}, {after}) would cut more off axis {axis} of {self.label} than "
+                    f"its {self.shape[axis]}",
+                    hint="cut off less",
+                )
+            spans[axis] = (first, self.shape[axis] - last, 1)
+        return self._cut(spans)
 
     @operation
     def pad_along(self, axis: int, before: DimLike, after: DimLike, value: Scalar = 0) -> Self:
@@ -144,6 +167,9 @@ class Joining(Movement):
         ((4,), (2, 2))
         """
         parts = [self._tensor_of(tensor) for tensor in tensors]
+        dtype = promote_all([(part.dtype, part.ndim) for part in parts])
+        if what == "concat":  # as in PyTorch, (0,) is nothing beside what has more axes
+            parts = [part for part in parts if part.shape != (0,)] or parts
         first, new = parts[0], what == "stack"
         axis = first._axis_of(what, axis, extra=new)
         for part in parts[1:]:
@@ -154,7 +180,6 @@ class Joining(Movement):
                     f"but they are {first.label} and {part.label}",
                     hint="expand, pad or slice one of them first",
                 )
-        dtype = promote_all([(part.dtype, part.ndim) for part in parts])
         parts = [(part.unsqueeze(axis) if new else part).cast(dtype) for part in parts]
         parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
         total, at = sum(part.shape[axis] for part in parts), parts[0].shape[axis]
@@ -211,18 +236,20 @@ class Joining(Movement):
     # -- matrices ----------------------------------------------------------------------------------
 
     @operation
-    def tril(self, k: DimLike = 0) -> Self:
-        """Return a copy with zeros above the k-th diagonal of the last two axes.
+    def tril(self, diagonal: DimLike = 0) -> Self:
+        """Return a copy with zeros above a diagonal of the last two axes.
 
         >>> cx.tensor((2, 3)).tril().op_counts()
         {'add': 1, 'constant': 2, 'expand': 2, 'iota': 2, 'less_than': 1, 'reshape': 2, 'where': 1}
         """
         rows, columns = self._grid("tril")
-        return (columns < rows + (self.graph.as_integer(k) + 1)).where(self, self.full_like(0))
+        return (columns < rows + (self.graph.as_integer(diagonal) + 1)).where(
+            self, self.full_like(0)
+        )
 
     @operation
-    def triu(self, k: DimLike = 0) -> Self:
-        """Return a copy with zeros below the k-th diagonal of the last two axes.
+    def triu(self, diagonal: DimLike = 0) -> Self:
+        """Return a copy with zeros below a diagonal of the last two axes.
 
         >>> y = cx.ones((3, 3), "int32").triu(1).retrieve()
         >>> cx.execute()
@@ -230,7 +257,9 @@ class Joining(Movement):
         [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
         """
         rows, columns = self._grid("triu")
-        return (rows + (self.graph.as_integer(k) - 1) < columns).where(self, self.full_like(0))
+        return (rows + (self.graph.as_integer(diagonal) - 1) < columns).where(
+            self, self.full_like(0)
+        )
 
     def _grid(self, what: str) -> tuple[Self, Self]:
         rows, columns = (self.shape[self._axis_of(what, axis)] for axis in (-2, -1))
@@ -289,10 +318,117 @@ class Joining(Movement):
             )
         return self.diag_embed(k) if self.ndim == 1 else self.diagonal(k)
 
+    @operation
+    def diagflat(self, offset: int = 0) -> Self:
+        """Return the matrix with all elements on a diagonal.
+
+        >>> y = cx.arange(1, 3).diagflat().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[1, 0], [0, 2]]
+        """
+        return self.flatten().diag_embed(offset)
+
+    # -- writing where the place is known ----------------------------------------------------------
+
+    def _written(self, part: Self, inside: Self) -> Self:
+        """Return this tensor with another one of its shape where `inside` holds."""
+        return inside.where(part.cast(self.dtype), self)
+
+    @operation
+    def select_scatter(self, src: Operand, axis: int, index: DimLike) -> Self:
+        """Return a copy with one position of an axis replaced.
+
+        >>> y = cx.zeros((2, 2), "int32").select_scatter([5, 6], 0, 1).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[0, 0], [5, 6]]
+        """
+        axis = self._axis_of("select_scatter", axis)
+        at = self._position("select_scatter", axis, index)
+        row = (
+            self._tensor_of(src)
+            .unsqueeze(axis)
+            ._stretch_to("select_scatter", self.type.with_axis(axis, 1).shape)
+        )
+        here = (
+            self._iota(self.shape[axis])
+            ._along(axis, self.shape)
+            .eq(self.constant(at, DType.int32, ()))
+        )
+        return self._written(row._stretch(self.shape), here)
+
+    @operation
+    def slice_scatter(
+        self,
+        src: Operand,
+        axis: int = 0,
+        start: DimLike | None = None,
+        end: DimLike | None = None,
+        step: int = 1,
+    ) -> Self:
+        """Return a copy with a range of an axis replaced.
+
+        >>> y = cx.zeros((6,), "int32").slice_scatter([5, 6], start=1, step=3).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 5, 0, 0, 6, 0]
+        """
+        along, by = self._axis_of("slice_scatter", axis), whole("slice_scatter: step", step, 1)
+        size = self.shape[along]
+        ends = [
+            minimum(maximum(self._from_front(along, at), 0), size)
+            for at in (0 if start is None else start, size if end is None else end)
+        ]
+        first, count = ends[0], (maximum(ends[1] - ends[0], 0) + by - 1) // by
+        rows = self._tensor_of(src)._stretch_to(
+            "slice_scatter", self.type.with_axis(along, count).shape
+        )
+        inside = rows.full_like(True, DType.bool_)
+        both = [rows.cast(self.dtype), inside]
+        for k, part in enumerate(both):
+            if by > 1:
+                part = part.unsqueeze(along + 1).pad_along(along + 1, 0, by - 1)
+                part = part.flatten(along, along + 1)
+            part = part._cut({along: (0, minimum(count * by, size - first), 1)})
+            both[k] = part.pad_along(along, first, size - first - part.shape[along])
+        return both[1].where(both[0], self)
+
+    @operation
+    def diagonal_scatter(
+        self, src: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1
+    ) -> Self:
+        """Return a copy with a diagonal of two axes replaced.
+
+        >>> y = cx.zeros((2, 2), "int32").diagonal_scatter([5, 6]).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[5, 0], [0, 6]]
+        """
+        self._axes_of("diagonal_scatter", (axis1, axis2))
+        x, k = self.movedim((axis1, axis2), (-2, -1)), whole("diagonal_scatter: the offset", offset)
+        wanted = self.diagonal(offset, axis1, axis2).shape
+        values = self._tensor_of(src)._stretch_to("diagonal_scatter", wanted).cast(self.dtype)
+        rows, columns = x._grid("diagonal_scatter")
+        # Row i of the diagonal of a wide matrix is its element i, and that of a high one i + k.
+        lines = values.pad_along(-1, max(-k, 0), x.shape[-2] - max(-k, 0) - wanted[-1])
+        here = columns.eq(rows + k)
+        return here.where(lines.unsqueeze(-1), x).movedim((-2, -1), (axis1, axis2))
+
+    def _stretch_to(self, what: str, shape: Sequence[Dim]) -> Self:
+        """Return this tensor expanded to a shape, or raise if it does not fit."""
+        wanted = tuple(shape)
+        if broadcast(what, [self, self.constant(0, self.dtype, wanted)]) != wanted:
+            raise ShapeError(
+                f"{what}: {self.label} is to be written to {tuple_text(wanted)}",
+                hint="the shapes must be equal, or broadcast to what is written to",
+            )
+        return self._stretch(wanted)
+
     # -- images ------------------------------------------------------------------------------------
 
     @operation
-    def pixel_shuffle(self, factor: int) -> Self:
+    def pixel_shuffle(self, upscale_factor: int) -> Self:
         """Return (…, c·r², h, w) as (…, c, h·r, w·r): channels spread over the image.
 
         >>> y = cx.arange(4).reshape(1, 4, 1, 1).pixel_shuffle(2).retrieve()
@@ -300,14 +436,14 @@ class Joining(Movement):
         >>> y.tolist()
         [[[[0, 1], [2, 3]]]]
         """
-        r = whole("pixel_shuffle: the factor", factor, 1)
+        r = whole("pixel_shuffle: upscale_factor", upscale_factor, 1)
         x = self.unflatten(-3, (-1, r, r))
         b = x.ndim - 5
         x = x.permute(*range(b), b, b + 3, b + 1, b + 4, b + 2)
         return x._viewed((*x.shape[: b + 1], self.shape[-2] * r, self.shape[-1] * r))
 
     @operation
-    def pixel_unshuffle(self, factor: int) -> Self:
+    def pixel_unshuffle(self, downscale_factor: int) -> Self:
         """Return (…, c, h·r, w·r) as (…, c·r², h, w): the image gathered into channels.
 
         >>> y = cx.arange(8).reshape(1, 1, 2, 4).pixel_unshuffle(2).retrieve()
@@ -315,7 +451,7 @@ class Joining(Movement):
         >>> y.tolist()
         [[[[0, 2]], [[1, 3]], [[4, 6]], [[5, 7]]]]
         """
-        r = whole("pixel_unshuffle: the factor", factor, 1)
+        r = whole("pixel_unshuffle: downscale_factor", downscale_factor, 1)
         x = self.unflatten(-1, (-1, r)).unflatten(-3, (-1, r))
         b = x.ndim - 5
         return x.permute(*range(b), b, b + 2, b + 4, b + 1, b + 3).flatten(b, b + 2)
@@ -379,26 +515,134 @@ def stack(tensors: Sequence[T], axis: int = 0, *, dim: int | None = None) -> T:
 
 @told
 def hstack(tensors: Sequence[T]) -> T:
-    """Return tensors side by side: along the second axis, or along the only one."""
+    """Return tensors side by side: along the second axis, or along the only one.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> ll.hstack([cx.ones((2, 3)), cx.ones((2, 1))]).shape
+    (2, 4)
+    """
     return lead("hstack", tensors)._pile("hstack", tensors, 1, 1)
 
 
 @told
 def vstack(tensors: Sequence[T]) -> T:
-    """Return tensors as rows, one below another."""
+    """Return tensors as rows, one below another.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> ll.vstack([cx.arange(3), cx.arange(3)]).shape
+    (2, 3)
+    """
     return lead("vstack", tensors)._pile("vstack", tensors, 2, 0)
 
 
 @told
 def dstack(tensors: Sequence[T]) -> T:
-    """Return tensors one behind another, along the third axis."""
+    """Return tensors one behind another, along the third axis.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> ll.dstack([cx.ones((2, 3)), cx.ones((2, 3))]).shape
+    (2, 3, 2)
+    """
     return lead("dstack", tensors)._pile("dstack", tensors, 3, 2)
 
 
 @told
+def column_stack(tensors: Sequence[T]) -> T:
+    """Return tensors side by side along the second axis, vectors as columns.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> ll.column_stack([cx.arange(3), cx.arange(3)]).shape
+    (3, 2)
+    """
+    first = lead("column_stack", tensors)
+    with first.graph.whole():
+        parts = [first._tensor_of(tensor) for tensor in tensors]
+        columns = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
+        return first.join("column_stack", columns, 1)
+
+
+@told
 def meshgrid(*tensors: T | Sequence[T], indexing: str = "ij") -> tuple[T, ...]:
-    """Return the coordinates of all points of the grid that lists of coordinates span."""
+    """Return the coordinates of all points of the grid that lists of coordinates span.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> rows, columns = ll.meshgrid(cx.arange(2), cx.arange(3))
+    >>> rows.shape, columns.shape
+    ((2, 3), (2, 3))
+    """
+    if indexing not in ("ij", "xy"):
+        raise ArgumentError(
+            f"meshgrid: there is no indexing {indexing!r}",
+            hint='"ij" has the first list along the first axis, "xy" along the second',
+        )
     return lead("meshgrid", listed(tensors))._mesh(listed(tensors), indexing)
+
+
+@told
+def broadcast_tensors(*tensors: T | Sequence[T]) -> tuple[T, ...]:
+    """Return tensors expanded to one shape.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> [x.shape for x in ll.broadcast_tensors(cx.ones((3,)), cx.ones((2, 1)))]
+    [(2, 3), (2, 3)]
+    """
+    first = lead("broadcast_tensors", given := listed(tensors))
+    with first.graph.whole():
+        parts = [first._tensor_of(tensor) for tensor in given]
+        shape = broadcast("broadcast_tensors", parts)
+        return tuple(part._stretch(shape) for part in parts)
+
+
+@told
+def block_diag(*tensors: T | Sequence[T]) -> T:
+    """Return a matrix with matrices along its diagonal, and zeros elsewhere.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = ll.block_diag(cx.arange(1, 3), cx.full((1, 1), 3)).retrieve()
+    >>> cx.execute()
+    >>> y.tolist()
+    [[1, 2, 0], [0, 0, 3]]
+    """
+    first = lead("block_diag", given := listed(tensors))
+    with first.graph.whole():
+        blocks = [first._tensor_of(tensor).atleast(2) for tensor in given]
+        for block in blocks:
+            if block.ndim > 2:
+                raise ShapeError(
+                    f"block_diag: {block.label} has {block.ndim} axes, and a block has two at most",
+                    hint="join batches of matrices one by one",
+                )
+        width, at, rows = sum(block.shape[1] for block in blocks), 0, list[T]()
+        for block in blocks:
+            rows.append(block.pad_along(1, at, width - at - block.shape[1]))
+            at = at + block.shape[1]
+        return first.join("block_diag", rows, 0)
+
+
+@told
+def cartesian_prod(*tensors: T | Sequence[T]) -> T:
+    """Return all ways to take an element of each vector, one a row.
+
+    >>> import luminal_lab as ll
+    >>> cx = ll.Graph()
+    >>> y = ll.cartesian_prod(cx.arange(2), cx.arange(5, 7)).retrieve()
+    >>> cx.execute()
+    >>> y.tolist()
+    [[0, 5], [0, 6], [1, 5], [1, 6]]
+    """
+    first = lead("cartesian_prod", given := listed(tensors))
+    with first.graph.whole():
+        if len(given) == 1:
+            return first._tensor_of(given[0])
+        grids = first._mesh(given, "ij")
+        return first.join("stack", [grid.flatten() for grid in grids], 1)
 
 
 cat = concat

@@ -49,6 +49,8 @@ OPERATORS = {
     "bitwise_and": ("&", "__rand__"),
     "bitwise_or": ("|", "__ror__"),
     "bitwise_xor": ("^", "__rxor__"),
+    "left_shift": ("<<", "__rlshift__"),
+    "right_shift": (">>", "__rrshift__"),
     "less": ("<", "__gt__"),
     "less_equal": ("<=", "__ge__"),
     "greater": (">", "__lt__"),
@@ -230,6 +232,28 @@ class Lazy:
         """
         return self.constant(value, self.dtype if dtype is None else as_dtype(dtype), self.shape)
 
+    @operation
+    def zeros_like(self, dtype: DTypeLike | None = None) -> Self:
+        """Return zeros of this tensor's shape, and of its dtype unless one is given.
+
+        >>> y = cx.tensor((2,)).zeros_like("int32").retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [0, 0]
+        """
+        return self.full_like(0, dtype)
+
+    @operation
+    def ones_like(self, dtype: DTypeLike | None = None) -> Self:
+        """Return ones of this tensor's shape, and of its dtype unless one is given.
+
+        >>> y = cx.arange(2).ones_like().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1, 1]
+        """
+        return self.full_like(1, dtype)
+
     @partial(told, on="x.")
     def constant(self, value: Scalar, dtype: DType, shape: Shape) -> Self:
         """Return a constant in this tensor's graph.
@@ -373,6 +397,8 @@ class Lazy:
             return tuple(range(self.ndim))
         if isinstance(axis, tuple) and len(axis) == 1:
             axis = axis[0]
+        if not self.type.shape and type(axis) is int and axis in (0, -1):
+            return ()  # as in PyTorch, a number may be taken as a vector of one
         if type(axis) is int:
             return (self._axis_of(what, axis),)
         listed = list(axis) if isinstance(axis, Sequence) else [axis]

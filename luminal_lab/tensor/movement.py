@@ -8,15 +8,28 @@ from itertools import accumulate, pairwise
 from operator import index
 from typing import Self, TypeAlias, TypeVar, cast
 
+import numpy as np
+
 from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, Expr, Shape, known, maximum, minimum
-from luminal_lab.core.dtypes import DType, scalar_dtype
+from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
 from luminal_lab.core.op import TensorType, never, size_of, tuple_text
-from luminal_lab.core.ops import Contiguous, Flip, Iota, Permute, Reshape, Slice, Window
-from luminal_lab.errors import AxisError, RangeError, ShapeError
+from luminal_lab.core.ops import (
+    Bitcast,
+    Contiguous,
+    Flip,
+    Gather,
+    Iota,
+    Permute,
+    Reshape,
+    Slice,
+    SumReduce,
+    Window,
+)
+from luminal_lab.errors import AxisError, DTypeError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Arithmetic, Operand
 from luminal_lab.tensor.lazy import Axis, Lazy
-from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.operation import on_axis, operation
 
 T = TypeVar("T", bound="Movement")
 V = TypeVar("V")
@@ -49,7 +62,7 @@ class Movement(Arithmetic):
         order = tuple([self._axis_of("permute", axis) for axis in listed(axes)])
         return self if order == tuple(range(self.ndim)) else self._through(Permute, order)
 
-    @operation
+    @on_axis
     def transpose(self, axis0: int, axis1: int) -> Self:
         """Return two axes swapped.
 
@@ -126,7 +139,61 @@ class Movement(Arithmetic):
         """
         return self._viewed(self._sizes("reshape", listed(shape)))
 
-    view = reshape
+    @operation
+    def view(self, *shape: DimLike | Sequence[DimLike] | DTypeLike) -> Self:
+        """Return the elements in another shape, or for a dtype the bits read as that dtype.
+
+        >>> x = cx.tensor((2, 3))
+        >>> x.view(6).shape, str(x.view("int32").dtype)
+        ((6,), 'int32')
+        """
+        first, alone = shape[0] if shape else (), len(shape) == 1
+        if alone and (isinstance(first, type) or f"{first}".removeprefix("torch.") in [*DType]):
+            return self.bitcast(cast(DTypeLike, first))
+        return self.reshape(*cast("tuple[DimLike, ...]", shape))
+
+    @operation
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """Return the bits of the elements, read as another dtype.
+
+        As with PyTorch's `view(dtype)`, elements of a smaller dtype stand side by side along the
+        last axis, the lowest bits first. There is no gradient. Which of the many NaNs an operation
+        gives is up to the device.
+
+        >>> x = cx.tensor((2,)).set([1.0, -2.0])
+        >>> bits, bytes = x.bitcast("int32").retrieve(), x.bitcast("uint8").retrieve()
+        >>> cx.execute()
+        >>> bits.tolist(), bytes.tolist()
+        ([1065353216, -1073741824], [0, 0, 128, 63, 0, 0, 0, 192])
+        """
+        old, new = self.dtype, as_dtype(dtype)
+        if new is DType.bool_ is not old:
+            raise DTypeError(
+                f"bitcast: not every {old} has the bits of a bool", hint="compare it, as in x != 0"
+            )
+        if old.itemsize == new.itemsize:
+            are_whole = not old.is_float and not new.is_float
+            return self.cast(new) if are_whole or old is new else self._through(Bitcast, new)
+        if not self.ndim:
+            raise ShapeError(
+                f"bitcast: {self.label} is {old} and has no axis along which {new} could be",
+                hint="give it one with unsqueeze(0)",
+            )
+        small, large = sorted((old.itemsize, new.itemsize))
+        words, count = DType(f"uint{8 * large}"), large // small
+        *outer, last = self.shape
+        places = self._iota(count, words) * (8 * small)
+        if old.itemsize == large:
+            parts = self.bitcast(words).unsqueeze(-1) >> places
+            return parts.cast(f"uint{8 * small}")._viewed((*outer, last * count)).bitcast(new)
+        if never(last % count <= 0):
+            raise ShapeError(
+                f"bitcast: the last axis of {self.label} is no multiple of {count}, the number of "
+                f"{old} in a {new}"
+            )
+        parts = self.bitcast(f"uint{8 * small}").cast(words)
+        parts = parts._viewed((*outer, last // count, count)) << places
+        return parts._through(SumReduce, self.ndim)._viewed((*outer, last // count)).bitcast(new)
 
     @operation
     def reshape_as(self, other: Operand) -> Self:
@@ -326,8 +393,10 @@ class Movement(Arithmetic):
         return self.repeat((1,) * (self.ndim - len(counts)) + tuple(counts))
 
     @operation
-    def repeat_interleave(self, repeats: DimLike, axis: int | None = None) -> Self:
+    def repeat_interleave(self, repeats: DimLike | Sequence[int], axis: int | None = None) -> Self:
         """Return each slice along an axis several times in a row; without an axis, each element.
+
+        The times are one number, or a list with one for each slice.
 
         >>> y = cx.arange(3).repeat_interleave(2).retrieve()
         >>> cx.execute()
@@ -336,7 +405,18 @@ class Movement(Arithmetic):
         """
         x = self.flatten() if axis is None else self
         axis = x._axis_of("repeat_interleave", 0 if axis is None else axis)
-        return x.expand_dim(axis + 1, repeats).flatten(axis, axis + 1)
+        if not isinstance(repeats, (tuple, list)):
+            return x.expand_dim(axis + 1, cast("DimLike", repeats)).flatten(axis, axis + 1)
+        times = [whole("repeat_interleave: a number of times", n, 0) for n in repeats]
+        if len(times) != x.shape[axis]:
+            raise ShapeError(
+                f"repeat_interleave: {len(times)} numbers of times are given for the "
+                f"{x.shape[axis]} slices of {self.label}",
+                hint="give one number for all, or one for each",
+            )
+        index = x._tensor_of(np.repeat(np.arange(len(times)), times))
+        shape = x.type.with_axis(axis, sum(times)).shape
+        return x._apply(Gather(axis), index._along(axis, shape))
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -484,12 +564,59 @@ class Movement(Arithmetic):
         return self.split([(total + count - 1 - k) // count for k in range(count)], axis)
 
     @operation
+    def hsplit(self, sections: int | Sequence[End]) -> tuple[Self, ...]:
+        """Return pieces of equal size, or cut at positions: along the second axis, or the only one.
+
+        >>> [piece.shape for piece in cx.tensor((2, 6)).hsplit(3)]
+        [(2, 2), (2, 2), (2, 2)]
+        """
+        return self._even("hsplit", sections, 1, min(1, self.ndim - 1))
+
+    @operation
+    def vsplit(self, sections: int | Sequence[End]) -> tuple[Self, ...]:
+        """Return pieces of equal size, or cut at positions, along the first axis.
+
+        >>> [piece.shape for piece in cx.tensor((6, 2)).vsplit([1, 3])]
+        [(1, 2), (2, 2), (3, 2)]
+        """
+        return self._even("vsplit", sections, 2, 0)
+
+    @operation
+    def dsplit(self, sections: int | Sequence[End]) -> tuple[Self, ...]:
+        """Return pieces of equal size, or cut at positions, along the third axis.
+
+        >>> [piece.shape for piece in cx.tensor((2, 2, 4)).dsplit(2)]
+        [(2, 2, 2), (2, 2, 2)]
+        """
+        return self._even("dsplit", sections, 3, 2)
+
+    def _even(
+        self, what: str, sections: int | Sequence[End], least: int, axis: int
+    ) -> tuple[Self, ...]:
+        if self.ndim < least:
+            raise ShapeError(
+                f"{what}: {self.label} has {self.ndim} axes, and needs {least} or more",
+                hint="name the axis with tensor_split",
+            )
+        if not isinstance(sections, (tuple, list)):
+            count = whole(f"{what}: the number of pieces", sections, 1)
+            if never(self.shape[axis] % count < 1):
+                raise ShapeError(
+                    f"{what}: axis {axis} of {self.label} has size {self.shape[axis]}, which is "
+                    f"no multiple of {count}",
+                    hint="tensor_split makes pieces of nearly equal size",
+                )
+        return self.tensor_split(sections, axis)
+
+    @operation
     def unfold(self, axis: int, size: DimLike, step: int = 1, dilation: int = 1) -> Self:
         """Return windows along an axis, which counts them; a new last axis runs within each.
 
         >>> print(cx.tensor((2, 9), name="x").unfold(1, 3, 2).lowering())
         %1 = window{axis = 1, size = 3, stride = 2, dilation = 1} %x : f32[2, 4, 3]
         """
+        if not self.ndim:  # a number is a vector of one
+            return self._viewed((1,)).unfold(axis, size, step, dilation)._viewed((1,))
         axis, span = self._axis_of("unfold", axis), self.graph.as_dim(size)
         step, dilation = whole("unfold: the step", step, 1), whole("unfold: dilation", dilation, 1)
         return self._apply(Window(axis, span, step, dilation))

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
-from luminal_lab.core.dims import Dim
+from luminal_lab.core.dims import Dim, Shape
 from luminal_lab.core.dtypes import DType, DTypeLike
 from luminal_lab.core.op import Scalar, TensorType, never
 from luminal_lab.core.ops import MaxReduce, Random, SumReduce
-from luminal_lab.errors import AxisError, RangeError, ShapeError
+from luminal_lab.errors import ArgumentError, AxisError, RangeError, ShapeError
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import LOG2E, in_float, number, widened
 from luminal_lab.tensor.lazy import Axis
 from luminal_lab.tensor.movement import whole
 from luminal_lab.tensor.operation import operation
-from luminal_lab.tensor.window import Windowed
+from luminal_lab.tensor.sampling import Sampled
 
 
-class Normal(Windowed):
+class Normal(Sampled):
     """Normalisation."""
 
     __slots__ = ()
@@ -192,18 +192,31 @@ class Normal(Windowed):
     @in_float
     def batch_norm(
         self,
-        running_mean: Operand,
-        running_var: Operand,
+        running_mean: Operand | None,
+        running_var: Operand | None,
         weight: Operand | None = None,
         bias: Operand | None = None,
         eps: float = 1e-5,
+        *,
+        training: bool = False,
     ) -> Self:
         """Return x minus each channel's mean over the root of its variance, as at inference.
+
+        With `training` mean and variance are those of x itself; `nn.BatchNorm1d` and its like keep
+        running ones beside them.
 
         >>> cx.tensor((2, 2)).batch_norm([0.0, 1.0], [1.0, 2.0]).op_counts()
         {'add': 2, 'constant': 2, 'expand': 2, 'mul': 2, 'recip': 1, 'reshape': 2, 'sqrt': 1}
         """
         self._channels("batch_norm", 2)
+        if training:
+            x = self.layer_norm((0, *range(2, self.ndim)), eps)
+            return self._adjusted(x, "batch_norm", (1,), weight, bias)
+        if running_mean is None or running_var is None:
+            raise ArgumentError(
+                "batch_norm: there is no running mean or variance",
+                hint="give both, or training=True for those of x itself",
+            )
         mean = self._aligned("batch_norm", "running_mean", running_mean, (1,))
         scale = (self._aligned("batch_norm", "running_var", running_var, (1,)) + eps).rsqrt()
         return self._adjusted((self + -mean) * scale, "batch_norm", (1,), weight, bias)
@@ -266,6 +279,78 @@ class Normal(Windowed):
         dtype, (x, y) = self._floats("pairwise_distance", other)
         return (x - y + eps).norm(p, -1, keepdim).cast(dtype)
 
+    # -- drawing -----------------------------------------------------------------------------------
+
+    def _drawn(self, shape: Shape) -> Self:
+        """Return uniform random float32 from 0 up to but not including 1, new ones in each run."""
+        type = TensorType(DType.float32, shape)
+        return self._appended(Random(self.graph.seed, self.graph.next_stream(), shape), (), type)
+
+    @operation
+    def rand_like(self, dtype: DTypeLike | None = None) -> Self:
+        """Return uniform random numbers of this tensor's shape, as `cx.rand` draws them.
+
+        >>> y = cx.tensor((2, 3)).rand_like()
+        >>> y.shape
+        (2, 3)
+        """
+        return self._drawn(self.shape).cast(self._as_float().dtype if dtype is None else dtype)
+
+    @operation
+    def randn_like(self, dtype: DTypeLike | None = None) -> Self:
+        """Return normally distributed random numbers of this tensor's shape, as `cx.randn` does.
+
+        >>> y = cx.tensor((2, 3)).randn_like("float16")
+        >>> y.shape, str(y.dtype)
+        ((2, 3), 'float16')
+        """
+        normal = self._drawn(self.shape).as_normal(self._drawn(self.shape))
+        return normal.cast(self._as_float().dtype if dtype is None else dtype)
+
+    @operation
+    def randint_like(
+        self, low: int, high: int | None = None, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Return random whole numbers from low (or 0) up to but not including high.
+
+        >>> y = cx.tensor((2, 3)).randint_like(10, dtype="int32")
+        >>> y.shape, str(y.dtype)
+        ((2, 3), 'int32')
+        """
+        first, end = (0, low) if high is None else (low, high)
+        first, end = whole("randint_like: low", first), whole("randint_like: high", end)
+        if not 1 <= end - first <= 1 << 24:
+            raise RangeError(
+                f"randint_like: {first} to {end} is not a range of 1 to {1 << 24} numbers",
+                hint="low comes first, and high is not included",
+            )
+        numbers = (self._drawn(self.shape) * (end - first)).cast(DType.int64) + first
+        return numbers.cast(self.dtype if dtype is None else dtype)
+
+    @operation
+    def as_normal(self, other: Operand) -> Self:
+        """Return normal random numbers made of two uniform ones, by the Box-Muller transform.
+
+        >>> y = cx.tensor((1,)).set([0.5]).as_normal([0.25]).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(4)
+        array([1.1774], dtype=float32)
+        """
+        radius = ((-self + 1).log2() * (-2 * math.log(2))).sqrt()
+        return radius * (self._tensor_of(other) * (2 * math.pi)).sin()
+
+    @operation
+    def bernoulli(self, p: float | None = None) -> Self:
+        """Return 1 with the probability that is the value (or p), else 0.
+
+        >>> y = cx.ones((2,)).bernoulli().retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [1.0, 1.0]
+        """
+        chance = self if p is None else self.full_like(number("bernoulli", "p", p))
+        return (self._drawn(self.shape) < chance).cast(self.dtype)
+
     # -- dropout -----------------------------------------------------------------------------------
 
     @operation
@@ -307,10 +392,7 @@ class Normal(Windowed):
             raise RangeError(f"{what}: p is {p}, which is not a probability", hint="try p=0.5")
         if not training or chance == 0:
             return self
-        type = TensorType(DType.float32, self.shape[:rank] + (1,) * (self.ndim - rank))
-        draw = self._appended(
-            Random(self.graph.seed, self.graph.next_stream(), type.shape), (), type
-        )
+        draw = self._drawn(self.shape[:rank] + (1,) * (self.ndim - rank))
         return (draw < 1 - chance).where(self * (1 / (1 - chance) if chance < 1 else 0.0), 0.0)
 
     dropout1d = dropout2d = dropout3d = feature_dropout

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from luminal_lab.core.op import OPS
 from luminal_lab.errors import AxisError, LabError
@@ -56,6 +56,24 @@ def operation(
     call.__name__ = written
     setattr(call, MARK, True)
     return call
+
+
+def on_axis(
+    function: Callable[Concatenate[LazyT, P], R],
+) -> Callable[Concatenate[LazyT, P], R]:
+    """Mark an operation along an axis; as in PyTorch, it takes a number as a vector of one."""
+
+    @wraps(function)
+    def call(self: LazyT, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.ndim:
+            return function(self, *args, **kwargs)
+        number: Any = self
+        result: Any = function(number._viewed((1,)), *args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(part._viewed(()) for part in cast("Sequence[Any]", result))  # pyright: ignore[reportReturnType]  # of the same kind
+        return result._viewed(())
+
+    return operation(call)
 
 
 def name_aliases(cls: type) -> None:

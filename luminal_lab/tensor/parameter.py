@@ -22,6 +22,7 @@ from luminal_lab.errors import (
     UnknownNameError,
 )
 from luminal_lab.interrupts import held, opened
+from luminal_lab.tensor.arguments import is_function
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
 """A function that draws a first value from a shape and a generator."""
@@ -63,10 +64,10 @@ class Parameter:
                 where=str(here() or ""),
                 hint="give a tuple of whole numbers; an input made by graph.tensor may be symbolic",
             )
-        if provider is not None and (value is not None or not callable(provider)):
+        if provider is not None and (value is not None or not is_function(provider)):
             what = "a value and a provider are both given"
             raise ArgumentError(
-                f"parameter: {what if callable(provider) else f'{provider!r} cannot be called'}",
+                f"parameter: {what if is_function(provider) else f'{provider!r} cannot be called'}",
                 where=str(here() or ""),
                 hint="give an array as value, or as provider a function that returns one",
             )
@@ -118,7 +119,7 @@ class Parameter:
         """
         try:
             new: tuple[Array | None, Callable[[], object] | None]
-            if callable(value) and not hasattr(value, "__array__"):
+            if is_function(value) and not hasattr(value, "__array__"):
                 new = None, value
             else:
                 # The provider of an older value is not called again.

@@ -17,17 +17,17 @@ from luminal_lab.errors import AxisError, DTypeError, ShapeError
 from luminal_lab.tensor.arguments import told
 from luminal_lab.tensor.arithmetic import MUL, Operand
 from luminal_lab.tensor.functions import widened
-from luminal_lab.tensor.indexing import Indexing
 from luminal_lab.tensor.joining import lead
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.movement import listed, whole
 from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.sized import Sized
 
 Labels: TypeAlias = Sequence[str]
 T = TypeVar("T", bound="MatrixProducts")
 
 
-class MatrixProducts(Indexing):
+class MatrixProducts(Sized):
     """Sums of products."""
 
     __slots__ = ()
@@ -215,7 +215,7 @@ class MatrixProducts(Indexing):
             )
         for a, b in zip(*pairs, strict=True):
             right[b] = left[a]
-            if self.shape[a] != y.shape[b]:
+            if self.shape[a] != y.shape[b] and 1 not in (self.shape[a], y.shape[b]):
                 raise ShapeError(
                     f"tensordot: axis {a} of {self.label} is {self.shape[a]}, and axis {b} of "
                     f"{y.label} is {y.shape[b]}",
@@ -474,6 +474,10 @@ def chain_matmul(*matrices: T | Sequence[T]) -> T:
     """Return the product of many matrices, multiplied in the cheapest order.
 
     Where sizes are symbolic the order is from left to right.
+
+    >>> a, b, c = cx.tensor((10, 2)), cx.tensor((2, 10)), cx.tensor((10, 3))
+    >>> ll.linalg.multi_dot([a, b, c]).shape
+    (10, 3)
     """
     given = listed(matrices)
     first = lead("chain_matmul", given)
@@ -506,20 +510,3 @@ def chain_matmul(*matrices: T | Sequence[T]) -> T:
 
 
 multi_dot = chain_matmul
-
-
-@told
-def cdist(x: T, y: Operand, p: float = 2.0) -> T:
-    """Return the distances of all rows of x from all rows of y, by the norm p."""
-    with x.graph.whole():
-        a, b = x, x.other("cdist", y)
-        for side in (a, b):
-            if side.ndim < 2:
-                raise ShapeError(f"cdist: {side.label} has no rows", hint="unsqueeze it first")
-        if a.shape[-1] != b.shape[-1]:
-            raise ShapeError(
-                f"cdist: the rows differ: {a.label} and {b.label}, "
-                f"so {a.shape[-1]} meets {b.shape[-1]}",
-                hint="both need as many columns",
-            )
-        return (a.unsqueeze(-2) - b.unsqueeze(-3)).norm(p, -1)

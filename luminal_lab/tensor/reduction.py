@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Literal, Self, overload
 
+from luminal_lab.core.builder import DimLike
 from luminal_lab.core.dims import Dim, Expr, bounds, known, maximum
 from luminal_lab.core.dtypes import DType, DTypeLike, promote_all
-from luminal_lab.core.op import Reduce, Scalar, size_of
+from luminal_lab.core.op import Reduce, Scalar, size_of, tuple_text
 from luminal_lab.core.ops import MaxReduce, SumReduce, Window
 from luminal_lab.errors import DTypeError, ShapeError
 from luminal_lab.tensor import formulas
-from luminal_lab.tensor.activation import Activations, beside, in_float, number, widened
 from luminal_lab.tensor.arithmetic import Operand
+from luminal_lab.tensor.functions import beside, in_float, number, widened
 from luminal_lab.tensor.lazy import Axis
-from luminal_lab.tensor.movement import limited, whole
-from luminal_lab.tensor.operation import operation
+from luminal_lab.tensor.movement import limited, listed, whole
+from luminal_lab.tensor.operation import on_axis, operation
+from luminal_lab.tensor.special import Special
 
 RADIX = 8
 """The number of positions that one step of a scan combines."""
 
 
-class Reduction(Activations):
+class Reduction(Special):
     """Reductions over one axis, several, or all (None); with `keepdim` they stay with size 1.
 
     An empty tuple also means all axes, except in `any` and `all`, as in PyTorch.
@@ -107,6 +109,24 @@ class Reduction(Activations):
         return self.cast(DType.int64 if dtype is None else dtype)
 
     @operation
+    def sum_to_size(self, *size: DimLike | Sequence[DimLike]) -> Self:
+        """Return the sum that has a shape which broadcasts to this tensor's.
+
+        >>> cx.tensor((4, 2, 3)).sum_to_size(2, 1).shape
+        (2, 1)
+        """
+        shape = self.graph.as_shape(tuple(listed(size)))
+        new = self.ndim - len(shape)
+        pairs = list(zip(self.shape[max(new, 0) :], shape, strict=False))
+        if new < 0 or any(b not in (1, a) for a, b in pairs):
+            raise ShapeError(
+                f"sum_to_size: {self.label} has no sum of the shape {tuple_text(shape)}",
+                hint="a size is that of the tensor, or 1; axes at the front may be missing",
+            )
+        axes = [k + new for k, (a, b) in enumerate(pairs) if a != b] + list(range(new))
+        return self.sum(sorted(axes), True)._viewed(shape) if axes else self
+
+    @operation
     def nansum(
         self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None
     ) -> Self:
@@ -176,7 +196,7 @@ class Reduction(Activations):
     def var(
         self,
         axis: Axis = None,
-        correction: float = 1,
+        correction: float | None = 1,
         keepdim: bool = False,
         *,
         unbiased: bool | None = None,
@@ -192,7 +212,7 @@ class Reduction(Activations):
     def std(
         self,
         axis: Axis = None,
-        correction: float = 1,
+        correction: float | None = 1,
         keepdim: bool = False,
         *,
         unbiased: bool | None = None,
@@ -209,7 +229,12 @@ class Reduction(Activations):
 
     @operation
     def var_mean(
-        self, axis: Axis = None, correction: float = 1, keepdim: bool = False
+        self,
+        axis: Axis = None,
+        correction: float | None = 1,
+        keepdim: bool = False,
+        *,
+        unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
         """Return `var` and `mean`.
 
@@ -219,11 +244,16 @@ class Reduction(Activations):
         >>> spread.item(), mean.item()
         (1.0, 3.0)
         """
-        return self._moments("var_mean", axis, correction, keepdim)
+        return self._moments("var_mean", axis, correction, keepdim, unbiased)
 
     @operation
     def std_mean(
-        self, axis: Axis = None, correction: float = 1, keepdim: bool = False
+        self,
+        axis: Axis = None,
+        correction: float | None = 1,
+        keepdim: bool = False,
+        *,
+        unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
         """Return `std` and `mean`.
 
@@ -233,18 +263,21 @@ class Reduction(Activations):
         >>> spread.tolist(), mean.tolist()
         ([1.0, 4.0], [2.0, 4.0])
         """
-        return self._moments("std_mean", axis, correction, keepdim)
+        return self._moments("std_mean", axis, correction, keepdim, unbiased)
 
     def _moments(
         self,
         what: str,
         axis: Axis,
-        correction: float,
+        correction: float | None,
         keepdim: bool,
         unbiased: bool | None = None,
     ) -> tuple[Self, Self]:
+        if isinstance(axis, bool):  # PyTorch's var(False)
+            axis, unbiased = None, axis
         axes, x = self._reducing(what, axis), self._as_float()
-        less = number(what, "correction", correction if unbiased is None else unbiased)
+        less = 1.0 if correction is None else number(what, "correction", correction)
+        less = less if unbiased is None else float(unbiased)
         wide = widened(x)
         mean = wide._mean(axes, True)
         away = wide + -mean
@@ -416,7 +449,7 @@ class Reduction(Activations):
         """
         return ~self.logical_not().any(axis, keepdim)
 
-    @operation
+    @on_axis
     def argmax(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """Return the first position of the largest value (NaN, if there is one) as int64.
 
@@ -428,7 +461,7 @@ class Reduction(Activations):
         """
         return self._first_position("argmax", axis, keepdim)
 
-    @operation
+    @on_axis
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """Return the first position of the smallest value (NaN, if there is one) as int64.
 
@@ -509,7 +542,7 @@ class Reduction(Activations):
 
     # -- scans -------------------------------------------------------------------------------------
 
-    @operation
+    @on_axis
     def cumsum(self, axis: int, dtype: DTypeLike | None = None) -> Self:
         """Return the sums up to each position, in steps over windows that grow eightfold.
 
@@ -522,7 +555,7 @@ class Reduction(Activations):
         along, x = self._axis_of("cumsum", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 0, lambda part: part.sum(-1)).cast(x.dtype)
 
-    @operation
+    @on_axis
     def cumprod(self, axis: int, dtype: DTypeLike | None = None) -> Self:
         """Return the products up to each position.
 
@@ -534,9 +567,15 @@ class Reduction(Activations):
         along, x = self._axis_of("cumprod", axis), self._summed_as(dtype)
         return widened(x)._scan(along, 1, lambda part: part.prod(-1)).cast(x.dtype)
 
-    @operation
-    def cummax(self, axis: int) -> Self:
-        """Return the largest value up to each position, without its position; NaN wins.
+    @overload
+    def cummax(self, axis: int, *, return_indices: Literal[False] = False) -> Self: ...
+    @overload
+    def cummax(self, axis: int, *, return_indices: Literal[True]) -> tuple[Self, Self]: ...
+    @on_axis
+    def cummax(self, axis: int, *, return_indices: bool = False) -> Self | tuple[Self, Self]:
+        """Return the largest value up to each position, on request with the last position of it.
+
+        NaN wins.
 
         >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
         >>> y = x.cummax(0).retrieve()
@@ -546,11 +585,18 @@ class Reduction(Activations):
         """
         along = self._axis_of("cummax", axis)
         top = self._scan(along, self._least, lambda part: part.max(-1))
-        return top._spells("cummax", self, settings=(along,))
+        top = top._spells("cummax", self, settings=(along,))
+        return (top, self._latest(top, along)) if return_indices else top
 
-    @operation
-    def cummin(self, axis: int) -> Self:
-        """Return the smallest value up to each position, without its position; NaN wins.
+    @overload
+    def cummin(self, axis: int, *, return_indices: Literal[False] = False) -> Self: ...
+    @overload
+    def cummin(self, axis: int, *, return_indices: Literal[True]) -> tuple[Self, Self]: ...
+    @on_axis
+    def cummin(self, axis: int, *, return_indices: bool = False) -> Self | tuple[Self, Self]:
+        """Return the smallest value up to each position, on request with the last position of it.
+
+        NaN wins.
 
         >>> x = cx.tensor((5,)).set([3, 1, 4, 1, 5])
         >>> y = x.cummin(0).retrieve()
@@ -560,9 +606,16 @@ class Reduction(Activations):
         """
         along, x = self._axis_of("cummin", axis), self._mirrored()
         top = x._scan(along, x._least, lambda part: part.max(-1))
-        return top._mirrored()._spells("cummax", self, settings=(along,))
+        least = top._mirrored()._spells("cummax", self, settings=(along,))
+        return (least, self._latest(least, along)) if return_indices else least
 
-    @operation
+    def _latest(self, extreme: Self, axis: int) -> Self:
+        """Return the last position up to each one where the value is the extreme so far."""
+        alike = self.eq(extreme) | self.isnan()  # where NaN is the extreme, the rest is no NaN
+        at = self._iota(self.shape[axis], DType.int64)._along(axis, self.shape)
+        return alike.where(at, 0)._scan(axis, 0, lambda part: part.max(-1))
+
+    @on_axis
     def logcumsumexp(self, axis: int) -> Self:
         """Return the `logsumexp` up to each position.
 
@@ -600,8 +653,16 @@ class Reduction(Activations):
     # -- neighbours --------------------------------------------------------------------------------
 
     @operation
-    def differences(self, n: int = 1, axis: int = -1) -> Self:
+    def differences(
+        self,
+        n: int = 1,
+        axis: int = -1,
+        prepend: Operand | None = None,
+        append: Operand | None = None,
+    ) -> Self:
         """Return each position minus the previous one, n times over; PyTorch's `diff`.
+
+        What is prepended and appended stands before the first position and after the last one.
 
         >>> x = cx.tensor((4,)).set([1, 4, 9, 16])
         >>> y = x.differences().retrieve()
@@ -610,6 +671,14 @@ class Reduction(Activations):
         [3.0, 5.0, 7.0]
         """
         along, x = self._axis_of("differences", axis), self
+        if n != 0 and (prepend is not None or append is not None):
+            ends = [x if part is None else self._tensor_of(part) for part in (prepend, append)]
+            whole_axis = [
+                *([] if prepend is None else ends[:1]),
+                x,
+                *([] if append is None else ends[1:]),
+            ]
+            return x.join("differences", whole_axis, along).differences(n, along)
         high = bounds(self.shape[along])[1]
         times = whole("differences: n", n, 0)
         times = times if high is None else min(times, high)  # then nothing is left

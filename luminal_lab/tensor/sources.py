@@ -214,6 +214,26 @@ class Sources(Workspace):
             upper = (ramp * -1.0 + float(count - 1)) * -width + last
             return (ramp < count / 2).where(ramp * width + first, upper).cast(wanted)
 
+    def logspace(
+        self,
+        start: float,
+        stop: float,
+        steps: int,
+        base: float = 10.0,
+        dtype: DTypeLike = "float32",
+    ) -> Tensor:
+        """Return `steps` powers of a base whose exponents are at equal distances.
+
+        >>> y = cx.logspace(0, 2, 3).retrieve()
+        >>> cx.execute()
+        >>> y.numpy().round(3).tolist()
+        [1.0, 10.0, 100.0]
+        """
+        with self.whole():
+            wanted = as_dtype(dtype)
+            exponents = self.linspace(start, stop, steps, wanted if wanted.is_float else "float64")
+            return self.constant(base, exponents.dtype).pow(exponents).cast(wanted)
+
     def eye(
         self, rows: DimLike, columns: DimLike | None = None, dtype: DTypeLike = "float32"
     ) -> Tensor:
@@ -263,8 +283,7 @@ class Sources(Workspace):
         array([0.476, 0.775], dtype=float32)
         """
         with self.whole():
-            radius = (1 - self.rand(*shape, seed=seed)).log2() * (-2 * math.log(2))
-            return radius.sqrt() * (self.rand(*shape, seed=seed) * (2 * math.pi)).sin()
+            return self.rand(*shape, seed=seed).as_normal(self.rand(*shape, seed=seed))
 
     def randint(self, low: int, high: int, *shape: ShapeLike, seed: int | None = None) -> Tensor:
         """Return random int64 from low up to but not including high.

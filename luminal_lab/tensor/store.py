@@ -31,7 +31,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told_methods
+from luminal_lab.tensor.arguments import is_function, told_methods
 from luminal_lab.tensor.lazy import Lazy
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.reach import Reach
@@ -80,7 +80,7 @@ class Store(Sources):
         """The count of runs; random numbers depend on it."""
         self._data: dict[int, Array] = {}
         self._providers: dict[int, Callable[[], object]] = {}
-        self._versions: dict[Parameter, int] = {}
+        self._versions: dict[int, int] = {}  # of parameters, by the inputs that they are
         self._given: dict[int, int] = {}  # how often each input got data
         self._values: dict[int, Array] = {}
         # Requests, each with the notebook cells that made it.
@@ -130,7 +130,7 @@ class Store(Sources):
     @override
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
         what = "set" if copy else "borrow"
-        if callable(data) and not hasattr(data, "__array__"):
+        if is_function(data) and not hasattr(data, "__array__"):
             self.give(self._input(what, tensor), data)
         else:
             self.give(*self.fitted(what, tensor, data, copy=copy))
@@ -145,21 +145,25 @@ class Store(Sources):
 
     def give(self, node: Node, data: Array | Callable[[], object]) -> None:
         """Set the data of an input to an array, or to a function's later result."""
-        parameter = self._parameter(node.id)
         with held():
-            self._changed.add(node.id)
-            if parameter is not None:
-                parameter.set(data, copy=False)
-                return
-            self._given[node.id] = self._given.get(node.id, 0) + 1
-            self._data.pop(node.id, None)
-            self._providers.pop(node.id, None)
-            if callable(data):
-                self._providers[node.id] = data
-                return
-            self._data[node.id] = data
-            if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
-                self._values = {}
+            self._give(node, data)
+
+    def _give(self, node: Node, data: Array | Callable[[], object]) -> None:
+        """Set the data of an input, where Ctrl-C is held off already."""
+        id, parameter = node.id, self._lent.get(node.id)
+        self._changed.add(id)
+        if parameter is not None:
+            parameter.set(data, copy=False)
+            return
+        self._given[id] = self._given.get(id, 0) + 1
+        self._data.pop(id, None)
+        self._providers.pop(id, None)
+        if is_function(data):
+            self._providers[id] = data
+            return
+        self._data[id] = data
+        if node.type.is_symbolic and self._is_new(solve_shape(node.shape, data.shape, {})):
+            self._values = {}
 
     def _parameter(self, id: int) -> Parameter | None:
         return self._lent.get(id)
@@ -485,11 +489,10 @@ class Store(Sources):
         reach = self._reached(ir)
         request = self._requested(ir, reach, program, keep_all)
         dims = self._bind(ir, request.needed)
-        versions = {parameter: parameter.version for parameter in self._parameters}
+        versions = {id: parameter.version for id, parameter in self._lent.items()}
         changed = self._changed | self._carried | reach.random
-        for parameter, version in versions.items():
-            if self._versions.get(parameter) != version:
-                changed.add(self._parameters[parameter])
+        if versions != self._versions:
+            changed.update(id for id, _ in versions.items() - self._versions.items())
         known = self._known(reach, changed, dims)
         steps: list[NodeStep] | None = [] if trace else None
         values = _interpret(
@@ -500,7 +503,7 @@ class Store(Sources):
                 self.step,
                 self._functions,
                 self._calls() if self._probes else {},
-                self._given | {self._parameters[p]: version for p, version in versions.items()},
+                self._given | versions,
             ),
             request,
             {id: v for id, v in known.items() if id not in self._unseen} if known else known,
@@ -515,7 +518,7 @@ class Store(Sources):
         self._changed, self._carried, self._unseen = set(), set(), set()
         self.step += 1
         for new, old in self._carries.items():
-            self.give(self.node(old), self._values[new])
+            self._give(ir[old], self._values[new])
         self._changed, self._carried = set(), self._changed
         return None if steps is None else Run(tuple(steps))
 

@@ -11,7 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from luminal_lab.core.dims import Dim, Expr, Shape, maximum, minimum
 from luminal_lab.core.dtypes import DType
@@ -23,9 +34,11 @@ from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number, widened
 from luminal_lab.tensor.movement import whole
 from luminal_lab.tensor.operation import operation
-from luminal_lab.tensor.product import MatrixProducts, contract
+from luminal_lab.tensor.product import contract
+from luminal_lab.tensor.statistics import Statistics
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T", bound="Windowed")
 Sizes: TypeAlias = int | Sequence[int]
 Resized: TypeAlias = int | Sequence[int | None] | None
@@ -36,16 +49,19 @@ MODES = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic
 CUBIC = -0.75  # the slope that PyTorch's bicubic kernel has
 
 
-def over(count: int, method: Callable[Concatenate[T, P], T]) -> Callable[Concatenate[T, P], T]:
+def over(count: int, method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
     """Return a method for exactly `count` spatial axes; the batch axis may be left out."""
     name = f"{method.__name__}{count}d"
 
     @wraps(method)
-    def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: T, /, *args: P.args, **kwargs: P.kwargs) -> R:
         self._check_rank(name, count + 1, count + 2)
         if self.ndim == count + 2:
             return method(self, *args, **kwargs)
-        return method(self.unsqueeze(0), *args, **kwargs).squeeze(0)
+        result: Any = method(self.unsqueeze(0), *args, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(part.squeeze(0) for part in cast("tuple[Any, ...]", result))  # pyright: ignore[reportReturnType]  # of the same kind
+        return result.squeeze(0)
 
     call.__name__, call.__qualname__ = name, f"Windowed.{name}"
     axes = f"{count} spatial axes" if count > 1 else "one spatial axis"
@@ -68,7 +84,7 @@ def each(what: str, count: int, **options: Sizes) -> list[tuple[int, ...]]:
     return rows
 
 
-class Windowed(MatrixProducts):
+class Windowed(Statistics):
     """Windows that slide along the spatial axes, those after batch and channels."""
 
     __slots__ = ()
@@ -351,7 +367,7 @@ class Windowed(MatrixProducts):
         ceil_mode: bool,
     ) -> Pooling:
         what, count = self._spatial(what)
-        stride = kernel if stride is None else stride
+        stride = kernel if stride is None or stride == () else stride
         sizes, steps, pads, gaps = each(
             what, count, kernel_size=kernel, stride=stride, padding=padding, dilation=dilation
         )
@@ -372,6 +388,27 @@ class Windowed(MatrixProducts):
             margins.append((pad, pad + extra))
         return Pooling(what, sizes, steps, gaps, pads, margins)
 
+    @overload
+    def max_pool(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        return_indices: Literal[False] = False,
+    ) -> Self: ...
+    @overload
+    def max_pool(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+        *,
+        return_indices: Literal[True],
+    ) -> tuple[Self, Self]: ...
     @operation
     def max_pool(
         self,
@@ -380,8 +417,11 @@ class Windowed(MatrixProducts):
         padding: Sizes = 0,
         dilation: Sizes = 1,
         ceil_mode: bool = False,
-    ) -> Self:
+        return_indices: bool = False,
+    ) -> Self | tuple[Self, Self]:
         """Return the largest value of each window; padding never wins.
+
+        On request with its position, counted in row-major order over the spatial axes.
 
         >>> print(cx.tensor((1, 2, 6), name="x").max_pool(2).lowering())
         %1 = window{axis = 2, size = 2, stride = 2, dilation = 1} %x : f32[1, 2, 3, 2]
@@ -389,7 +429,81 @@ class Windowed(MatrixProducts):
         %3 = reshape{shape = [1, 2, 3]} %2 : f32[1, 2, 3]
         """
         pooling = self._pooling("max_pool", kernel_size, stride, padding, dilation, ceil_mode)
-        return pooling.reduce(self, MaxReduce, self._least)
+        values = pooling.reduce(self, MaxReduce, self._least)
+        if not return_indices:
+            return values
+        space = self.shape[2:]
+        at = self._iota(size_of(space), DType.int64)._viewed((1, 1, *space))
+        windows = [
+            x.windows(
+                pooling.what, pooling.sizes, pooling.steps, pooling.gaps, pooling.margins, fill
+            )
+            for x, fill in ((self, self._least), (at, -1))
+        ]
+        mine, places = (x.flatten(self.ndim) for x in windows)
+        return values, mine._first_place(places._stretch(mine.shape), values.unsqueeze(-1))
+
+    def _first_place(self, places: Self, extreme: Self) -> Self:
+        """Return the first place of an extreme along the last axis, or as PyTorch the last NaN.
+
+        Places below 0 are padding.
+        """
+        size = self.shape[-1]
+        order = self._iota(size, DType.int64)
+        ahead = (self.eq(extreme) & (places > -1)).where(-order + (size - 1), -1)
+        if self.dtype.is_float:
+            ahead = self.isnan().where(order + size, ahead)
+        best = ahead.amax(-1, True)
+        chosen = (best < size).where(-best + (size - 1), best - size)
+        return places.gather(-1, chosen.clip(0, size - 1)).squeeze(-1)
+
+    @operation
+    def max_unpool(
+        self,
+        indices: Operand,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Self:
+        """Return zeros with these values at the positions that `max_pool` returned.
+
+        >>> x = cx.tensor((1, 1, 4)).set([[[1, 5, 7, 3]]])
+        >>> values, places = x.max_pool(2, return_indices=True)
+        >>> y = values.max_unpool(places, 2).retrieve()
+        >>> cx.execute()
+        >>> y.tolist()
+        [[[0.0, 5.0, 7.0, 0.0]]]
+        """
+        what, count = self._spatial("max_unpool")
+        at = self._tensor_of(indices)
+        at = at.unsqueeze(0) if at.ndim == self.ndim - 1 else at
+        if at.shape != self.shape or at.dtype.kind != "int":
+            raise ShapeError(
+                f"{what}: the indices {at.label} of {at.dtype} are not a place for each value of "
+                f"{self.label}",
+                hint="give what max_pool returned with return_indices=True",
+            )
+        step = kernel_size if stride is None or stride == () else stride
+        sizes, steps, pads = each(
+            what, count, kernel_size=kernel_size, stride=step, padding=padding
+        )
+        wanted = tuple(
+            (length - 1) * by + size - 2 * pad
+            for length, size, by, pad in zip(self.shape[2:], sizes, steps, pads, strict=True)
+        )
+        if output_size is not None:
+            wanted = tuple(self.graph.as_dim(size) for size in list(output_size)[-count:])
+        flat = self.constant(0, self.dtype, (*self.shape[:2], size_of(wanted)))
+        values, places = self.flatten(2), at.flatten(2)
+        done = flat._scatter(what, "set", 2, places, values)._spells("unpooled", values, places)
+        return done._viewed((*self.shape[:2], *wanted))
+
+    max_unpool1d, max_unpool2d, max_unpool3d = (
+        over(1, max_unpool),
+        over(2, max_unpool),
+        over(3, max_unpool),
+    )
 
     @operation
     def avg_pool(
@@ -417,9 +531,13 @@ class Windowed(MatrixProducts):
         inner: Margins = [(pad, pad) for pad in pads]
         size = math.prod(pooling.sizes)
         if divisor_override is not None:
-            size = whole(f"{pooling.what}: the divisor_override", divisor_override, 1)
+            size = whole(f"{pooling.what}: the divisor_override", divisor_override)
+            if size == 0:
+                raise ShapeError(
+                    f"{pooling.what}: the divisor_override is 0", hint="leave it out for the mean"
+                )
         if divisor_override is not None or inner == pooling.margins:
-            return total._over(size).cast(x.dtype)
+            return (total * (1 / size)).cast(x.dtype)
         shape = tuple(n + a + b for n, (a, b) in zip(self.shape[2:], inner, strict=True))
         left = [(p - a, q - b) for (p, q), (a, b) in zip(pooling.margins, inner, strict=True)]
         ones = total.constant(1, total.dtype, (1, 1, *shape))
@@ -455,16 +573,46 @@ class Windowed(MatrixProducts):
     avg_pool1d, avg_pool2d, avg_pool3d = over(1, avg_pool), over(2, avg_pool), over(3, avg_pool)
     lp_pool1d, lp_pool2d, lp_pool3d = over(1, lp_pool), over(2, lp_pool), over(3, lp_pool)
 
+    @overload
+    def adaptive_max_pool(
+        self, output_size: Resized, return_indices: Literal[False] = False
+    ) -> Self: ...
+    @overload
+    def adaptive_max_pool(
+        self, output_size: Resized, return_indices: Literal[True]
+    ) -> tuple[Self, Self]: ...
     @operation
-    def adaptive_max_pool(self, output_size: Resized) -> Self:
+    def adaptive_max_pool(
+        self, output_size: Resized, return_indices: bool = False
+    ) -> Self | tuple[Self, Self]:
         """Return the largest values of a requested number of windows (None: the axis's size).
+
+        On request with their positions, counted in row-major order over the spatial axes.
 
         >>> y = cx.arange(7).reshape(1, 1, 7).adaptive_max_pool(3).retrieve()
         >>> cx.execute()
         >>> y.tolist()
         [[[2, 4, 6]]]
         """
-        return self._adaptive("adaptive_max_pool", output_size, MaxReduce)
+        values = self._adaptive("adaptive_max_pool", output_size, MaxReduce)
+        if not return_indices:
+            return values
+        count = self.ndim - 2
+        inside: Self | None = None
+        for k, (size, length) in enumerate(zip(values.shape[2:], self.shape[2:], strict=True)):
+            mine = self._spans(size, length)
+            shape = [1] * (2 * count)
+            shape[k], shape[count + k] = size, length  # pyright: ignore[reportArgumentType, reportCallIssue]  # dims
+            mine = mine._viewed(tuple(shape))
+            inside = mine if inside is None else inside & mine
+        space = self.shape[2:]
+        every = (*values.shape, *space)
+        at = self._iota(size_of(space), DType.int64)._viewed(space)._stretch(every)
+        assert inside is not None
+        at = inside._stretch(every).where(at, -1).flatten(self.ndim)
+        x = self._viewed((*self.shape[:2], *[1] * count, *space))._stretch(every)
+        x = (at < 0).where(self._least, x.flatten(self.ndim)).cast(self.dtype)
+        return values, x._first_place(at, values.unsqueeze(-1))
 
     @operation
     def adaptive_avg_pool(self, output_size: Resized) -> Self:
@@ -499,14 +647,17 @@ class Windowed(MatrixProducts):
                 x = x.unflatten(axis, (size, length // size))._reduced(op, (axis + 1,), False)
                 x = x._over(length // size) if op is SumReduce else x
                 continue
-            at, first = self._iota(length) * size, (self._iota(size) * length).unsqueeze(1)
-            inside = (first < at + size) & (at < first + length)
-            inside = inside.reshape(size, length, *[1] * (x.ndim - axis - 1))
+            inside = self._spans(size, length).reshape(size, length, *[1] * (x.ndim - axis - 1))
             fill = 0 if op is SumReduce else x._least
             x = inside.where(x.unsqueeze(axis), fill)._reduced(op, (axis + 1,), False)
             if op is SumReduce:
                 x = x * inside.cast(x.dtype)._reduced(op, (1,), False).recip()
         return x
+
+    def _spans(self, size: Dim, length: Dim) -> Self:
+        """Return which of `length` positions are in which of `size` windows."""
+        at, first = self._iota(length) * size, (self._iota(size) * length).unsqueeze(1)
+        return (first < at + size) & (at < first + length)
 
     adaptive_avg_pool1d = over(1, adaptive_avg_pool)
     adaptive_avg_pool2d = over(2, adaptive_avg_pool)
@@ -523,12 +674,14 @@ class Windowed(MatrixProducts):
         size: Sizes | None = None,
         scale_factor: float | Sequence[float] | None = None,
         mode: str = "nearest",
-        align_corners: bool = False,
+        align_corners: bool | None = False,
+        recompute_scale_factor: bool | None = None,
     ) -> Self:
         """Return the spatial axes resized, to a size or by a factor.
 
         The mode is "nearest", "nearest-exact", "linear" (also called "bilinear" and "trilinear"),
-        "bicubic" or "area".
+        "bicubic" or "area". Positions are computed from the factor that is given, or, with
+        `recompute_scale_factor`, from the sizes before and after.
 
         >>> print(cx.tensor((1, 1, 2), name="x").interpolate(scale_factor=2).lowering())
         %1 = reshape{shape = [1, 1, 2, 1]} %x : f32[1, 1, 2, 1]
@@ -556,13 +709,14 @@ class Windowed(MatrixProducts):
                 factor = number("interpolate", "scale_factor", target)
                 factor = factor if 0 < factor < 1 << 30 else 0.0
                 new = int(old * factor)
+                factor = new / old if recompute_scale_factor and old else factor
             else:
                 new = whole("interpolate: the size", target, 1)
                 factor = new / old if old else 0.0
             if "nearest" in mode and factor >= 1 and factor == int(factor):
                 x = x.expand_dim(axis + 1, int(factor)).flatten(axis, axis + 1)
             elif new > 0 and old > 0:
-                x = x._resized(axis, old, new, mode, 1 / factor, align_corners)
+                x = x._resized(axis, old, new, mode, 1 / factor, bool(align_corners))
             else:
                 raise ShapeError(
                     f"interpolate: axis {axis} of {self.label} cannot become {target} by {mode!r}",
@@ -588,7 +742,7 @@ class Windowed(MatrixProducts):
         if "nearest" in mode:
             weights = {0: None}
         elif mode == "bicubic":
-            weights = {-1: _far(part), 0: _near(part), 1: _near(-part + 1), 2: _far(-part + 1)}
+            weights = {**cubic_weights(part)}
         trailing = [1] * (self.ndim - axis - 1)
         parts: list[Self] = []
         for offset, weight in weights.items():
@@ -601,6 +755,12 @@ class Windowed(MatrixProducts):
         for part in parts[1:]:
             total = total + part
         return total
+
+
+def cubic_weights(part: T) -> dict[int, T]:
+    """Return the weights of the four positions around one, by their distance from the one below."""
+    rest = -part + 1
+    return {-1: _far(part), 0: _near(part), 1: _near(rest), 2: _far(rest)}
 
 
 def _near(t: T) -> T:

@@ -1,6 +1,6 @@
 """The table of what a device must get right: each op alone, on all its dtypes and special values.
 
-A case is a graph, data for its inputs, and how near to the interpreter's the results must be.
+A case is a graph, data for its inputs, and how close to the interpreter's the results must be.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
+from itertools import permutations, product
 from typing import TypeAlias
 
 import numpy as np
@@ -17,28 +17,27 @@ from typing_extensions import override
 
 from luminal_lab.core import ops
 from luminal_lab.core.dims import Dim
-from luminal_lab.core.dtypes import Array, DType
+from luminal_lab.core.dtypes import INTEGERS, Array, DType
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import OPS, Binary, Op, Scalar, TensorType, Unary, result_types
 from luminal_lab.core.ops import Expand, Flip, Pad, Permute, Reshape, Slice, Window
 from luminal_lab.core.ops.intrinsic import FusedMul, Intrinsic
 from luminal_lab.errors import LabError
-from luminal_lab.passes.corners import corners, limits_of, neighbours
+from luminal_lab.passes.corners import corners, every, limits_of, neighbours
 
 Nearness: TypeAlias = int | None
-"""By how many units in the last place a result may be off.
+"""How many units in the last place a result may be off.
 
-With None it is the dtype's tolerance of values of typical size, as sums may be in any order.
+None means the dtype's tolerance for values of typical size, as sums may be in any order.
 """
-INTEGERS = tuple(dtype for dtype in DType if dtype.kind == "int")
 F32 = DType.float32
 TAILS = (1, 7, 8, 9, 15, 16, 17, 33, 130)
-"""Lengths around those of vectors, and of the blocks that sums are cut into."""
+"""Lengths close to those of vectors, and of the blocks into which sums are cut."""
 
 
 @dataclass(frozen=True, eq=False)
 class CaseRun:
-    """What a case is run on: data by the names of its inputs, and sizes of its dims."""
+    """The data for a run of a case: arrays by the names of its inputs, and sizes of its dims."""
 
     data: Mapping[str, Array]
     dims: Mapping[str, int]
@@ -47,7 +46,7 @@ class CaseRun:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A graph that a device is to run, and on what."""
+    """A graph for a device to run, and its data."""
 
     name: str
     family: str
@@ -55,11 +54,11 @@ class Case:
     runs: tuple[CaseRun, ...]
     near: Nearness = 0
     op: str | None = None
-    """The op that is on trial, where it is one."""
+    """The op on trial, if there is a single one."""
 
     @cached_property
     def ops(self) -> tuple[str, ...]:
-        """The names of all ops in the graph, but for inputs."""
+        """The names of all ops in the graph, except inputs."""
         return tuple(dict.fromkeys(n.op.name for n in all_nodes(self.ir) if n.op.name != "input"))
 
     @cached_property
@@ -70,7 +69,7 @@ class Case:
 
     @cached_property
     def traits(self) -> frozenset[str]:
-        """The words by which a device may say that it does not support this."""
+        """The words with which a device may say that it does not support this."""
         words = {self.family, self.name, *self.ops, *map(str, self.dtypes)}
         words |= {"symbolic"} if self.ir.symbols else set()
         words |= {"several outputs"} if len(self.ir.output_ids) > 1 else set()
@@ -91,7 +90,7 @@ def all_nodes(ir: IR) -> Iterator[Node]:
 
 
 def named(data: Mapping[str, Array]) -> Callable[[Node], Array]:
-    """Return what finds the data of an input by its name."""
+    """Return a function that finds the data of an input by its name."""
     return lambda node: data[node.name]
 
 
@@ -147,7 +146,7 @@ def pairs(dtype: DType) -> tuple[Array, Array]:
 
 
 def tame(dtype: DType, shape: Sequence[int], seed: int = 0) -> Array:
-    """Return values of ordinary size, drawn."""
+    """Return drawn values of ordinary size."""
     rng = np.random.default_rng((seed, *shape))
     if dtype is DType.bool_:
         return rng.integers(0, 2, shape).astype(bool)
@@ -158,7 +157,7 @@ def tame(dtype: DType, shape: Sequence[int], seed: int = 0) -> Array:
 
 
 def several(dtype: DType, seed: int) -> Array:
-    """Return integers of a few bits and of many, drawn."""
+    """Return drawn integers of few and of many bits."""
     rng = np.random.default_rng(seed)
     bits = np.dtype(f"u{dtype.itemsize}")
     whole = rng.integers(0, np.iinfo(bits).max, 300, dtype=bits, endpoint=True)
@@ -168,7 +167,7 @@ def several(dtype: DType, seed: int) -> Array:
 def between(dtype: DType, target: DType) -> Array:
     """Return values of a dtype half-way between two of another, and those next to them.
 
-    Who rounds twice, first to a dtype that lies between the two, is wrong there.
+    Rounding twice, first to a dtype between the two, gives a wrong result there.
     """
     halves = np.linspace(1, 2, 9)[:-1] * (1 + limits_of(target).eps / 2)
     if dtype.is_float:
@@ -199,7 +198,7 @@ def op_case(op: Op, *data: Array, family: str, note: str = "") -> Case:
 
 
 def nearness(op: Op, *data: Array) -> Nearness:
-    """Return how near a device must come to the result of an op for this data."""
+    """Return how close a device must come to the result of an op for this data."""
     match op:
         case ops.SumReduce(axis=axis):
             terms = data[0].shape[axis]
@@ -207,9 +206,9 @@ def nearness(op: Op, *data: Array) -> Nearness:
             terms = data[1].size
         case _:
             terms = 0
-    if terms > 2 and DType(data[0].dtype.name).is_float:  # of two there is one order
+    if terms > 2 and DType(data[0].dtype.name).is_float:  # two terms have only one order
         return None
-    return op.ulps if op.ulps > 1 else 0  # what is rounded once has one result
+    return op.ulps if op.ulps > 1 else 0  # a single rounding has only one result
 
 
 def alone(op: Op) -> Iterator[Case]:
@@ -231,7 +230,7 @@ def alone(op: Op) -> Iterator[Case]:
 
 
 def is_primitive(op: type[Op]) -> bool:
-    """Return whether an op of ours is elementwise, and one that graphs are written with."""
+    """Return whether one of our ops is elementwise and written in graphs."""
     is_ours = op.__module__.startswith(f"{ops.__name__}.") and issubclass(op, (Unary, Binary))
     return is_ours and not issubclass(op, (Intrinsic, FusedMul))
 
@@ -268,6 +267,17 @@ def casts() -> Iterator[Case]:
             yield op_case(ops.Cast(target), values, family="cast", note=f"→ {target.short}")
 
 
+def bitcasts() -> Iterator[Case]:
+    """Yield bits read as another dtype: all of small dtypes, and those of special values."""
+    for dtype, target in product(DType, DType):
+        if dtype.itemsize == target.itemsize and target is not DType.bool_:
+            values = every(dtype)
+            if values is None:
+                values = np.concatenate([special(dtype), corners(dtype)])
+            note = f"→ {target.short}"
+            yield op_case(ops.Bitcast(target), values, family="bits", note=note)
+
+
 def sources() -> Iterator[Case]:
     """Yield constants, counts and random numbers."""
     for dtype in DType:
@@ -293,7 +303,7 @@ def sources() -> Iterator[Case]:
 
 
 def reductions() -> Iterator[Case]:
-    """Yield sums and maxima: every dtype, axis and length that is cut otherwise than its like."""
+    """Yield sums and maxima: every dtype, axis and length that is cut in a different way."""
     for dtype in DType:
         for op in (ops.MaxReduce,) if dtype is DType.bool_ else (ops.MaxReduce, ops.SumReduce):
             for axis in (0, 1):
@@ -336,7 +346,7 @@ def indexing() -> Iterator[Case]:
 
 
 def views() -> Iterator[Case]:
-    """Yield each view alone, on shapes with empty and single axes among them."""
+    """Yield each view alone, on shapes that include empty and single axes."""
     table: list[tuple[Sequence[int], Sequence[Op]]] = [
         ((), [Reshape((1, 1)), Reshape(()), Permute(()), Expand(()), Flip(())]),
         ((6,), [Reshape((2, 3)), Reshape((3, 1, 2)), Flip((0,)), Pad((2,), (1,))]),
@@ -365,7 +375,7 @@ def fields_text(op: Op) -> str:
 
 
 def wrong_indices() -> Iterator[Case]:
-    """Yield what must end in an error: an index that is no position."""
+    """Yield cases that must end in an error: an index out of range."""
     x = tame(F32, (4, 3))
     rows = tame(F32, (1, 3))
     for index in (4, -1):

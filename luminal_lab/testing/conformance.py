@@ -1,10 +1,10 @@
-"""The kit by which a new device shows that it computes what the interpreter does.
+"""The kit with which a new device shows that it computes the same as the interpreter.
 
     print(ll.devices.conformance(ll.CPUCompiler()))
 
-runs the table of `cases.py` and what stands beside it. Many cases are compiled as one
-graph; where a result is wrong or nothing comes out, the graph is halved until one case is left,
-and within it the first op whose result is wrong is named.
+runs the table of `cases.py` and the graphs beside it. Many cases are compiled as one graph; if a
+result is wrong or nothing comes out, the graph is halved until one case is left, and the first op
+in it with a wrong result is named.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from luminal_lab.testing.result import Conformance, Row
 BATCH = 100
 """How many cases are compiled as one graph."""
 FAMILIES = (
-    *(table.elementwise, table.casts, table.sources, table.reductions, table.indexing),
-    *(table.views, table.wrong_indices, written, chains, graphs, models),
+    *(table.elementwise, table.casts, table.bitcasts, table.sources, table.reductions),
+    *(table.indexing, table.views, table.wrong_indices, written, chains, graphs, models),
 )
 
 EITHER_ZERO = {op.name for op in (SumReduce, MaxReduce, Scatter)}
-"""The ops that leave open which zero they give: what sums begin with, and the larger of both."""
+"""The ops that leave open which zero they give: the start of sums, and the larger of two zeros."""
 
 
 class Device(Protocol):
-    """The least that a device is: it runs graphs.
+    """The minimum of a device: it runs graphs.
 
     Calls are inlined and dims are numbers, so that a node is one op with `node.op`, `node.sources`,
-    `node.dtype` and `node.shape`. What is not there yet raises `NotImplementedError`.
+    `node.dtype` and `node.shape`. Whatever is not there yet raises `NotImplementedError`.
 
     >>> import luminal_lab as ll
     >>> device: ll.devices.Device = ll.GenericCompiler()
@@ -67,9 +67,9 @@ class Device(Protocol):
 
 
 AnOp: TypeAlias = str | type[Op] | Op
-"""An op by its name or class; by its value, if it has fields."""
+"""An op by its name or class, or by its value if it has fields."""
 Results: TypeAlias = list[list[Array]]
-"""For each run of a case its outputs."""
+"""The outputs of each run of a case."""
 
 
 @cache
@@ -92,12 +92,12 @@ def conformance(
 
     A device is what `cx.compile` takes, or has a method `run(ir, inputs)`. `only` takes families or
     names, as in "view" or "sum_reduce*"; `ops` and `dtypes` select cases that need no others. An
-    elementwise op of your own is tried where `ops` has it: its class, or a value if it has fields.
-    What is not supported is declared by its words, each with a reason: an op, a dtype, a family, or
-    "symbolic", here or as the device's attribute of that name. With `trial` kernels run apart from
-    this process, as with check="values", where the device can have them there. The signs of zeros
-    must be right unless the licence grants `no_signed_zero`, as that of a pipeline does by default;
-    one with a method `run` says so as its attribute `licence`.
+    elementwise op of your own is tried if `ops` has it: its class, or a value if it has fields.
+    What is not supported is declared by words, each with a reason: an op, a dtype, a family, or
+    "symbolic", here or as the device's attribute of that name. With `trial`, kernels run apart from
+    this process if the device allows it, as with check="values". The signs of zeros must be right
+    unless the licence grants `no_signed_zero`, as that of a pipeline does by default; a device with
+    a method `run` says so with its attribute `licence`.
 
     >>> print(conformance("dce", only="elementwise", ops="sqrt", dtypes="float32"))
     conformance of dce: all 2 cases passed
@@ -127,7 +127,7 @@ def selected(
     ops: AnOp | Iterable[AnOp] = (),
     dtypes: DTypeLike | Iterable[DTypeLike] = (),
 ) -> list[Case]:
-    """Return the cases that are chosen; all, if nothing is said."""
+    """Return the selected cases; all of them if nothing is given."""
     patterns = [only] if isinstance(only, str) else list(only)
     listed = [ops] if isinstance(ops, (str, type, Op)) else list(ops)
     names = [op if isinstance(op, str) else op.name for op in listed]
@@ -166,7 +166,7 @@ def _check_words(declared: Mapping[str, str]) -> None:
 
 
 def _batches(todo: Iterable[Case]) -> Iterator[list[Case]]:
-    """Yield cases that can be run together: for the same sizes of dims, and not to fail."""
+    """Yield cases that can run together: with the same sizes of dims, and not meant to fail."""
 
     def kind(case: Case) -> tuple[object, ...]:
         alone = case.name if case.family == "error" else ""
@@ -201,14 +201,14 @@ class _Kit:
     # -- running -----------------------------------------------------------------------------------
 
     def run(self, batch: Sequence[Case]) -> list[Results]:
-        """Return what a device makes of some cases: the outputs of each run, by each way."""
+        """Return a device's results for some cases: the outputs of each run, in each way."""
         toy = self.toy
         if toy is None:
             return self._compiled(batch)
         return [[_by_toy(toy, case.ir, run) for run in self._runs(case)] for case in batch]
 
     def _runs(self, case: Case) -> list[CaseRun]:
-        """Return the runs of a case; a toy has no later ones, whose random numbers are others."""
+        """Return the runs of a case; a toy has no later ones, whose random numbers differ."""
         return [run for run in case.runs if self.toy is None or run.step == 0]
 
     def _compiled(self, batch: Sequence[Case]) -> list[Results]:
@@ -239,7 +239,7 @@ class _Kit:
     # -- judging -----------------------------------------------------------------------------------
 
     def tried(self, batch: Sequence[Case]) -> dict[Case, Row]:
-        """Return for each case of a batch what became of it."""
+        """Return the outcome of each case of a batch."""
         start = perf_counter()
         try:
             outcomes = self.run(batch)
@@ -282,7 +282,7 @@ class _Kit:
         return Row(case, "passed", "", seconds)
 
     def _asks_signs(self, ops: Iterable[str]) -> bool:
-        """Return whether zeros that these ops make must have the signs that they should."""
+        """Return whether zeros made by these ops must have the right signs."""
         return self.signs and EITHER_ZERO.isdisjoint(ops)
 
     def _ended(self, case: Case, error: Exception) -> Row:
@@ -295,12 +295,12 @@ class _Kit:
         return Row(case, "failed", told, 0.0, self._blamed(case, case.runs[0]), case.runs[0])
 
     def _blamed(self, case: Case, run: CaseRun) -> str | None:
-        """Return the first op of a graph that a device gets wrong where all values are kept."""
+        """Return the first op of a graph that a device gets wrong when all values are kept."""
         if case.op is not None:
             return case.op
         ir = compile_ir(case.ir, INLINED).ir
         nodes = [node for node in ir if not isinstance(node.op, Input)]
-        # How many of the first nodes come out, and what they are.
+        # How many of the first nodes come out right, and which.
         count, failing = 0, len(nodes) + 1
         got: list[Array] = []
         tried = len(nodes)
@@ -354,7 +354,7 @@ def _reader(data: Mapping[int, Array]) -> Callable[[Node], Array]:
 
 
 def expected(ir: IR, run: CaseRun, nodes: Sequence[Node] = ()) -> list[Array]:
-    """Return what nodes of a graph (the outputs, if none are given) are by the interpreter."""
+    """Return the interpreter's values of nodes of a graph; by default, of the outputs."""
     ids = [node.id for node in nodes] or list(ir.output_ids)
     environment = Environment(table.named(run.data), run.dims, run.step, FUNCTIONS)
     values = interpret(ir, environment, wanted=ids)
@@ -394,7 +394,7 @@ def bound(ir: IR, dims: Mapping[str, int]) -> IR:
 
 
 def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool = False) -> Array:
-    """Return where a result is not as near to what it should be as it must be."""
+    """Return where a result is not as close to the right one as it must be."""
     if want.shape != got.shape or want.dtype != got.dtype:
         return np.ones(want.shape or (1,), bool)
     if near is None:
@@ -402,10 +402,10 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
     dtype = DType(want.dtype.name)
     if not dtype.is_float:
         return np.asarray(want != got)
-    x, y = want.astype(np.float64), got.astype(np.float64)
-    same = (x == y) | (np.isnan(x) & np.isnan(y))
-    if near:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # NaN may be a signal
+        x, y = want.astype(np.float64), got.astype(np.float64)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        if near:
             limits = limits_of(dtype)
             same |= abs(x - y) <= near * np.maximum(limits.eps * abs(x), limits.subnormal)
     if signs:
@@ -414,7 +414,7 @@ def wrong_places(near: table.Nearness, want: Array, got: Array, *, signs: bool =
 
 
 def difference(ir: IR, node: Node, run: CaseRun, want: Array, got: Array, wrong: Array) -> str:
-    """Say how a result differs from what it should be; nothing, if it does not."""
+    """Say how a result differs from the right one; empty if it does not."""
     if want.dtype != got.dtype or want.shape != got.shape:
         types = [f"{array.dtype}{tuple_text(array.shape)}" for array in (got, want)]
         return f"{node} is {types[0]}, and should be {types[1]}"

@@ -1,4 +1,4 @@
-"""What a device must get right beside single ops: symbolic dims, random graphs, small models.
+"""What a device must get right besides single ops: symbolic dims, random graphs, small models.
 
 All are drawn with fixed seeds, and are the same on every machine.
 """
@@ -23,11 +23,12 @@ from luminal_lab.core.parse import parse
 from luminal_lab.errors import LabError
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.joining import stack
 from luminal_lab.tensor.store import Store
 from luminal_lab.testing.cases import F32, Case, CaseRun, CaseWriter, named, tame
 
 SIZES = ({"n": 3, "m": 2}, {"n": 1, "m": 5}, {"n": 8, "m": 17})
-"""What symbolic dims are bound to, one after another, in one compile."""
+"""The sizes of symbolic dims, one after another, in one compile."""
 N, M = Symbol("n", 1, 64), Symbol("m")
 HEAD = "graph case[n: 1..64, m: 0..]"
 CHAINS, GRAPHS = 40, 40
@@ -95,7 +96,7 @@ STRUCTURE: Mapping[str, str] = {
 
 
 def backwards(x: Array) -> Array:
-    """Return what the host function `reversed` of the table makes of an array."""
+    """Return the result of the table's host function `reversed` for an array."""
     return x[::-1].copy()
 
 
@@ -111,7 +112,7 @@ def drawn_for(ir: IR, dims: Mapping[str, int], seed: int = 0) -> dict[str, Array
 
 
 def written() -> Iterator[Case]:
-    """Yield the tables: symbolic dims, and what graphs are made of beside ops."""
+    """Yield the tables: symbolic dims, and what graphs consist of besides ops."""
     for title, text in SYMBOLIC.items():
         ir = parse(HEAD + text)
         runs = tuple(CaseRun(drawn_for(ir, dims), dims) for dims in SIZES)
@@ -177,11 +178,11 @@ class DrawnGraph(CaseWriter):
         return rng.choice(views)
 
     def step(self) -> None:
-        """Append something that reads what is there."""
+        """Append something that reads existing nodes."""
         rng, nodes = self.rng, [node for node in self.table if not node.extra]
         x = rng.choice(nodes)
         like = rng.choice([node for node in nodes if node.type == x.type])
-        # Which of two values is less, is a matter of rounding where they may be equal.
+        # If two values may be equal, which one is less is a matter of rounding.
         exact = not self.rounded.intersection([x.id, like.id])
         kind = rng.randrange(10)
         if kind < 4:
@@ -221,7 +222,7 @@ def chains() -> Iterator[Case]:
             mark = writer.table.size
             node = writer.grow(writer.view(node), node) or node
             last = last if 0 in node.shape else node
-            if last is start:  # of nothing but empty views nobody could get a value wrong
+            if last is start:  # with only empty views nobody could get a value wrong
                 writer.table.truncate(mark)
                 node = start
         both = [node] + ([] if last is node else [last])
@@ -252,7 +253,7 @@ def graphs() -> Iterator[Case]:
 
 
 def _fits(ir: IR, data: Mapping[str, Array], dims: Mapping[str, int]) -> bool:
-    """Return whether a graph can be run with these sizes, and no sum in it overflows."""
+    """Return whether a graph can be run with these sizes without overflow in a sum."""
     try:
         values = interpret(ir, Environment(named(data), dims))
     except LabError:
@@ -319,7 +320,7 @@ def halves(cx: Sheet) -> list[Tensor]:
 
 
 def decoding(cx: Sheet) -> list[Tensor]:
-    """Write one step of decoding: a row goes into a buffer at a symbolic place."""
+    """Write one step of decoding: a row goes into a buffer at a symbolic position."""
     buffer, row, q = cx.of("buffer", 32, 4), cx.of("row", 1, 4), cx.of("q", 1, 4)
     n = cx.dim("n", 1, 31)
     kept = buffer.update(row, n)
@@ -327,7 +328,20 @@ def decoding(cx: Sheet) -> list[Tensor]:
     return [kept, (q @ keys.mT).softmax(-1) @ keys]
 
 
-MODELS = (perceptron, attention, language, picture, halves, decoding)
+def packed(cx: Sheet) -> list[Tensor]:
+    """Write a product with weights of 4 bits, and numbers made of the bits of a hash."""
+    x, pairs, key = (
+        cx.of("x", 5, 32),
+        cx.of("pairs", 6, 16, dtype="uint8"),
+        cx.of("key", "n", dtype="uint32"),
+    )
+    weights = stack([pairs & 15, pairs >> 4], -1).reshape(6, 32).cast("float32") - 8
+    mixed = key * 0x9E3779B9
+    mixed = mixed ^ (mixed >> 16) ^ (mixed << 7)
+    return [x @ weights.T, mixed, ((mixed >> 9) | 0x3F800000).bitcast("float32") - 1]
+
+
+MODELS = (perceptron, attention, language, picture, halves, decoding, packed)
 
 
 def models() -> Iterator[Case]:
@@ -342,6 +356,6 @@ def models() -> Iterator[Case]:
 
 
 def _data(ir: IR, dims: Mapping[str, int]) -> dict[str, Array]:
-    """Return numbers for the inputs of a model, and words where they are whole."""
+    """Return numbers for the inputs of a model, and words where they are integers."""
     drawn, whole = drawn_for(ir, dims), [n.name for n in ir.inputs if n.dtype is DType.int64]
     return drawn | {name: np.arange(drawn[name].size) * 7 % 11 for name in whole}

@@ -1,4 +1,4 @@
-"""What a device got right, and what it did not: a table of ops, and each failure to be pasted."""
+"""What a device got right, and what it did not: a table of ops, and each failure to paste."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from luminal_lab.core.dtypes import Array
 from luminal_lab.core.op import OPS, tuple_text
 from luminal_lab.core.printer import as_text
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_class
 from luminal_lab.testing.cases import Case, CaseRun
 
 SHOWN = 3
-"""How many failures a text shows as a whole."""
+"""How many failures a text shows in full."""
 MOST = 24
 """Elements of the largest array that is shown."""
 
@@ -30,7 +31,7 @@ class Row(NamedTuple):
     reason: str = ""
     seconds: float = 0.0
     blamed: str | None = None
-    """The op whose implementation is wrong, where one is."""
+    """The op whose implementation is wrong, if one is known."""
     run: CaseRun | None = None
     expected: Sequence[Array] = ()
     got: Sequence[Array] = ()
@@ -78,6 +79,7 @@ def _shown(title: str, arrays: Mapping[str, Array]) -> list[str]:
     return lines
 
 
+@told_class
 @dataclass(frozen=True, repr=False)
 class Conformance:
     """The outcomes of all cases that were run on a device.
@@ -118,12 +120,12 @@ class Conformance:
 
     @property
     def wrong_ops(self) -> tuple[str, ...]:
-        """The ops that are to be mended, those first in which most cases fail."""
+        """The ops to fix, those with the most failed cases first."""
         blamed = Counter(row.blamed for row in self.failed if row.blamed is not None)
         return tuple(op for op, _ in blamed.most_common())
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each case.
+        """Return a pandas table with a row for each case.
 
         >>> report = ll.devices.conformance(ll.GenericCompiler(), only="source", dtypes=["float32"])
         >>> report.to_pandas()["op"].unique().tolist()
@@ -137,7 +139,7 @@ class Conformance:
 
     @property
     def counts(self) -> str:
-        """The counts of each op, and of the families of what is more than one op."""
+        """The counts of each op, and of the families of cases with more than one op."""
         counts: dict[str, Counter[str]] = {}
         for row in self.rows:
             counts.setdefault(row.label, Counter())[row.status] += 1
@@ -151,7 +153,7 @@ class Conformance:
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """The result on one line."""
         total, right = len(self.rows), len(self.passed)
         text = f"all {total} cases passed" if right == total else f"{right} of {total} cases passed"
         failed, declined = len(self.failed), len(self.unsupported)

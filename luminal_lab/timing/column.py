@@ -1,4 +1,4 @@
-"""What one device says of a graph: its launches, each with a time and how that was got.
+"""What one device says about a graph: its launches, each with a time and how that was obtained.
 
 ll.CPU()              measured here
 ll.CUDA("h200")       measured where there is such a GPU, else modelled by its specification
@@ -56,19 +56,19 @@ class Column:
     """All launches of a graph on one device."""
 
     label: str
-    """What the column is called."""
+    """The name of the column."""
     how: How
     device: str
     date: str
     parts: tuple[LaunchTime, ...]
     whole: tuple[float, ...] = ()
-    """The seconds of complete runs, with what is between launches."""
+    """The seconds of complete runs, with everything between launches."""
     notes: tuple[str, ...] = ()
     """What is assumed, ignored or missing."""
     specification: Specification | None = None
-    """Whose figures the shares are of."""
+    """The device whose figures the shares are of."""
     doubts: tuple[str, ...] = ()
-    """Why its times or shares may be wrong: load, or a roof that was passed."""
+    """Why its times or shares may be wrong: load, or a roof that was exceeded."""
     busy: float | None = None
     """How many cores other programs kept busy meanwhile; None if unknown."""
 
@@ -79,7 +79,7 @@ class Column:
 
 
 class Comparable(Protocol):
-    """A device that says what a graph's launches take on it."""
+    """A device that says how long a graph's launches take on it."""
 
     def column(self, subject: ComparedGraph, rounds: int, warm_up: int) -> Column:
         """Return all launches of a graph, with their times."""
@@ -127,7 +127,7 @@ class CPU:
 def fused(
     subject: ComparedGraph, machine: Machine | None = None
 ) -> tuple[Compilation, list[KernelUse]]:
-    """Return a graph with the CPU's kernels, made for a machine and not compiled."""
+    """Return a graph with the CPU's kernels, made for a machine but not compiled."""
     compilation = subject.compiled(Pipeline(CPUCompiler().passes))
     work = Worklist(compilation.ir, machine or this_machine(), {})
     uses = [
@@ -138,7 +138,7 @@ def fused(
 
 
 def modelled_column(subject: ComparedGraph, specification: Specification) -> Column:
-    """Return the least times that a device's figures allow, of the CPU's kernels."""
+    """Return the least times that a device's figures allow for the CPU's kernels."""
     compilation, uses = fused(subject)
     note = "its kernels are those that the CPU's passes fuse: a compiler for it may fuse others"
     notes = () if specification.dialect == "c" else (note,)
@@ -175,7 +175,7 @@ def column_of_model(
 @told_object("device")
 @dataclass(frozen=True)
 class CUDA:
-    """An NVIDIA GPU; where there is none, the named card's specification models it.
+    """An NVIDIA GPU; without one, the named card's specification models it.
 
     >>> import luminal_lab as ll
     >>> ll.CUDA("h200")
@@ -195,7 +195,7 @@ class CUDA:
 @told_object("device")
 @dataclass(frozen=True)
 class Metal:
-    """A GPU of Apple's; where there is none, the named chip's specification models it.
+    """An Apple GPU; without one, the named chip's specification models it.
 
     >>> import luminal_lab as ll
     >>> ll.Metal("m3-max")
@@ -232,7 +232,7 @@ def gpu_column(
     rounds: int,
     warm_up: int,
 ) -> Column:
-    """Return the times of a graph's launches on a GPU; modelled where it is not here."""
+    """Return the times of a graph's launches on a GPU, modelled if it is not here."""
     label = kind if specification is None else specification.name
     compilation = subject.compiled(device)
     program = cast("GPUProgram", compilation.runner)

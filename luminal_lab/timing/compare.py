@@ -3,10 +3,11 @@
     print(ll.compare(cx, [ll.CPU(), ll.devices.specification("h200")]))
 
 A time is measured here, recorded elsewhere (°), or modelled from a device's figures (~); a column
-says which, and every time of it has the mark.
+says which, and every time in it has the mark.
 
 Devices fuse differently. A row is the segment of the written graph between values that all of them
-materialise: launches that share a written node are in one row, with whatever shares one with those.
+store in memory: launches that share a written node are in one row, with whatever shares a node with
+those.
 
     written   a  b  c  d          device 1   [a b] [c] [d]      rows   [a b]  [c d]
                                   device 2   [a] [b] [c d]             1: 1, 2 launches   2: 2, 1
@@ -45,7 +46,7 @@ from luminal_lab.timing.work import Number, known_sum
 T = TypeVar("T")
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 MOST_SHOWN = 30
-"""Rows that the text shows before it says how many more there are."""
+"""How many rows the text shows before it only counts the rest."""
 
 
 @told_object("compared")
@@ -66,7 +67,7 @@ class SideBySide(Charted):
         return len(self.segments)
 
     def __getitem__(self, which: int | str) -> Segment:
-        """Return a segment by its place, by the value that it ends in, or by a kernel in it."""
+        """Return a segment by its position, by the value that it ends in, or by a kernel in it."""
         if not isinstance(which, str):
             return self.segments[position(which, len(self), "compare: there is no segment")]
         names: dict[str, Segment] = {}
@@ -116,7 +117,7 @@ class SideBySide(Charted):
         return "\n".join([f"{self.graph}: {many}", *lines, *notes])
 
     def notes(self, column: Column) -> list[str]:
-        """Return what is to be known of a column: what is assumed, ignored or missing."""
+        """Return the notes on a column: what is assumed, ignored or missing."""
         gone: dict[str, list[str]] = {}
         for part in column.parts:
             if part.missing:
@@ -126,7 +127,7 @@ class SideBySide(Charted):
 
     def doubts(self, column: Column) -> list[str]:
         """Return why a column's times, shares and ratios to others may be wrong."""
-        timed = [one for one in self.columns if one.how == "measured"]
+        timed = [c for c in self.columns if c.how == "measured"]
         is_unsure = len(timed) > 1 and column in timed and is_crowded(column.busy)
         return [*column.doubts, *([BUSY] if is_unsure else [])]
 
@@ -159,14 +160,14 @@ class SideBySide(Charted):
         return DISPLAYS["SideBySide.html"](self)
 
     def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
-        """Return each device's roof, and how close each segment came to it.
+        """Return each device's roof, and how close each segment comes to it.
 
-        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        It is a plotly figure, or with `still=True` a picture that a saved notebook keeps.
         """
         return DISPLAYS["SideBySide.roofline"](self, theme=theme, still=still)
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas: a row for each segment on each device."""
+        """Return a pandas table with a row for each segment on each device."""
         rows = (
             [cell(segment, number, column) for cell in COLUMNS.values()]
             for segment in self.segments
@@ -196,7 +197,7 @@ COLUMNS: Final[Mapping[str, Callable[[Segment, int, Column], object]]] = {
 
 
 def title(column: Column) -> str:
-    """Return what a column is: its device, how its times were got, and when."""
+    """Return a column's title: its device, how its times were obtained, and when."""
     when = f", {column.date[:16].replace('T', ' ')}" if column.date else ""
     device = "" if column.device == column.label else f" ({column.device})"
     said = f"{column.label}{device}: {MARK[column.how]}{column.how}{when}"
@@ -210,13 +211,13 @@ HEADS: Final = heads("> ms < ± > bytes > flops > share < limit")
 
 
 def said_of(column: Column, cells: Sequence[T]) -> list[T]:
-    """Return what is said of a column: a modelled time has no spread and no share."""
+    """Return a column's cells; a modelled time has no spread and no share."""
     left_out = (1, 4) if column.how == "modelled" else ()
     return [cell for number, cell in enumerate(cells) if number not in left_out]
 
 
 def together(labelled: Iterable[tuple[str, Sequence[str]]]) -> list[str]:
-    """Return notes, each once, behind those of whom it holds.
+    """Return notes, each once, after the labels to which it applies.
 
     >>> together([("A", ["cold"]), ("B", ["cold", "wet"])])
     ['A, B: cold', 'B: wet']
@@ -237,11 +238,10 @@ def compare(
     rounds: int = 10,
     warm_up: int = 2,
 ) -> SideBySide:
-    """Compile what a session has written for each of several devices, and put the times together.
+    """Compile what a session has written for each of several devices, and compare the times.
 
-    A specification stands for the times that its figures allow. `dims` are sizes that no data
-    gives, `passes` what runs before a device's own (the generic compiler). The session stays as it
-    is.
+    A specification gives the times that its figures allow. `dims` are sizes that no data gives,
+    `passes` what runs before a device's own (the generic compiler). The session does not change.
 
     >>> import luminal_lab as ll
     >>> cx = ll.Graph()
@@ -279,12 +279,12 @@ def compare(
 
 
 def _short(device: object) -> str:
-    """Return what a device is called while it is waited for."""
+    """Return the name of a device while it is waited for."""
     return str(getattr(device, "name", None) or type(device).__name__)
 
 
 def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return columns whose labels differ."""
+    """Return the columns with different labels."""
     named: list[Column] = []
     for column in columns:
         same = sum(earlier.label.partition(" #")[0] == column.label for earlier in named)
@@ -292,9 +292,10 @@ def _named(columns: Iterable[Column]) -> tuple[Column, ...]:
     return tuple(named)
 
 
+@told_object("segment")
 @dataclass(frozen=True, repr=False)
 class Segment:
-    """What all devices have done when all of them hold the same values again."""
+    """What all devices have done by the time they all hold the same values again."""
 
     name: str
     """The written value that it ends in, as in "%y"."""
@@ -305,11 +306,11 @@ class Segment:
     parts: tuple[tuple[LaunchTime, ...], ...]
     """For each device its launches."""
     labels: tuple[str, ...]
-    """What the devices are called."""
+    """The names of the devices."""
 
     @property
     def label(self) -> str:
-        """What it is called: the user's name of the value, or else the kernels that make it."""
+        """Its name: the user's name for the value, or else the kernels that make it."""
         parts = next((parts for parts in self.parts if parts), ())
         if is_named(self.name) or not parts:
             return self.name
@@ -323,15 +324,15 @@ class Segment:
         return f"{self.scope}  {'; '.join(self.lines[:2])}{more}".strip()
 
     def seconds(self, device: int) -> float | None:
-        """Return the medians of a device's launches together; None where one has no time."""
+        """Return the sum of the medians of a device's launches; None if one has no time."""
         return known_sum(part.seconds for part in self.parts[device])
 
     def spread(self, device: int) -> float:
-        """Return the spreads of a device's launches together."""
+        """Return the sum of the spreads of a device's launches."""
         return sum(part.spread for part in self.parts[device])
 
     def bytes(self, device: int) -> int | None:
-        """Return the bytes that a device's launches move at least."""
+        """Return the least bytes that a device's launches move."""
         return _sum(part.bytes for part in self.parts[device])
 
     def flops(self, device: int) -> int | None:
@@ -339,12 +340,12 @@ class Segment:
         return _sum(part.flops for part in self.parts[device])
 
     def share(self, device: int) -> float | None:
-        """Return the least time that a device's figures allow, through the time that it took."""
+        """Return the least time that a device's figures allow divided by the time it took."""
         seconds, least = self.seconds(device), _sum(part.least for part in self.parts[device])
         return least / seconds if seconds and least is not None else None
 
     def bound(self, device: int) -> str:
-        """Return which figures set the least times of a device's launches, the longest first."""
+        """Return the figures that limit a device's launches, the longest first."""
         longest = sorted(self.parts[device], key=lambda part: -(part.least or 0))
         return ", ".join(dict.fromkeys(part.bound for part in longest if part.bound))
 
@@ -373,7 +374,7 @@ HEADER = heads("< device < launch > ms < ± > bytes > flops > share < limit")
 
 
 def cells(part: LaunchTime) -> list[str]:
-    """Return what a table says of a launch."""
+    """Return the cells of a launch in a table."""
     name = f"{part.kernel} {part.node}" if is_named(part.node) else part.kernel
     name += " (host)" if part.is_host else ""
     if part.seconds is None:
@@ -383,7 +384,7 @@ def cells(part: LaunchTime) -> list[str]:
 
 
 def figures(segment: Segment, device: int, how: How) -> list[str]:
-    """Return what a table says of launches that have a time, or of none."""
+    """Return the cells of launches that have a time, or of none."""
     seconds, share, mark = segment.seconds(device), segment.share(device), MARK[how]
     size, flops, is_model = segment.bytes(device), segment.flops(device), how == "modelled"
     time, spread = "no launch", ""
@@ -401,19 +402,19 @@ def figures(segment: Segment, device: int, how: How) -> list[str]:
 
 
 def ms(seconds: float, mark: str = "") -> str:
-    """Return a time in ms, with the mark of how it was got.
+    """Return a time in ms, with the mark for how it was obtained.
 
     >>> ms(0.00123456), ms(2e-6, "~"), ms(1.5, "°"), ms(3e-8)
     ('1.235', '~0.0020', '°1500', '0.00003')
     """
     value = 1e3 * seconds
     digits = 0 if value >= 1000 else 1 if value >= 100 else 3 if value >= 0.1 else 4
-    digits += 0 < value < 0.001  # a spread is never nothing
+    digits += 0 < value < 0.001  # a spread is never shown as 0
     return f"{mark}{value:.{digits}f}"
 
 
 def count_text(count: float) -> str:
-    """Return a number of operations, as short as can be.
+    """Return a number of operations, written as briefly as possible.
 
     >>> count_text(1_234), count_text(3_200_000_000)
     ('1.23k', '3.2G')
@@ -456,27 +457,28 @@ def segments(ir: IR, columns: Sequence[Column]) -> tuple[Segment, ...]:
 def _joined(
     columns: Sequence[Column], owned: Sequence[list[frozenset[int]]]
 ) -> list[set[tuple[int, int]]]:
-    """Return the launches of all devices in groups, each as its device and its place.
+    """Return the launches of all devices in groups, each given by its device and its position.
 
-    The written nodes that tie them together are among them, as those of no device.
+    The written nodes that tie them together are included, as belonging to no device.
     """
     groups: dict[tuple[int, int], set[tuple[int, int]]] = {}
     users = [_users(column) for column in columns]
     launches = [(k, n, nodes) for k, covers in enumerate(owned) for n, nodes in enumerate(covers)]
     for device, number, nodes in launches:
         tied = {(device, number), *((-1, node) for node in nodes)}
-        for other, node in product(range(len(columns)), nodes):
-            # What one launches and another folds away (a view, copied) is no row of its own.
-            folded = users[other].get(node, ()) if other != device else ()
+        for beside, node in product(range(len(columns)), nodes):
+            # What one device launches and another folds away (a copied view) is not a row of its
+            # own.
+            folded = users[beside].get(node, ()) if beside != device else ()
             if len(folded) == 1:
-                tied.add((other, folded[0]))
+                tied.add((beside, folded[0]))
         group = tied.union(*(groups.get(member, ()) for member in tied))
         groups |= dict.fromkeys(group, group)
     return [*{id(group): group for group in groups.values()}.values()]
 
 
 def _owned(ir: IR, column: Column) -> list[frozenset[int]]:
-    """Return for each launch the written nodes that it alone computes on its device.
+    """Return for each launch the written nodes that only it computes on its device.
 
     What several launches compute (a mask, an index) ties none of them together, unless a launch
     computes nothing else.
@@ -497,7 +499,7 @@ def _users(column: Column) -> dict[int, list[int]]:
 
 
 def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
-    """Return those of some written nodes that compute something; if none does, those that move."""
+    """Return those of some written nodes that compute; if none does, those that move elements."""
     known = [ir[id] for id in covers if id in ir]
     work = [node.id for node in known if not isinstance(node.op, (Source, View))]
     views = [node.id for node in known if isinstance(node.op, View)]
@@ -505,7 +507,7 @@ def _works(ir: IR, covers: frozenset[int]) -> frozenset[int]:
 
 
 def _end(ir: IR, parts: Sequence[Sequence[LaunchTime]]) -> int | None:
-    """Return the last written value that a segment leaves in memory, and that others read."""
+    """Return the last written value that a segment leaves in memory and that others read."""
     inside = {id for device in parts for part in device for id in part.covers}
     values = [part.value for device in parts for part in device]
     known = sorted({id for id in values if id is not None and id in ir})
@@ -518,6 +520,6 @@ def _end(ir: IR, parts: Sequence[Sequence[LaunchTime]]) -> int | None:
 
 
 def _sum(numbers: Iterable[Number | None]) -> Number | None:
-    """Return a sum; None of nothing, and where a number is not known."""
+    """Return a sum; None if it is empty or a number is unknown."""
     listed = [*numbers]
     return known_sum(listed) if listed else None

@@ -12,7 +12,8 @@ from luminal_lab.kernels.definition.running import factors
 from luminal_lab.kernels.definition.terms import Apply, Fold, Lookup, Read, Term, walk
 from luminal_lab.kernels.kernel import Kernel
 
-MOVES = (ops.Contiguous, ops.Cast, View)
+RECAST = (ops.Cast, ops.Bitcast)
+MOVES = (ops.Contiguous, *RECAST, View)
 """Ops that only move elements, or change how they are stored."""
 
 
@@ -47,18 +48,18 @@ def family_of_definition(definition: Definition) -> str:
     if any(isinstance(term, Lookup) for term in terms):
         return "gather"
     applied = [term for term in terms if isinstance(term, Apply)]
-    return "elementwise" if any(not isinstance(one.op, ops.Cast) for one in applied) else "copy"
+    return "elementwise" if any(not isinstance(term.op, RECAST) for term in applied) else "copy"
 
 
 def _is_product(fold: Fold) -> bool:
     """Return whether a fold sums products of two arrays."""
     reads = [_arrays(factor) for term in _summed(fold) for factor in factors(term)]
-    known = [one for one in reads if one]
-    return any(one != other for one in known for other in known)
+    known = [read for read in reads if read]
+    return any(first != second for first in known for second in known)
 
 
 def _summed(fold: Fold) -> Iterator[Term]:
-    """Yield what a fold adds up; of a pass what each of its states becomes."""
+    """Yield what a fold adds up; for a pass, what each of its states becomes."""
     if fold.states is None:
         yield fold.body
         return

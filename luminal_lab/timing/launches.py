@@ -20,7 +20,7 @@ from luminal_lab.timing.work import effort_for
 
 
 class KernelUse(NamedTuple):
-    """A node of a compiled graph, and the kernel that makes it; None where NumPy does."""
+    """A node of a compiled graph, and the kernel that makes it; None if NumPy does."""
 
     node: int
     kernel: Kernel | None
@@ -35,7 +35,7 @@ class LaunchTime:
     kernel: str
     how: How
     samples: tuple[float, ...]
-    """Seconds: one sample of a modelled time, and none without a time."""
+    """Seconds: a single sample if modelled, none if there is no time."""
     covers: frozenset[int]
     """The nodes of the graph as written that it computes."""
     value: int | None = None
@@ -45,7 +45,7 @@ class LaunchTime:
     least: float | None = None
     """The seconds that the device's figures allow."""
     bound: str = ""
-    """Which figure says so."""
+    """The figure that sets this limit."""
     missing: str = ""
     """Why there is no time."""
     is_host: bool = False
@@ -64,7 +64,7 @@ class LaunchTime:
 
 
 class Covering:
-    """For the nodes of a compiled graph, the nodes of the graph as written that they compute."""
+    """For the nodes of a compiled graph, the nodes of the written graph that they compute."""
 
     def __init__(self, compilation: Compilation) -> None:
         self.shots = compilation.snapshots
@@ -74,8 +74,8 @@ class Covering:
     def written(self, id: int) -> frozenset[int]:
         """Return the written nodes behind a node of the last graph.
 
-        What was merged from equal nodes (constants and masks of all layers) belongs to none of the
-        places that it comes from, unless nothing else is there.
+        What was merged from equal nodes (constants and masks of all layers) belongs to none of its
+        origins, unless there is nothing else.
         """
         last = len(self.shots) - 1
         return self._back(last, id, merged=False) or self._back(last, id, merged=True)
@@ -93,7 +93,7 @@ class Covering:
         return shares
 
     def behind(self, id: int) -> list[Node]:
-        """Return the written nodes that a node of the last graph comes from, merged ones too."""
+        """Return the written nodes from which a node of the last graph comes, with merged ones."""
         written = self.shots[0].ir
         ids = self._back(len(self.shots) - 1, id, merged=True)
         return [written[id] for id in sorted(ids)]
@@ -107,7 +107,7 @@ class Covering:
         least: Modelled | None,
         missing: str = "",
     ) -> LaunchTime:
-        """Return the times of a launch for sizes of dims, or what `missing` says of them."""
+        """Return the times of a launch for sizes of dims, or the reason in `missing`."""
         node, covers, kernel = self.shots[-1].ir[use.node], self.written(use.node), use.kernel
         if kernel is None:
             name = node.op.name
@@ -140,7 +140,7 @@ class Covering:
         return self._known[key]
 
     def value(self, id: int) -> int | None:
-        """Return the written node whose value a node of the last graph is, if there is one."""
+        """Return the written node whose value a node of the last graph holds, if there is one."""
         ir = self.shots[-1].ir
         ids = {id, *(user.id for user in ir.users(id) if isinstance(user.op, Pick))}
         for shot, replaced in zip(self.shots[:0:-1], self._replaced[:0:-1], strict=True):
@@ -153,7 +153,7 @@ class Covering:
 
     @cached_property
     def _replaced(self) -> list[dict[int, list[int]]]:
-        """For each pass, the nodes whose place each node has taken."""
+        """For each pass, the nodes that each node has replaced."""
         passes: list[dict[int, list[int]]] = [{} for _ in self.shots]
         for replaced, shot in zip(passes, self.shots, strict=True):
             for change in shot.log:

@@ -1,4 +1,4 @@
-"""Time a graph: run it again and again, or compute from a machine's rates the least it takes."""
+"""Time a graph: run it again and again, or compute its least time from a machine's rates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.kernel import Kernel
 
 MOST_TURNS = 1_000_000
-"""The most runs that are timed; their samples are all kept."""
+"""The most runs that are timed; all their samples are kept."""
 CLOCK = "perf_counter"
 C_CLOCK = "monotonic, read in C"
 
@@ -50,7 +50,7 @@ def check_turns(caller: str, rounds: object, warm_up: object) -> None:
 def measured(
     graph: IR | Compilation, environment: Environment, *, rounds: int = 10, warm_up: int = 2
 ) -> Timings:
-    """Run a graph, compiled or not, and return the times of all that it launches."""
+    """Run a graph, compiled or not, and return the times of everything that it launches."""
     ir = graph if isinstance(graph, IR) else graph.ir
     program = None if isinstance(graph, IR) else graph.runner
     asked = set(ir.output_ids)
@@ -72,7 +72,7 @@ def measured(
                 graph.values(mine, asked, {}, None)
                 end = perf_counter()
                 hold.settle()
-                # A traced run tells more, and takes longer than what happens between launches.
+                # A traced run tells more, but the tracing adds time between launches.
                 begin = perf_counter()
                 graph.values(mine, asked, {}, steps)
                 until = perf_counter()
@@ -89,7 +89,7 @@ def measured(
         clock, threads = C_CLOCK, program.threads
     elif isinstance(program, GPUProgram):
         device, clock = program.device, program.clock
-    # What this machine's processor can do at most says nothing of a GPU.
+    # The limits of this machine's processor say nothing about a GPU.
     rates = None if isinstance(program, GPUProgram) else opened(peak_rates)
     inside = ir.ancestors(asked) - seconds.keys()
     taken = {id: samples for id, samples in seconds.items() if is_work(ir[id])}
@@ -100,7 +100,7 @@ def measured(
 
     rows = rows_by(rates)
     if rates is not None and any(map(is_above, rows)):
-        # The processor can do more than is known of it.
+        # The processor is faster than its known rates.
         rates = opened(partial(better_rates, rates))
         rows = rows_by(rates)
     numbers = {id: number for number, id in enumerate(taken)}
@@ -125,7 +125,7 @@ CARRIED = "whole runs copy what is carried, so that the session's values stay as
 
 
 def as_views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
-    """Return the data as views that others hold too: no program writes over what is held."""
+    """Return the data as views, which count as held elsewhere: no program overwrites such data."""
     held: dict[int, tuple[Array, Array, Array]] = {}
 
     def view(node: Node) -> Array:
@@ -140,7 +140,7 @@ def as_views(data: Callable[[Node], Array]) -> Callable[[Node], Array]:
 def modelled(
     ir: IR, rates: PeakRates, dims: Mapping[str, int] | None = None, *, threads: int | None = None
 ) -> Timings:
-    """Return the least time that each node of a graph takes on a machine of these rates.
+    """Return the least time that each node of a graph takes on a machine with these rates.
 
     >>> from luminal_lab.core.parse import parse
     >>> ir = parse("graph g(%x: f32[n]) -> (%y) { %y = add %x, %x : f32[n] }")
@@ -170,7 +170,7 @@ def check_dims(asking: str, ir: IR, dims: Mapping[str, int], call: str) -> None:
 
 
 def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit | None:
-    """Return the least time for some work, if it is known what it is."""
+    """Return the least time for some work, if the work is known."""
     if work.read is None or work.written is None:
         return None
     flops, dtype = work.flops or 0, work.dtype.name.removesuffix("_")
@@ -181,7 +181,7 @@ def limit_of(work: Work, rates: PeakRates, threads: int | None = None) -> Limit 
 
 @dataclass
 class _RowMaker:
-    """Makes rows: what each node is called, asks for and comes from."""
+    """Makes rows: each node's name, its work and its origin."""
 
     graph: IR | Compilation
     dims: Mapping[str, int]
@@ -189,7 +189,7 @@ class _RowMaker:
     threads: int
     program: object = None
     inside: Container[int] = ()
-    """The nodes that are computed with others."""
+    """The nodes that are computed together with others."""
 
     def __post_init__(self) -> None:
         graph, program = self.graph, self.program
@@ -201,7 +201,7 @@ class _RowMaker:
         self._work: dict[str, Work] = {}
 
     def row(self, node: Node, samples: Sequence[float] | None) -> Timing:
-        """Return the row of a node; without samples the least time stands for them."""
+        """Return the row of a node; without samples it has the least time instead."""
         kernel, body = self.kernels.get(node.id), node.op.body_of()
         work = self.work(node)
         limit = None if self.rates is None else limit_of(work, self.rates, self.threads)
@@ -230,20 +230,20 @@ class _RowMaker:
         )
 
     def parts(self, node: Node) -> tuple[Part, ...]:
-        """Return the lines and scopes that a node comes from, by what was written there."""
+        """Return the lines and scopes from which a node comes, by the work written there."""
         work: Mapping[Node, float] = {node: 1.0}
         if self.covering is not None:
             effort = effort_for(self.dims)
             work = self.covering.attribution.work(node.id, effort) or work
-        weights: dict[tuple[str, str], float] = {}
+        weights: dict[tuple[str, str, str], float] = {}
         for part, share in work.items():
             line = "".join(lines_text([part.meta.origin]))
-            place = part.meta.scope, line
-            weights[place] = weights.get(place, 0.0) + share
+            origin = part.meta.scope, line, part.meta.origin.text if part.meta.origin else ""
+            weights[origin] = weights.get(origin, 0.0) + share
         return parts_of(weights)
 
     def work(self, node: Node) -> Work:
-        """Return what a node asks for; equal launches of one kernel ask for the same."""
+        """Return the work of a node; equal launches of one kernel do equal work."""
         kernel = self.kernels.get(node.id)
         if kernel is None or kernel.definition is None:
             return work_of(self.ir, node, self.dims, inside=self.inside)

@@ -4,10 +4,11 @@
      "version": "1", "target": {…}, "kernels": [{"name", "definition", "schedule", "dims",
      "samples"}, …], "programs": [{"name", "launches": [0, 1, 1], "whole": […], "check": …}, …]}
 
-A kernel is known by what it computes (a hash of its canonical definition), by its schedule, by the
-dialect and its version, and by the sizes of its dims. Opening a file reads it, and runs nothing.
+A kernel is identified by what it computes (a hash of its canonical definition), by its schedule, by
+the dialect and its version, and by the sizes of its dims. Opening a file reads it, and runs
+nothing.
 
-`ll.Recorded("h200")` answers for the kernels that were recorded. One that has changed since is
+`ll.Recorded("h200")` answers for the kernels that were recorded. A kernel that has changed since is
 listed without a time, and with what differs.
 """
 
@@ -54,12 +55,12 @@ from luminal_lab.timing.timings import MARK, check_samples, spread_of
 from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
-"""What a file holds; one more whenever that changes."""
+"""The format of a file, raised whenever it changes."""
 WHAT = "luminal_lab times"
 VERSIONS: Mapping[str, str] = {"c": "1", "cuda": CUDA.version, "metal": METAL.version}
 """The version of the code in each dialect: another version has other times."""
 MOST_SAMPLES = 25
-"""Of how many samples a file keeps: the rest would say no more."""
+"""How many samples a file keeps: more would add nothing."""
 FOLDER = Path(__file__).parent / "recordings"
 """The recordings that come with the package."""
 HOST = "no recording: NumPy computes it"
@@ -80,7 +81,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedKernel:
-    """A kernel on the device: what it is known by, and its times."""
+    """A kernel on the device: what identifies it, and its times."""
 
     name: str
     definition: str
@@ -91,7 +92,7 @@ class RecordedKernel:
     samples: tuple[float, ...]
     """Seconds, each of one launch."""
     by: str = ""
-    """What computed it, where that was a library and not its own code."""
+    """What computed it, if that was a library and not its own code."""
 
     @property
     def seconds(self) -> float:
@@ -129,7 +130,7 @@ class Recording:
     date: str
     dialect: str
     version: str
-    """That of the dialect."""
+    """The version of the dialect."""
     kernels: tuple[RecordedKernel, ...]
     programs: tuple[RecordedProgram, ...]
     target: Mapping[str, int | str]
@@ -139,7 +140,7 @@ class Recording:
     maker: str = ""
     """The version of luminal_lab that recorded it."""
     rates: PeakRates | None = None
-    """What the machine could do at most, where that was measured too."""
+    """What the machine could do at most, if that was measured too."""
     busy: float | None = None
     """How many cores other programs kept busy during the busiest program; None if unknown."""
 
@@ -175,7 +176,7 @@ class Recording:
         return f"no recording: the sizes differ: {_sizes(near.dims)} then, {_sizes(key.dims)} now"
 
     def key_of(self, kernel: RecordedKernel) -> Key:
-        """Return by what a kernel of the recording is known.
+        """Return the key of a kernel in the recording.
 
         >>> from luminal_lab.timing.recording import RecordedKernel
         >>> mul = RecordedKernel("mul", "a1", "", {}, (0.002,))
@@ -189,7 +190,7 @@ class Recording:
     # -- kept --------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the recording as text that `from_json` reads.
+        """Return the recording as text that `from_json` can read.
 
         >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
         >>> card.to_json().splitlines()[1:4]
@@ -202,7 +203,7 @@ class Recording:
             if not entry["by"]:
                 del entry["by"]
         programs = [asdict(program) for program in self.programs]
-        # A line for each kernel and each program: short, and a change of one is a change of a line.
+        # One line for each kernel and each program: short, and a changed kernel changes one line.
         parts = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         for name, rows in (("kernels", kernels), ("programs", programs)):
             lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
@@ -238,7 +239,7 @@ class Recording:
 
     @classmethod
     def from_json(cls, text: str) -> Recording:
-        """Read what `to_json` has written.
+        """Read the text that `to_json` writes.
 
         >>> card = ll.devices.Recording("card", "550", "2026-01-02", "cuda", "13", (), (), {})
         >>> ll.devices.Recording.from_json(card.to_json())
@@ -279,7 +280,7 @@ class Recording:
 
     @property
     def where(self) -> str:
-        """The device and the date, as a title says them."""
+        """The device and the date, as in a title."""
         return f"{self.device}, {self.date[:16].replace('T', ' ')}"
 
     @override
@@ -319,9 +320,9 @@ def key_of_kernel(kernel: Kernel, dims: Mapping[str, int]) -> Key:
 
 
 def hash_of(kernel: Kernel) -> str:
-    """Return a hash of what a kernel computes; names of buffers, axes and itself are not in it."""
+    """Return a hash of what a kernel computes, without names of buffers, axes and the kernel."""
     if kernel.definition is None:
-        # What no definition says is known by its source, but for the kernel's own name in it.
+        # A kernel without a definition is identified by its source, without the kernel's own name.
         text = re.sub(rf"\b(kernel_)?{re.escape(kernel.name)}(_\d+)?\b", "kernel", kernel.source)
     else:
         text = str(canonical(replace(kernel.definition, name="kernel"), buffers=True))
@@ -329,7 +330,7 @@ def hash_of(kernel: Kernel) -> str:
 
 
 def kept(samples: Sequence[float]) -> tuple[float, ...]:
-    """Return what a file keeps of samples: as many as it may, spread evenly, in four digits.
+    """Return the samples that a file keeps: as many as allowed, spread evenly, with four digits.
 
     >>> kept([0.123456, 2.0])
     (0.1235, 2.0)
@@ -342,12 +343,12 @@ def kept(samples: Sequence[float]) -> tuple[float, ...]:
 
 
 def _bare(rates: PeakRates) -> dict[str, Any]:
-    """Return rates as JSON has them, without their samples, which a recording needs not."""
+    """Return rates as JSON has them, without their samples, which a recording does not need."""
     return asdict(replace(rates, rates=tuple(replace(rate, samples=()) for rate in rates.rates)))
 
 
 def _differing(then: str, now: str) -> str:
-    """Return the first step that two schedules do not share."""
+    """Return the first step in which two schedules differ."""
     pairs = enumerate(zip_longest(then.split("\n"), now.split("\n")), 1)
     step, texts = next((step, texts) for step, texts in pairs if texts[0] != texts[1])
     first, second = ("nothing" if text is None else repr(text) for text in texts)

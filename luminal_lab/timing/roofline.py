@@ -1,4 +1,4 @@
-"""The least time of a launch on a device: what its figures allow, and which of them says so.
+"""The least time of a launch on a device: what its figures allow, and which of them limits it.
 
     seconds = max(operations / peak rate, bytes / bandwidth, launches × what one takes)
 
@@ -23,12 +23,13 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.kernels.launch import Launch
 from luminal_lab.machines.figures import ComputePeak, Figure, Specification
 from luminal_lab.machines.rates import size_text
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.work import Work, work_of_definition
 
 Bound: TypeAlias = Literal["memory", "cache", "compute", "launch"]
 Modellable: TypeAlias = Launch | Kernel | Definition
 UNITS = {"f16": "float16", "bf16": "bfloat16", "tf32": "tf32"}
-"""At which rate what of the prelude runs on tensor units, by how it calls what is multiplied."""
+"""The dtype whose rate applies on tensor units, by the prelude's word for the factors."""
 PRODUCT = re.compile(r"lab_(?:wg)?mma_(f16|bf16|tf32)(_|$)")
 CACHES = "what caches keep between launches and within them"
 OVERLAP = "launches that overlap"
@@ -37,28 +38,29 @@ TENSOR = "tensor units, which a schedule for this device might use"
 WHOLE = "that not all of its operations are products"
 
 
+@told_object("times")
 @dataclass(frozen=True, repr=False)
 class Modelled:
     """The least time that a device's figures allow for a launch; nothing was run."""
 
     seconds: float
     bound: Bound
-    """Which figure it met."""
+    """The figure that limits it."""
     ignores: str
-    """What else would take time, or save some, and is not counted."""
+    """What would also take time, or save some, and is not counted."""
     device: str
     flops: int
     bytes: int
     compute: float
-    """The seconds that the operations take at least."""
+    """The least seconds that the operations take."""
     memory: float
-    """The seconds that the bytes take at least."""
+    """The least seconds that the bytes take."""
     launch: float
-    """The seconds that being launched takes at least."""
+    """The least seconds that the launch itself takes."""
     unit: str
-    """At which rate operations were counted, as in "float16 (tensor)"."""
+    """The rate at which operations were counted, as in "float16 (tensor)"."""
     figure: Figure
-    """The figure that it met, with its source."""
+    """The figure that limits it, with its source."""
 
     @override
     def __str__(self) -> str:
@@ -82,7 +84,7 @@ def modelled(
 ) -> Modelled:
     """Return the least time of a launch, a kernel or a definition on a device.
 
-    Operations count at the rate of their dtype; at that of tensor units only where the kernel's
+    Operations count at the rate of their dtype, and at that of tensor units only if the kernel's
     code uses them. 16-bit floats and whole numbers are computed as float32.
 
     >>> from luminal_lab.devices.facts.specifications import specification
@@ -109,7 +111,7 @@ def modelled(
     if specification.rates is None:
         memory, figure = moved / specification.bandwidth.value, specification.bandwidth
     else:
-        # Measured rates know what fits into which cache.
+        # Measured rates know what fits into each cache.
         limit = specification.rates.limit(flops=0, read=work.read or 0, written=work.written or 0)
         bound = "cache" if limit.bound == "cache" else "memory"
         memory, figure = limit.seconds, specification.bandwidth
@@ -144,7 +146,7 @@ def check_sizes(kernel: Kernel | Definition, dims: Mapping[str, int]) -> None:
 
 
 def work_of_kernel(kernel: Kernel | Definition, dims: Mapping[str, int]) -> Work:
-    """Return what a kernel asks for, for sizes of its dims."""
+    """Return the work of a kernel, for sizes of its dims."""
     if isinstance(kernel, Definition):
         return work_of_definition(kernel, dims)
     if kernel.definition is not None:

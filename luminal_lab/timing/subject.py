@@ -1,6 +1,6 @@
 """What a session would run, and on which data, so that several devices get the same.
 
-The session stays as it is: neither its values nor its compile change.
+The session does not change: neither its values nor its compile.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from luminal_lab.tensor.sizes import bind_dims, named_sizes
 
 
 class TimedSession(Protocol):
-    """What a graph of the user's has: `ll.Graph`."""
+    """What the user's graph has: `ll.Graph`."""
 
     step: int
 
     @property
     def ir(self) -> IR:
-        """What was written."""
+        """The graph as written."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class TimedSession(Protocol):
 
 @dataclass(frozen=True)
 class ComparedGraph:
-    """A graph as written, with its data where there is some."""
+    """A graph as written, with its data if there is any."""
 
     ir: IR
     given: Given
@@ -70,7 +70,7 @@ class ComparedGraph:
         return compile_ir(self.ir, *self.passes, *device, given=self.given)
 
     def measurable(self, device: str) -> Environment:
-        """Return the data, or raise what says that there is none."""
+        """Return the data, or raise an error that says why there is none."""
         if self.environment is None:
             raise InputError(
                 f"compare: {device} cannot be measured: {self.missing}",

@@ -1,8 +1,8 @@
-"""Times, each with how it was got: measured here, recorded elsewhere, or modelled from rates.
+"""Times, each with how it was obtained: measured here, recorded elsewhere, or modelled from rates.
 
-A row is one launch of a kernel, or one node where the interpreter runs. It has all of its samples,
-what the kernel asks for (bytes, operations), and the least time in which the machine could do it;
-the share says how near it came. `cx.time()` measures; `cx.time(model=rates)` only computes.
+A row is one launch of a kernel, or one node if the interpreter runs. It has all of its samples, the
+kernel's work (bytes, operations), and the least time in which the machine could do it; the share
+says how close it came. `cx.time()` measures; `cx.time(model=rates)` only computes.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from luminal_lab.reading import read_text, shown
 from luminal_lab.tables import Table, aligned, frame, heads
 from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.folded import Asked, Folded, Part, folded
-from luminal_lab.timing.timeline import Timeline, chrome_trace
+from luminal_lab.timing.timeline import Timeline, check_timeline, chrome_trace
 from luminal_lab.writing import write_bytes
 
 SCHEMA = 1
-"""What a file of timings holds; one more whenever that changes."""
+"""The format of a file of timings, raised whenever it changes."""
 MOST_SHOWN = 30
-"""Rows that the text shows before it says how many more there are."""
+"""How many rows the text shows before it only counts the rest."""
 How: TypeAlias = Literal["measured", "recorded", "modelled"]
 CACHED = (
     "that roof is in doubt: some of the data still lay in a nearer cache than the rate is measured "
@@ -53,7 +53,7 @@ TOO_LOW = (
     "peak_rates(fresh=True) measures it again"
 )
 IN_DOUBT: Final = {"FMA": TOO_LOW, "memory": CACHED, "cache": CACHED}
-"""Why a launch may pass a roof."""
+"""Why a launch may exceed a roof."""
 FACTORS: Final = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 MARK: Final = {"measured": "", "recorded": "°", "modelled": "~"}
 """The marks of times, so that the three kinds never look alike."""
@@ -78,12 +78,12 @@ class Timing:
     written: int | None = None
     dtype: str = "float32"
     limit: Limit | None = None
-    """The least time on this machine; None where the rates or the work are not known."""
+    """The least time on this machine; None if the rates or the work are unknown."""
     how: How = "measured"
     family: str = ""
     """The kind of work that it does, as in "product" or "copy"."""
     parts: tuple[Part, ...] = ()
-    """The lines and scopes that it does the work of, each with its share."""
+    """The lines and scopes whose work it does, each with its share."""
     shares: tuple[float, ...] = ()
     """The share of each of its lines, by what they compute; they add up to 1."""
 
@@ -104,24 +104,24 @@ class Timing:
 
     @property
     def gbytes(self) -> float | None:
-        """The GB/s that were reached."""
+        """The GB/s that it reached."""
         return _rate(self.bytes, self.seconds)
 
     @property
     def gflops(self) -> float | None:
-        """The GFLOP/s that were reached."""
+        """The GFLOP/s that it reached."""
         return _rate(self.flops, self.seconds)
 
     @property
     def share(self) -> float | None:
-        """The share of the machine's limit: 1 would be as fast as it can be."""
+        """The least time that the machine allows divided by its own: 1 is as fast as possible."""
         if self.limit is None or not self.limit.seconds or not self.seconds:
             return None
         return self.limit.seconds / self.seconds
 
     @property
     def label(self) -> str:
-        """The launch, and what the user calls its result, as a table shows them."""
+        """The launch, and the user's name for its result, as a table shows them."""
         return f"{self.name} {self.node}".strip() if is_named(self.node) else self.name
 
     @override
@@ -165,7 +165,7 @@ class Timings(Charted, Displayed):
     warm_up: int = 0
     date: str = ""
     whole: tuple[float, ...] = ()
-    """The seconds of complete runs, with all that is between launches."""
+    """The seconds of complete runs, with everything between launches."""
     rates: PeakRates | None = None
     """The machine's rates, from which the limits come."""
     note: str = ""
@@ -183,7 +183,7 @@ class Timings(Charted, Displayed):
         return len(self.rows)
 
     def __getitem__(self, name: int | str) -> Timing:
-        """Return a row by its place, or by the name of its launch or its node."""
+        """Return a row by its position, or by the name of its launch or its node."""
         if not isinstance(name, str):
             hint = "give its place, or the name of its launch or its node"
             if whole_number(name) is None:
@@ -198,17 +198,17 @@ class Timings(Charted, Displayed):
 
     @property
     def seconds(self) -> float:
-        """The median of complete runs; of what was modelled, the sum of the launches."""
+        """The median of complete runs; if modelled, the sum of the launches."""
         return median(self.whole) if self.whole else self.launches
 
     @property
     def launches(self) -> float:
-        """The medians of all rows together."""
+        """The sum of the medians of all rows."""
         return sum(row.seconds for row in self.rows)
 
     @property
     def rounds(self) -> int:
-        """How many samples there are of each row, at most."""
+        """The largest number of samples of any row."""
         return max((len(row.samples) for row in self.rows), default=len(self.whole))
 
     @cached_property
@@ -232,8 +232,8 @@ class Timings(Charted, Displayed):
     def by(self, what: Asked, *, depth: int | None = None) -> Folded:
         """Return the time of each "module" of the model, each "line", or each "kind" of work.
 
-        A kernel of several lines is divided by the operations that each has written, so that all
-        parts add up to the launches. Scopes count as modules; with a `depth`, so many levels do.
+        A kernel of several lines is divided by the operations of each, so that all parts add up to
+        the launches. Scopes count as modules; with a `depth`, only that many levels do.
 
         >>> with cx.scope("head"):
         ...     y = (cx.tensor((1000,), name="x") * 2).retrieve()
@@ -298,7 +298,7 @@ class Timings(Charted, Displayed):
 
     @property
     def where(self) -> str:
-        """The device, its threads and the date, as a title says them."""
+        """The device, its threads and the date, as in a title."""
         many = "1 thread" if self.threads == 1 else f"{self.threads} threads"
         when = f", {self.date[:16].replace('T', ' ')}" if self.date else ""
         return f" {'for' if self.how == 'modelled' else 'on'} {self.device}, {many}{when}"
@@ -321,7 +321,7 @@ class Timings(Charted, Displayed):
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why times or shares may be wrong: load, or a roof that was passed."""
+        """Why times or shares may be wrong: load, or a roof that was exceeded."""
         over = {row.limit.bound for row in self.rows if row.limit and (row.share or 0) > 1}
         doubts = [f"more than 100% of {name}: {IN_DOUBT[name]}" for name in sorted(over)]
         if self.rates is not None and self.rates.is_doubtful:
@@ -335,7 +335,7 @@ class Timings(Charted, Displayed):
         return "ms" if self.slowest is None else unit_of(self.slowest.seconds)[1]
 
     def shown(self, seconds: float, unit: str | None = None) -> str:
-        """Return a time in a unit, with the mark of how it was got.
+        """Return a time in a unit, with the mark for how it was obtained.
 
         >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
@@ -360,7 +360,7 @@ class Timings(Charted, Displayed):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """What the rows are called; from the second of a name on they are numbered."""
+        """The names of the rows, numbered from the second of the same name on."""
         met: Counter[str] = Counter()
         labels: list[str] = []
         for row in self.rows:
@@ -369,7 +369,7 @@ class Timings(Charted, Displayed):
         return tuple(labels)
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each launch; what holds for all is in its attrs.
+        """Return a pandas table with a row for each launch; what holds for all is in its attrs.
 
         >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
@@ -384,7 +384,7 @@ class Timings(Charted, Displayed):
 
     @override
     def plot(self, *others: Timings, theme: Theme = "auto") -> Any:
-        """Return bars, one for each launch; other timings stand beside, as recorded ones do.
+        """Return bars, one for each launch; other timings, as from a recording, stand beside them.
 
         Measured, recorded and modelled look different; whiskers end at the quartiles.
 
@@ -396,9 +396,9 @@ class Timings(Charted, Displayed):
         return DISPLAYS["Timings.plot"](self, *others, theme=theme)
 
     def roofline(self, *, theme: Theme = "auto", still: bool = False) -> Any:  # noqa: ANN401  # a figure of plotly's, or a picture
-        """Return a chart of what the machine could do, and how near to it each launch came.
+        """Return a chart of what the machine could do, and how close each launch came.
 
-        It is a figure of plotly's, or with `still=True` a picture that a saved notebook keeps.
+        It is a plotly figure, or with `still=True` a picture that a saved notebook keeps.
 
         >>> y = (cx.tensor((1000,), name="x") * 2).retrieve()
         >>> laptop = ll.devices.PeakRates.stated("a laptop", gflops=100, gbytes=20)
@@ -410,7 +410,7 @@ class Timings(Charted, Displayed):
     # -- kept --------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """Return the timings as text that `from_json` reads.
+        """Return the timings as text that `from_json` can read.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> cx.time(rounds=3).to_json().splitlines()[1:3]
@@ -442,7 +442,7 @@ class Timings(Charted, Displayed):
 
     @classmethod
     def load(cls, path: str | Path) -> Timings:
-        """Read timings from a file: what was measured there is recorded here.
+        """Read timings from a file: what was measured then is recorded now.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> cx.time(rounds=3).save(folder / "times.json")
@@ -454,7 +454,7 @@ class Timings(Charted, Displayed):
 
     @classmethod
     def from_json(cls, text: str) -> Timings:
-        """Read what `to_json` has written; what was measured is recorded from then on.
+        """Read the text that `to_json` writes; what was measured then is recorded now.
 
         >>> y = (cx.tensor((2,), name="x").set([1, 2]) * 2).retrieve()
         >>> timings = cx.time(rounds=3)
@@ -469,6 +469,8 @@ class Timings(Charted, Displayed):
                 check_samples(row.samples)
             if timings.rates is not None:
                 check_rates(timings.rates)
+            if timings.timeline is not None:
+                check_timeline(timings.timeline, len(timings))
         except ValueError as error:
             raise RecordingError(
                 f"timings: they cannot be read: {error}", hint="time the graph again"
@@ -502,7 +504,7 @@ class Comparison:
 
     @property
     def kernels(self) -> dict[str, tuple[float | None, float | None]]:
-        """The seconds of each kernel in both, None where one has no such kernel."""
+        """The seconds of each kernel in both; None if one has no such kernel."""
         first, second = self.first.by_kernel(), self.second.by_kernel()
         return {name: (first.get(name), second.get(name)) for name in {**first, **second}}
 
@@ -517,7 +519,7 @@ class Comparison:
         return self.first.seconds / self.second.seconds
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each kernel: both seconds, and their ratio."""
+        """Return a pandas table with a row for each kernel: both seconds, and their ratio."""
         rows = ((name, *pair, self.ratios.get(name)) for name, pair in self.kernels.items())
         columns = ("kernel", "first_seconds", "second_seconds", "ratio")
         return frame("comparison", columns, rows)
@@ -583,7 +585,7 @@ def is_named(node: str) -> bool:
 
 
 def check_samples(samples: Sequence[float]) -> None:
-    """Raise a ValueError unless there are times, of which none is below 0."""
+    """Raise a ValueError unless there are times, none of them negative."""
     if not samples or not all(0 <= seconds < float("inf") for seconds in samples):
         raise ValueError(f"samples are {shown([*samples])}")
 
@@ -609,7 +611,7 @@ def _rate(amount: int | None, seconds: float) -> float | None:
 
 
 def _lines(row: Timing) -> str:
-    """Return the lines with the largest shares, and these where there are several."""
+    """Return the lines with the largest shares, with their shares if there are several."""
     more = f" and {len(row.origins) - 2} more" if len(row.origins) > 2 else ""
     shares = row.shares if len(row.shares) == len(row.origins) > 1 else ()
     shown = [f" {share:.0%}" for share in shares] or [""] * len(row.origins)

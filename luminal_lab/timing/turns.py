@@ -2,10 +2,10 @@
 
     first   ▌▌▌   second ▌▌   second ▌▌   first ▌▌▌   first …
 
-Who goes first alternates. A turn is several runs, of which the best counts: whatever else runs can
-only slow one down, and most runs are shorter than the time for which a busy system leaves a
-program alone. Of the ratios, one for each pair of turns, the median counts; the true one lies
-within the bounds 19 times out of 20.
+The first turn alternates between the two. A turn is several runs, of which the best counts: other
+programs can only slow one down, and most runs are shorter than the time for which a busy system
+leaves a program alone. There is one ratio for each pair of turns, and their median counts; the true
+one lies within the bounds 19 times out of 20.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.machines.load import Load, load_text
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.timing.timings import unit_of
 
 TURN = 6e-3
-"""The seconds of a turn at least."""
+"""The least seconds of a turn."""
 LEAST, MOST = 3, 400
-"""The runs of a turn."""
+"""The least and the most runs of a turn."""
 FEWEST, ENOUGH = 6, 11
-"""Pairs from which on bounds can be told, and from which on they are believed."""
+"""How many pairs are needed for bounds, and how many to believe them."""
 NARROW = 1.15
-"""How far apart the bounds of a ratio may be that is known."""
+"""How far apart the bounds of a ratio may be once it counts as known."""
 BUDGET = 2.5
-"""The seconds after which a ratio is as known as it will be."""
+"""The seconds after which a ratio will not become any better known."""
 Runs = Callable[[], object]
 
 
+@told_object("turns")
 @dataclass(frozen=True, repr=False)
 class Turns:
     """The seconds of one run in each turn of both, and the load meanwhile."""
@@ -45,7 +47,7 @@ class Turns:
 
     @property
     def ratios(self) -> list[float]:
-        """The first's time through the second's, of each pair, in order of size."""
+        """The first's time divided by the second's for each pair, sorted."""
         return sorted(a / b for a, b in zip(self.first, self.second, strict=True))
 
     @property
@@ -55,7 +57,7 @@ class Turns:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Between which two ratios the true median lies, 19 times out of 20."""
+        """The two ratios between which the true median lies, 19 times out of 20."""
         return bounds_of(self.ratios)
 
     @property
@@ -87,9 +89,9 @@ class Turns:
 
 
 def bounds_of(ordered: list[float]) -> tuple[float, float] | None:
-    """Return between which two of some samples, in order, the true median lies.
+    """Return the two of some sorted samples between which the true median lies.
 
-    As many samples fall below the median as coins fall on one side: 19 times out of 20.
+    As many samples fall below the median as coins fall on one side, 19 times out of 20.
 
     >>> bounds_of([1.0, 2.0, 3.0]), bounds_of([float(k) for k in range(16)])
     (None, (4.0, 11.0))
@@ -116,7 +118,7 @@ def in_turns(first: Runs, second: Runs, *, seconds: float = BUDGET) -> Turns:
     with Load() as load:
         begin, turn = perf_counter(), 0
         while turn < FEWEST or (perf_counter() - begin < seconds and not _is_known(samples)):
-            # Who goes second finds what the first has left in the caches, and its clock.
+            # The second finds what the first has left in the caches, and its clock speed.
             for number in (0, 1) if turn % 2 else (1, 0):
                 samples[number].append(_turn(sides[number]))
             turn += 1
@@ -134,7 +136,7 @@ def _is_known(samples: tuple[list[float], list[float]]) -> bool:
 def _turn(side: Runs) -> float:
     """Return the seconds of the best run of a turn.
 
-    It rests as long as it ran: systems are kind to those who have just slept.
+    It rests as long as it ran: systems are kind to processes that have just slept.
     """
     begin = now = perf_counter()
     best, runs = float("inf"), 0

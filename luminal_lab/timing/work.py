@@ -1,4 +1,4 @@
-"""What each node of a graph asks for at least: operations, bytes read, bytes written."""
+"""The least work of each node of a graph: operations, bytes read, bytes written."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Number = TypeVar("Number", int, float)
 
 
 def known_sum(numbers: Iterable[Number | None]) -> Number | None:
-    """Return a sum; None where a number is not known."""
+    """Return a sum; None if a number is unknown."""
     listed = [*numbers]
     return None if None in listed else cast("Number", sum(filter(None, listed)))
 
 
 class Work(NamedTuple):
-    """Operations and bytes; None where unknown."""
+    """Operations and bytes; None if unknown."""
 
     flops: int | None
     read: int | None
@@ -74,7 +74,7 @@ def work_of(ir: IR, node: Node, dims: Mapping[str, int], *, inside: Container[in
 
 
 def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
-    """Return a node and those that are computed with it."""
+    """Return a node and those that are computed together with it."""
     members = [node]
     for part in members if inside else ():
         members += [ir[id] for id in part.sources if id in inside and ir[id] not in members]
@@ -82,14 +82,14 @@ def _gathered(ir: IR, node: Node, inside: Container[int]) -> list[Node]:
 
 
 def _behind(ir: IR, node: Node) -> Node:
-    """Return what a node is a view of."""
+    """Return the node that a node is a view of."""
     while isinstance(node.op, (View, ops.StopGradient, ops.GraphBreak)):
         node = ir[node.sources[0]]
     return node
 
 
 def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
-    """Return the bytes to be read: an element that a view repeats counts once."""
+    """Return the bytes that are read: an element that a view repeats counts once."""
     if isinstance(base.op, ops.Constant):
         return 0
     size = _bytes(base.type, dims)
@@ -98,7 +98,9 @@ def _read(node: Node, base: Node, dims: Mapping[str, int]) -> int:
 
 def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
     match node.op:
-        case ops.Contiguous() | ops.Cast() | ops.Gather() | ops.Update() | ops.Where():
+        case ops.Contiguous() | ops.Cast() | ops.Bitcast() | ops.Gather():
+            return 0
+        case ops.Update() | ops.Where():
             return 0
         case Reduce():
             return _size(ir[node.sources[0]].type, dims)
@@ -111,7 +113,7 @@ def _flops(ir: IR, node: Node, dims: Mapping[str, int]) -> int | None:
 
 
 def effort_of(ir: IR, node: Node, dims: Mapping[str, int]) -> int:
-    """Return what a node costs in a kernel, in additions; an element that is moved counts as one.
+    """Return the cost of a node in a kernel, in additions; moving an element counts as one.
 
     What only locates a value costs nothing.
     """
@@ -126,12 +128,12 @@ def effort_of(ir: IR, node: Node, dims: Mapping[str, int]) -> int:
                 return size * max(1, node.op.cost)
             case _:
                 return 0
-    except DimError:  # a size that nobody has said
+    except DimError:  # a size that nobody has given
         return 0
 
 
 def effort_for(dims: Mapping[str, int]) -> Callable[[IR, Node], float]:
-    """Return what nodes cost for sizes of dims."""
+    """Return the costs of nodes for sizes of dims."""
     return lambda ir, node: effort_of(ir, node, dims)
 
 
@@ -148,7 +150,7 @@ def _of_body(body: IR, dims: Mapping[str, int], outside: Work) -> Work:
     known = _defined(body, tuple(sorted(dims.items())))
     if known is not None:
         return known
-    # It is not index notation: what its nodes ask for, one by one.
+    # It is not in index notation: add up the work of its nodes.
     return outside._replace(flops=known_sum(work_of(body, n, dims).flops for n in body.nodes))
 
 

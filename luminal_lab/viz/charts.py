@@ -27,6 +27,8 @@ from luminal_lab.viz.rooflines import name_points
 ROOF = "roofs are of float32 and of memory: what lies in a cache may be above its own"
 POINTS = 60
 """The number of points in a drawn roof."""
+SEEN = 0.03
+"""How far apart two roofs must be to be seen apart, as a share of the higher one."""
 
 
 def bars(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
@@ -87,12 +89,14 @@ def roofs(compared: SideBySide, theme: Theme = "auto") -> dict[str, Any]:
     for index, column in enumerate(compared.columns):
         colour, group = COLOURS[index % len(COLOURS)], f"device {index}"
         roof = _roof(column, low, high)
-        if roof is not None:
+        same = [other.label for other in compared.columns if _is_one(column, other)]
+        # Roofs that lie over each other are one line, which the first of them draws.
+        if roof is not None and not any(_is_one(column, one) for one in compared.columns[:index]):
             lines.append(
                 {
                     "type": "scatter",
                     "mode": "lines",
-                    "name": f"{column.label}: the roof",
+                    "name": f"{', '.join(same)}: the roof",
                     "legendgroup": group,
                     "x": roof[0],
                     "y": roof[1],
@@ -169,6 +173,20 @@ def _roof(column: Column, low: float, high: float) -> tuple[list[float], list[fl
     xs = sorted({ridge, *(low * math.exp(k * step) for k in range(POINTS))})
     ys = [min(peak.flops.value, x * limits.bandwidth.value) / 1e9 for x in xs]
     return xs, ys
+
+
+def _is_one(column: Column, other: Column) -> bool:
+    """Return whether one cannot see the roofs of two columns apart."""
+    own, its = column.specification, other.specification
+    if own is None or its is None:
+        return False
+    peak, other_peak = own.peak("float32"), its.peak("float32")
+    return (
+        peak is not None
+        and other_peak is not None
+        and math.isclose(peak.flops.value, other_peak.flops.value, rel_tol=SEEN)
+        and math.isclose(own.bandwidth.value, its.bandwidth.value, rel_tol=SEEN)
+    )
 
 
 def _hover_text(segment: Segment, index: int, column: Column) -> str:

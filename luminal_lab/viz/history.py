@@ -24,6 +24,7 @@ from typing_extensions import override
 from luminal_lab.display import Theme
 from luminal_lab.errors import ArgumentError, GraphError, nearest, whole_number
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.viz.figures import COLOURS, Payload, axis, figure, layout, logarithmic, safe
 from luminal_lab.viz.live.notebook import outputs
 from luminal_lab.viz.markup import number, plain, written
@@ -216,7 +217,7 @@ def _number(name: str, value: object) -> float:
     """Return a value as one number: a float, an array of one, a computed tensor."""
     item = getattr(value, "item", None)
     try:
-        result = float(cast("Any", item() if callable(item) else value))
+        result = float(cast("Any", item() if is_function(item) else value))
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"history: {name} is {value!r}, and no number",

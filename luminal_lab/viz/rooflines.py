@@ -33,12 +33,18 @@ DASHES = {"solid": "", "dot": "1.5 3", "dash": "6 4"}
 PLACES = ("middle right", "middle left", "top center", "bottom center")
 """Where a name may stand beside its point, in the words of plotly, the best first."""
 SIGNS = {
-    "circle": '<circle cx="{x}" cy="{y}" r="5" fill="{colour}"/>',
-    "diamond": '<path d="M{x} {y}m0-6.5l6.5 6.5l-6.5 6.5l-6.5-6.5z" fill="{colour}"/>',
-    "circle-open": '<circle cx="{x}" cy="{y}" r="5" fill="none" stroke="{colour}" '
+    "circle": '<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>',
+    "diamond": '<path d="M{x} {y}m0-8l8 8l-8 8l-8-8z" fill="{colour}"/>',
+    "circle-open": '<circle cx="{x}" cy="{y}" r="6" fill="none" stroke="{colour}" '
     'stroke-width="2"/>',
 }
-"""A point by the symbol that plotly has for it."""
+"""A point by the symbol that plotly has for it; each is seen around the one that lies on it."""
+BORDERS = {
+    "circle": '<circle class="g" cx="{x}" cy="{y}" r="5"/>',
+    "diamond": '<path class="g" d="M{x} {y}m0-9.5l9.5 9.5l-9.5 9.5l-9.5-9.5z"/>',
+    "circle-open": "",
+}
+"""What sets a point off from another one below it."""
 
 
 class Box(NamedTuple):
@@ -122,7 +128,8 @@ def still_roofline(payload: Payload, theme: Theme = "auto") -> Picture:
     lines = [trace for trace in payload["data"] if trace["mode"] == "lines"]
     points = [trace for trace in payload["data"] if trace["mode"] != "lines"]
     parts += [_line(trace, scale) for trace in lines]
-    for trace in points:
+    # The first device's points are uppermost.
+    for trace in reversed(points):
         parts += _points(trace, scale)
     legend, bottom = _legend([*lines, *points], TOP + DEEP + 50)
     chart = f'<g transform="translate(0 {number(more)})">{"".join(parts)}{legend}</g>'
@@ -232,7 +239,8 @@ def _stroke(trace: Payload) -> str:
 
 
 def _points(trace: Payload, scale: Scale) -> Iterator[str]:
-    sign = SIGNS[trace["marker"]["symbol"]]
+    symbol = trace["marker"]["symbol"]
+    sign = BORDERS[symbol] + SIGNS[symbol]
     columns = (trace[key] for key in ("x", "y", "text", "textposition", "hovertext"))
     for x, y, name, place, hover in zip(*columns, strict=True):
         at, high = scale.x(x), scale.y(y)

@@ -12,7 +12,18 @@ from luminal_lab.core.ops import Constant
 from luminal_lab.viz.entries import GraphEntries, NodeEntry
 from luminal_lab.viz.folded import rooted_in
 
-SIGNS: Mapping[str, str] = {"add": "+", "mul": "×", "fused_mul": "×", "mod": "%", "less_than": "<"}
+SIGNS: Mapping[str, str] = {
+    "add": "+",
+    "mul": "×",
+    "fused_mul": "×",
+    "mod": "%",
+    "less_than": "<",
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "^",
+    "shift_left": "<<",
+    "shift_right": ">>",
+}
 """The sign between the operands of an op, by the op's name."""
 OPERAND = "·"
 """An operand that is no scalar."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 from luminal_lab.core.ir import Node
 from luminal_lab.errors import ArgumentError, GraphError, nearest
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.viz.entries import GraphEntries
 
 
@@ -35,7 +36,11 @@ class SelectedKeys(NamedTuple):
 def chosen(asking: str, entries: GraphEntries, wanted: Selection) -> SelectedKeys:
     """Return the selected nodes."""
     given = cast("object", wanted)
-    if isinstance(given, (str, int, HasId)) or callable(given) or not isinstance(given, Iterable):
+    if (
+        isinstance(given, (str, int, HasId))
+        or is_function(given)
+        or not isinstance(given, Iterable)
+    ):
         given = (given,)
     keys: set[int] = set()
     named: set[int] = set()
@@ -43,7 +48,7 @@ def chosen(asking: str, entries: GraphEntries, wanted: Selection) -> SelectedKey
         if isinstance(choice, str):
             found_keys = _called(entries, choice)
             keys |= found_keys or _in_scope(asking, entries, choice)
-        elif callable(choice) and not isinstance(choice, HasId):
+        elif is_function(choice) and not isinstance(choice, HasId):
             found_keys = set[int]()
             keys |= {entry.key for entry in entries.all if choice(entry.node)}
         else:

@@ -15,6 +15,7 @@ from luminal_lab.bench.studies.advice import PLANTED, planted
 from luminal_lab.errors import ArgumentError, InputError, LabWarning
 from luminal_lab.timing.turns import Turns
 from tests.expect import error_of, state
+from tests.needs import need
 
 SMALL = 32
 FASTER = Turns((0.002,) * 8, (0.001,) * 8)
@@ -79,6 +80,7 @@ def test_a_finding_has_its_place_its_change_and_its_gain(monkeypatch):
     assert "(measured in turns, 2.00 to 2.00)" in text
     assert f"at      {finding.lines[0]}:  h = (x * 2.0).graph_break()  # planted" in text
     assert repr(advice) == "<Advice on planted: 1 finding; print(…) shows them>"
+    need("pandas")
     assert list(advice.to_pandas()["kind"]) == ["graph-break"]
 
 
@@ -104,6 +106,14 @@ def test_nothing_is_said_of_what_has_nothing():
     advice = cx.advise()
     assert len(advice) == 0
     assert f"{NOTHING}: nothing was tried" in str(advice)
+
+
+def test_bits_do_not_undo_each_other(case_of):
+    cx = ll.Graph()
+    x = cx.tensor((8,), "uint32", name="x").set(np.arange(8, dtype=np.uint32))
+    (((x >> 4) << 4) ^ x.exp2().bitcast("uint32")).retrieve()
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
+    assert "undone" not in {suspect.kind for suspect in advising.suspects(case_of(cx))}
 
 
 def test_a_change_of_values_is_no_advice(monkeypatch):

@@ -1,6 +1,5 @@
 """Programs as definitions: they say what they do, read back, and run."""
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -130,7 +129,7 @@ def test_a_program_computes_what_was_written(graph: Any) -> None:
         np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("mask", ["", "causal"])
 def test_a_program_runs_as_c_by_the_plan_for_attention(mask: str) -> None:
     cx = attention(mask=mask, after=0.125, n=40, t=130)

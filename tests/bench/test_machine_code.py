@@ -1,6 +1,5 @@
 """Machine code without names: what counts as the same, and what does not."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from luminal_lab.bench.machine_code import functions, machine_code
 from luminal_lab.errors import DeviceError
 from tests.expect import error_of
+from tests.needs import need
 
 FIRST = """
 static float table[4] = {1, 2, 3, 4};
@@ -22,9 +22,7 @@ float outer(const float *x, int n) {
 
 @pytest.fixture
 def code(tmp_path):
-    for needed in ("cc", "objdump"):
-        if shutil.which(needed) is None:
-            pytest.skip(f"there is no {needed}: install gcc and binutils")
+    need("cc", "objdump")
 
     def compiled(source):
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.c"

@@ -1,6 +1,5 @@
 """Recording: what is run, how it is checked, what is left out and said."""
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,12 @@ from luminal_lab.testing.conformance import selected
 from luminal_lab.timing.recording import Recording
 from tests.devices.made_up import RATES
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(autouse=True)
 def _machine(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr("luminal_lab.devices.build.cache.user_folder", lambda: tmp_path)
+    need("cc")
     monkeypatch.setattr("luminal_lab.timing.measure.peak_rates", lambda: RATES)
     monkeypatch.setattr(recording, "peak_rates", lambda threads=None: RATES)
 

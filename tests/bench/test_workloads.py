@@ -16,7 +16,7 @@ FULL = {workload.name: workload for workload in workloads()}
 QUICK = {workload.name: workload for workload in workloads(quick=True)}
 NAMES = """
 gelu softmax layer-norm rms-norm chain sum-rows sum-columns
-matmul-256 matmul-512 matmul-1024 matmul-2048 matmul-128x768x3072 mlp
+matmul-256 matmul-512 matmul-1024 matmul-2048 matmul-128x768x3072 mlp linear-gelu
 attention attention-causal conv gpt2 llama-decode llama-decode-q8 train-cnn train-gpt decode-cache
 compile-cold compile-cached
 """.split()  # noqa: SIM905  # a list of names reads better so

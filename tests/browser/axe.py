@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.browser.conftest import missing
+from tests.needs import need
 
-SOURCE = Path(__file__).parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 ARGUED: Mapping[str, str] = {}
 """Rules that a page of ours breaks in the eyes of axe, and why it does not."""
 RUN = """async (within) => {
@@ -19,9 +18,8 @@ RUN = """async (within) => {
 
 def faults(page: Any, within: str | None = None) -> list[str]:
     """Return what axe finds wrong in a page or a part of it, of whatever impact."""
-    if not SOURCE.exists():
-        missing("axe-core is not installed: make frontend")
+    source: Path = need("axe-core")
     if not page.evaluate("'axe' in window"):
-        page.evaluate(SOURCE.read_text("utf-8") + "\n;0")
+        page.evaluate(source.read_text("utf-8") + "\n;0")
     found: list[str] = page.evaluate(RUN, within)
     return [one for one in found if one.split(" ")[0] not in ARGUED]

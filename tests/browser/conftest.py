@@ -1,18 +1,14 @@
 """A real Chromium for tests: a page of its own for each, of which nothing goes unnoticed."""
 
-import importlib
-import os
-import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from luminal_lab.errors import DeviceError
-from luminal_lab.viz.live.static import script
+from tests.needs import need
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",
@@ -25,36 +21,27 @@ ARGUMENTS = [
 ]
 
 
-def missing(what: str) -> None:
-    """Skip the test that asks, but never in CI."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{what} (CI must not skip what a browser shows)", pytrace=False)
-    pytest.skip(what)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _the_script_is_built():
-    try:
-        script()
-    except DeviceError as error:
-        missing(error.message)
+    need("script")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser; without it, or Playwright, these tests are skipped."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        missing(f"no browser is on the PATH: none of {', '.join(NAMES)}")
-    try:
-        api = importlib.import_module("playwright.sync_api")
-    except ModuleNotFoundError:
-        missing("playwright is not installed: .venv/bin/python -m pip install playwright")
-        raise
+@contextmanager
+def launched() -> Iterator[Any]:
+    """Start the browser; without it, or Playwright, tests that ask are skipped."""
+    path = need("chromium")
+    api = need("playwright.sync_api")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, for all tests."""
+    with launched() as browser:
+        yield browser
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
+from tests.needs import need
 
 STARTING = 90
 """Seconds that the server may take, on a machine that does other things."""
@@ -33,6 +33,7 @@ class Server:
 
     def write(self, name: str, cells: Sequence[str]) -> Path:
         """Write a notebook of code cells."""
+        nbformat = need("nbformat")
         made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         made.metadata["kernelspec"] = {
             "name": "python3",
@@ -46,6 +47,7 @@ class Server:
 
     def receive(self, own: Path, name: str) -> Path:
         """Write a notebook as from somebody else: the same outputs, which nobody has signed."""
+        nbformat = need("nbformat")
         # What is signed is the content, and not its name.
         found = nbformat.read(own, 4)
         found.cells.append(nbformat.v4.new_code_cell("# received"))
@@ -81,7 +83,7 @@ def start(folder: Path) -> Server:
     notebooks = folder / "notebooks"
     notebooks.mkdir()
     news = folder / "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
-    news.parent.mkdir(parents=True)
+    news.parent.mkdir(parents=True, exist_ok=True)
     news.write_text('{"fetchNews": "false", "checkForUpdates": false}', "utf-8")
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -126,7 +128,7 @@ class Notebook:
             [command, given],
         )
 
-    def run(self) -> None:
+    def run(self, timeout: int = LONG) -> None:
         """Run all cells, and wait until the last one is done."""
         self.ready()
         self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
@@ -138,7 +140,17 @@ class Notebook:
                 /\\[\\d+\\]/.test(cell.querySelector('.jp-InputPrompt')?.textContent ?? '');
               return cells.length > 0 && cells.every(done);
             }""",
-            timeout=LONG,
+            timeout=timeout,
+        )
+
+    def run_cell(self, number: int) -> None:
+        """Run one cell, and wait until it is done."""
+        self.page.evaluate(
+            """async (number) => {
+              window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+              await window.jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            number,
         )
 
     def ready(self) -> None:

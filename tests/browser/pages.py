@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import luminal_lab as ll
-from luminal_lab.devices.build.toolchain import find_compiler
-from luminal_lab.errors import DeviceError
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.workbench import Workbench
+from tests.needs import need
 
 LIMIT = 6_000
 """Milliseconds that a page may take."""
@@ -29,10 +26,7 @@ def softmax() -> ll.Graph:
 
 def compiled() -> Workbench:
     """Return a workbench that knows all there is: kernels in three languages, times, memory."""
-    try:
-        find_compiler()
-    except DeviceError as error:
-        pytest.skip(str(error))
+    need("cc")
     cx = softmax()
     cx["x"].set([[0.5] * 8] * 4)
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))

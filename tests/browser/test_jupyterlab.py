@@ -1,15 +1,14 @@
 """Pictures, explorers and workbenches in a real JupyterLab: run, clicked, saved, opened again."""
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import missing
 from tests.browser.jupyterlab import LONG, Notebook, Server, start
 from tests.foreign import Foreign
+from tests.needs import need
 
 SOFTMAX = """\
 import luminal_lab as ll
@@ -30,9 +29,7 @@ explorer
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """JupyterLab, started once."""
-    for name in ("jupyterlab", "anywidget", "ipywidgets"):
-        if importlib.util.find_spec(name) is None:
-            missing(f"{name} is not installed: .venv/bin/python -m pip install -e '.[lab]'")
+    need("jupyterlab", "anywidget", "ipywidgets")
     one = start(tmp_path_factory.mktemp("jupyterlab"))
     yield one
     one.process.terminate()

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 import luminal_lab as ll
@@ -13,6 +12,7 @@ from luminal_lab.viz.live.workbench import workbench
 from tests.browser.conftest import Watched
 from tests.browser.hostile import hostile_subject
 from tests.browser.pages import LIMIT, compiled, opened, softmax
+from tests.needs import need
 
 
 def test_an_explorer_opens_without_a_network(page: Any, tmp_path: Path):
@@ -63,11 +63,10 @@ def test_kernels_and_sources_are_there(page: Any, tmp_path: Path):
 
 
 def test_nbconverts_page_has_the_picture(chromium: Any, tmp_path: Path):
-    from nbconvert import HTMLExporter  # noqa: PLC0415  # half a second, and one test's
-
+    nbformat, nbconvert = need("nbformat"), need("nbconvert")
     shown = nbformat.v4.new_output("display_data", softmax().display()._repr_mimebundle_())
     cell = nbformat.v4.new_code_cell("cx.display()", outputs=[shown])
-    html, _ = HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    html, _ = nbconvert.HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
     (tmp_path / "notebook.html").write_text(html, "utf-8")
     # Its own scripts come from elsewhere, and are not needed.
     context = chromium.new_context(offline=True)

@@ -9,6 +9,7 @@ import pytest
 
 from luminal_lab.cli import lab
 from tests.cli.asking import ROOT, ask
+from tests.needs import need
 from tests.test_links import broken, prose
 
 
@@ -26,6 +27,7 @@ def calls(monkeypatch, tmp_path):
     return found
 
 
+@pytest.mark.needs("jupyterlab")
 def test_a_checkout_s_notebooks_are_opened_in_place(capsys, calls):
     assert ask(capsys, "lab", "--", "--no-browser") == (0, "", "")
     [(command, how)] = calls
@@ -35,6 +37,7 @@ def test_a_checkout_s_notebooks_are_opened_in_place(capsys, calls):
     assert how["cwd"] == ROOT
 
 
+@pytest.mark.needs("jupyterlab")
 def test_the_folder_of_a_checkout_is_opened_in_place_as_well(capsys, calls):
     for folder in (ROOT, ROOT / "notebooks"):
         assert ask(capsys, "lab", folder) == (0, "", "")
@@ -42,7 +45,7 @@ def test_the_folder_of_a_checkout_is_opened_in_place_as_well(capsys, calls):
 
 
 def test_jupyterlab_gets_our_defaults_where_nobody_gave_it_others(calls, monkeypatch, tmp_path):
-    server = pytest.importorskip("jupyterlab_server.settings_utils")
+    server = need("jupyterlab_server.settings_utils")
     monkeypatch.setattr(lab, "THEIRS", tmp_path / "settings")
     ours = f"--LabApp.app_settings_dir={lab.SETTINGS}"
     lab.opened(ROOT, [])
@@ -58,7 +61,7 @@ def test_jupyterlab_gets_our_defaults_where_nobody_gave_it_others(calls, monkeyp
 
 
 def test_no_module_that_lies_in_the_folder_is_run(tmp_path):
-    pytest.importorskip("jupyterlab")
+    need("jupyterlab")
     (tmp_path / lab.FIRST).write_text("{}", "utf-8")
     for name in ("jupyterlab", "json"):
         (tmp_path / f"{name}.py").write_text("open('was-run', 'w')", "utf-8")
@@ -90,6 +93,7 @@ def test_all_links_of_copies_lead_somewhere(capsys, tmp_path):
     assert [bad for one in pages for bad in broken(one, prose(one), folder)] == []
 
 
+@pytest.mark.needs("jupyterlab")
 def test_a_folder_that_has_its_notebooks_at_the_top_keeps_them_there(capsys, calls, tmp_path):
     (tmp_path / lab.FIRST).write_text("my answers")
     assert ask(capsys, "lab", tmp_path)[0] == 0

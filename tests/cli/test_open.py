@@ -8,11 +8,14 @@ import socket
 
 import pytest
 
-from luminal_lab.cli import open as opening
+import luminal_lab as ll
+from luminal_lab.cli import open as opening, serving
 from luminal_lab.cli.serving import Serving
 from luminal_lab.errors import ArgumentError
+from luminal_lab.viz.live.export import page_of
 from tests.cli.asking import ask, recording, started
 from tests.expect import error_of
+from tests.needs import need
 from tests.viz.searches import of_a_program
 
 PAGE = b"<!doctype html><title>run</title>"
@@ -63,6 +66,7 @@ def test_a_search_is_told(capsys, tmp_path):
     assert json.loads(out)["parts"][0]["candidates"] == len(search.candidates)
 
 
+@pytest.mark.needs("script")
 def test_a_recording_is_written_as_a_page(capsys, run_lab, monkeypatch):
     page = run_lab.with_name("page.html")
     assert ask(capsys, "export", run_lab, "-o", page) == (0, f"written to {page}\n", "")
@@ -77,11 +81,11 @@ def test_a_recording_is_written_as_a_page(capsys, run_lab, monkeypatch):
     assert ask(capsys, "export", "run.lab", "-o", "page.pdf")[0] == 2
 
 
-def asked(served, path=None, host=None, method="GET"):
+def asked(served, path=None, host=None, method="GET", body=None):
     """Return the status and the body of a request."""
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
     headers = {"Host": host or f"127.0.0.1:{served.port}"}
-    connection.request(method, served.path if path is None else path, headers=headers)
+    connection.request(method, served.path if path is None else path, body, headers)
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -96,10 +100,81 @@ def test_only_the_page_is_served_and_only_under_its_address():
         for path in ("/", served.path[:-2] + "/", f"{served.path}../", "/favicon.ico", "//x/"):
             assert asked(served, path) == (404, b"")
         assert asked(served, host=f"example.org:{served.port}") == (404, b"")
-        assert asked(served, method="POST")[0] == 501
+        assert asked(served, method="POST", body=b"{}\n") == (404, b"")  # nobody answers
+        assert asked(served, method="PUT")[0] == 501
         other = Serving(PAGE)
         assert other.path != served.path
         other._server.server_close()
+
+
+@pytest.fixture
+def live():
+    cx = ll.Graph("twice")
+    (cx.tensor((2,), name="x").set([1, 2]) * 2 + 0).named("y").retrieve()
+    cx.compile("simplify, dce")
+    return cx.workbench()
+
+
+def told(served, question, data=b""):
+    """Return the answer to a question of the page's."""
+    status, body = asked(served, method="POST", body=json.dumps(question).encode() + b"\n" + data)
+    assert status == 200
+    return json.loads(body)
+
+
+def test_a_live_page_is_answered_at_its_own_address(live, run_lab):
+    with Serving(live.served_page().encode(), live=live) as served:
+        page = asked(served)[1].decode()
+        assert "data-served" in page
+        assert "connect-src &#x27;self&#x27;" in page or "connect-src 'self'" in page
+        assert "data-served" not in page_of(live._exported("auto"))
+        assert asked(served, f"{served.path}data") == (200, live.data)
+        node = live.stage.ir.outputs[0].id
+        assert told(served, {"ask": "values", "id": node})["text"].startswith("2 numbers")
+        data = run_lab.read_bytes()
+        piece = {"ask": "drop", "name": "run.lab", "size": len(data), "at": 0}
+        reply = told(served, piece, data)
+        assert (reply["run"], reply["changed"]) == (1, True)
+        assert asked(served, f"{served.path}data") == (200, live.data)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]\n", b"{", b"\xff\n", b"[" * 9000, b"{}\n" * 3])
+def test_a_question_that_is_none_is_answered_by_a_sentence(live, body):
+    with Serving(PAGE, live=live) as served:
+        status, answer = asked(served, method="POST", body=body)
+        assert (status, [*json.loads(answer)]) == (200, ["error"])
+
+
+def test_only_who_knows_the_address_is_answered(live, monkeypatch):
+    with Serving(PAGE, live=live) as served:
+        question = b'{"ask": "rest"}\n'
+        for path in ("/", f"{served.path}data", f"{served.path}x"):
+            assert asked(served, path, method="POST", body=question) == (404, b"")
+        there = f"example.org:{served.port}"
+        assert asked(served, host=there, method="POST", body=question) == (404, b"")
+        monkeypatch.setattr(serving, "LARGEST", 10)
+        assert asked(served, method="POST", body=question) == (413, b"")
+
+
+def test_weights_are_told_and_shown(capsys, tmp_path, monkeypatch):
+    need("safetensors")
+    ll.nn.Linear(2, 3).save(tmp_path / "head.safetensors")
+    status, out, err = ask(capsys, "open", tmp_path / "head.safetensors", "--text")
+    assert (status, err) == (0, "")
+    assert out.startswith("<Explorer of head: 2 nodes")
+    monkeypatch.setattr(Serving, "wait", lambda self: None)
+    status, out, _ = ask(capsys, "open", tmp_path / "head.safetensors", "--no-browser")
+    assert (status, out.splitlines()[1][:17]) == (0, "http://127.0.0.1:")
+    status, _, err = ask(capsys, "open", tmp_path / "head.safetensors", "--json")
+    assert status == 2
+    assert "luminal-lab models inspect" in err
+
+
+def test_what_is_no_model_is_told(capsys, tmp_path):
+    (tmp_path / "model.pt").write_bytes(b"\x80\x04.")
+    status, out, err = ask(capsys, "open", tmp_path / "model.pt")
+    assert (status, out) == (2, "")
+    assert "is pickled weights of PyTorch: loading it could run whatever its author wrote" in err
 
 
 def test_it_listens_on_loopback_alone():
@@ -124,6 +199,7 @@ def test_a_port_that_cannot_be():
     )
 
 
+@pytest.mark.needs("script")
 def test_without_a_browser_the_address_is_said(capsys, run_lab, monkeypatch):
     opened = []
     monkeypatch.setattr(opening.webbrowser, "open", lambda address: bool(opened.append(address)))
@@ -139,6 +215,7 @@ def test_without_a_browser_the_address_is_said(capsys, run_lab, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.needs("script")
 def test_it_is_served_until_ctrl_c(run_lab):
     with started("open", run_lab, "--no-browser") as process:
         assert process.stdout is not None

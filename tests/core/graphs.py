@@ -105,9 +105,10 @@ def elementwise(draw: DrawFn, graph: Growing, x: Node) -> Choice:
     y = draw(st.sampled_from([node for node in graph.readable if node.type == x.type]))
     unary = [ops.Log2, ops.Exp2, ops.Sin, ops.Sqrt, ops.Recip, ops.Contiguous, ops.GraphBreak]
     binary = [ops.Add, ops.Mul, ops.Mod, ops.LessThan, ops.After]
+    binary += [ops.BitAnd, ops.BitOr, ops.BitXor, ops.ShiftLeft, ops.ShiftRight]
     count = draw(st.integers(0, 3))
     if count == 0:
-        return ops.Cast(draw(dtypes())), [x]
+        return draw(st.sampled_from([ops.Cast, ops.Bitcast]))(draw(dtypes())), [x]
     if count == 1:
         return draw(st.sampled_from(unary))(), [x]
     if count == 2:

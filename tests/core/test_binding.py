@@ -163,14 +163,14 @@ def test_a_float_too_large_becomes_infinite_without_a_warning():
             "float32",
             "set: %x: a str that holds <U2, and not numbers of one of our dtypes\n"
             "hint: the dtypes are float64, float32, float16, bfloat16, int64, int32, int16, int8, "
-            "uint8, bool",
+            "uint64, uint32, uint16, uint8, bool",
         ),
         (
             [1.5, np.nan],
             (2,),
             "int32",
             "set: %x is int32, but the data is float64 and holds NaN or infinity\n"
-            'hint: convert it, as in numpy.asarray(data).astype("int32"), or make it a float32',
+            'hint: convert it, as in numpy.array(data, "int32"), or make it a float32',
         ),
         (
             [1, 300],

@@ -1,4 +1,4 @@
-"""Dtypes and promotion, with PyTorch as the witness of the whole table."""
+"""Dtypes and promotion, with PyTorch as the witness, and NumPy where PyTorch has no rule."""
 
 import itertools
 from types import ModuleType
@@ -8,10 +8,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from luminal_lab.core.dtypes import DType, as_dtype, promote, promote_all, scalar_dtype
+from luminal_lab.core.dtypes import (
+    INTEGERS,
+    DType,
+    as_dtype,
+    promote,
+    promote_all,
+    scalar_dtype,
+)
 from luminal_lab.errors import DTypeError
 
 ALL = list(DType)
+NUMPYS = {DType.uint16, DType.uint32, DType.uint64}
 SCALARS: list[bool | int | float] = [True, 3, 2.5]
 
 
@@ -25,6 +33,8 @@ def made_by(torch: ModuleType, dtype: DType, rank: int) -> Any:
 
 @pytest.mark.parametrize(("one", "two"), [*itertools.product(ALL, ALL)])
 def test_two_tensors_promote_as_in_pytorch(torch: ModuleType, one: DType, two: DType):
+    if one is not two and not (one.is_float or two.is_float) and {one, two} & NUMPYS:
+        return  # it has no rule
     assert promote(one, two) == name_of(
         torch.promote_types(getattr(torch, one.value), getattr(torch, two.value))
     )
@@ -32,6 +42,23 @@ def test_two_tensors_promote_as_in_pytorch(torch: ModuleType, one: DType, two: D
         a, b = (made_by(torch, d, r) for d, r in zip((one, two), ranks, strict=True))
         ours = promote_all([*zip((one, two), ranks, strict=True)])
         assert ours == name_of(torch.result_type(a, b)), ranks
+
+
+@pytest.mark.parametrize(("one", "two"), [*itertools.product(INTEGERS, INTEGERS)])
+def test_two_integers_promote_as_in_numpy(one: DType, two: DType):
+    wanted = np.promote_types(one.numpy, two.numpy)
+    if wanted.kind != "f":  # NumPy's for uint64 and signed integers
+        assert promote(one, two) == str(wanted)
+        return
+    with pytest.raises(DTypeError) as caught:
+        promote(one, two)
+    assert str(caught.value) == (
+        f"promotion: no integer dtype holds all values of {one} and of {two}\n"
+        "hint: convert one of them with cast"
+    )
+    # A float settles it, wherever it stands.
+    for order in itertools.permutations((one, DType.float16, two)):
+        assert promote_all([(dtype, 1) for dtype in order]) is DType.float16
 
 
 @pytest.mark.parametrize("dtype", ALL)
@@ -53,10 +80,18 @@ def test_scalars_alone_and_beside_two_tensors(dtype: DType):
     assert promote_all([(DType.int8, 1), (DType.float64, 0)], [3]) is DType.float64
 
 
+def promoted(*tensors: tuple[DType, int]) -> DType | None:
+    try:
+        return promote_all(tensors)
+    except DTypeError:
+        return None
+
+
 def test_promotion_has_no_order():
     for a, b, c in itertools.product(ALL, repeat=3):
-        assert promote(a, b) is promote(b, a)
-        assert promote_all([(a, 1), (b, 1), (c, 0)]) is promote_all([(c, 0), (b, 1), (a, 1)])
+        assert promoted((a, 1), (b, 1)) is promoted((b, 1), (a, 1))
+        assert promoted((a, 1), (b, 1), (c, 0)) is promoted((c, 0), (b, 1), (a, 1))
+        assert promoted((a, 1), (b, 1), (c, 1)) is promoted((c, 1), (a, 1), (b, 1))
         assert promote(a, a) is a
 
 
@@ -73,7 +108,7 @@ def test_what_a_dtype_knows(dtype: DType):
     assert dtype == str(zero.dtype) == dtype.value
     assert dtype.is_float == (dtype in {"float64", "float32", "float16", "bfloat16"})
     assert dtype.is_half == (dtype in {"float16", "bfloat16"})
-    assert dtype.is_unsigned == (dtype == "uint8")
+    assert dtype.is_unsigned == (dtype in {"uint8", "uint16", "uint32", "uint64"})
     assert hash(dtype) == hash(dtype.value)
     for name in (dtype.value, dtype.short, dtype.numpy, dtype, f"torch.{dtype.value}"):
         assert as_dtype(name) is dtype
@@ -83,6 +118,7 @@ def test_limits():
     assert DType.int8.limits == (-128, 127)
     assert DType.int64.limits == (-(2**63), 2**63 - 1)
     assert DType.uint8.limits == (0, 255)
+    assert DType.uint64.limits == (0, 2**64 - 1)
     assert DType.bool_.limits == (0, 1)
 
 
@@ -109,11 +145,12 @@ def test_dtypes_of_numbers():
         (
             "complex64",
             "'complex64' is not a dtype that luminal_lab has\nhint: one of float64, float32, "
-            "float16, bfloat16, int64, int32, int16, int8, uint8, bool",
+            "float16, bfloat16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, bool",
         ),
-        ("uint16", "'uint16' is not a dtype that luminal_lab has\nhint: did you mean 'int16'?"),
+        ("uint12", "'uint12' is not a dtype that luminal_lab has\nhint: did you mean 'uint32'?"),
         (np.complex64, "'complex64' is not a dtype that luminal_lab has\nhint: one of float64, "
-         "float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool"),
+         "float32, float16, bfloat16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+         "bool"),
     ],
 )  # fmt: skip
 def test_unknown_dtypes(name: Any, text: str):

@@ -61,7 +61,8 @@ def as_the_interpreter_does():
 
 
 def array(values: object, dtype: DType = DType.float32) -> Array:
-    return np.asarray(values).astype(dtype.numpy)
+    whole = dtype.numpy if dtype.kind == "int" else None  # of 2^64 - 1 and 0 NumPy makes floats
+    return np.asarray(values, whole).astype(dtype.numpy)
 
 
 def type_of(value: Array) -> TensorType:
@@ -211,6 +212,69 @@ def test_binary_ops_need_one_type(op: Binary):
     assert bools == (x.with_dtype(DType.bool_) if isinstance(op, LessThan) else x)
 
 
+def moved(a: int, b: int, dtype: DType) -> int:
+    """Return a · 2^b rounded down, as if there were room for all its bits."""
+    return (a << b if b >= 0 else a >> -b) if abs(b) < 8 * dtype.itemsize else -(a < 0 > b)
+
+
+BITS: dict[Op, Callable[[int, int, DType], int]] = {
+    ops.BitAnd(): lambda a, b, _: a & b,
+    ops.BitOr(): lambda a, b, _: a | b,
+    ops.BitXor(): lambda a, b, _: a ^ b,
+    ops.ShiftLeft(): lambda a, b, dtype: moved(a, b, dtype) if b >= 0 else 0,
+    ops.ShiftRight(): lambda a, b, dtype: moved(a, -b, dtype) if b >= 0 else -(a < 0),
+}
+
+
+@pytest.mark.parametrize("dtype", INTS)
+@pytest.mark.parametrize("op", BITS, ids=str)
+def test_bits(op: Op, dtype: DType):
+    low, high = dtype.limits
+    width = 8 * dtype.itemsize
+    if width == 8:
+        values = [*range(low, high + 1)]
+    else:
+        near = [k + by for k in (0, width, low, high) for by in (-9, -2, -1, 0, 1, 2, 9)]
+        values = sorted({value for value in [*near, *range(width)] if low <= value <= high})
+    pairs = list(itertools.product(values, values))
+    found = run(op, *(array(side, dtype) for side in zip(*pairs, strict=True)))
+    assert found.tolist() == [wrapped(BITS[op](a, b, dtype), dtype) for a, b in pairs]
+
+
+@pytest.mark.parametrize("op", BITS, ids=str)
+def test_bits_are_those_of_integers_of_one_type(op: Op):
+    for dtype in (DType.float32, DType.bool_):
+        x = TensorType(dtype, (2,))
+        message = f"{op.name}: needs integers, but the source is {dtype}"
+        refused(lambda x=x: op.infer(x, x), DTypeError, message)
+    x = TensorType(DType.int32, (2,))
+    refused(
+        lambda: op.infer(x, x.with_dtype(DType.uint32)),
+        DTypeError,
+        f"{op.name}: the dtypes differ: int32 and uint32",
+    )
+
+
+@pytest.mark.parametrize(("source", "target"), [*itertools.product(DType, DType)])
+def test_bits_read_as_another_dtype(source: DType, target: DType):
+    op, x = ops.Bitcast(target), TensorType(source, (256,))
+    if source.itemsize != target.itemsize:
+        message = (
+            f"bitcast: {source} has {8 * source.itemsize} bits, and {target} has "
+            f"{8 * target.itemsize}"
+        )
+        refused(lambda: op.infer(x), DTypeError, message)
+        return
+    if target is DType.bool_ is not source:
+        message = f"bitcast: not every {source} has the bits of a bool"
+        refused(lambda: op.infer(x), DTypeError, message)
+        return
+    raw = np.arange(256, dtype=np.uint8).repeat(source.itemsize).view(source.numpy)
+    values = raw if source is not DType.bool_ else array([0, 1] * 128, source)
+    assert run(op, values).tobytes() == values.tobytes()
+    assert run(op, values[::3]).tobytes() == values[::3].tobytes()
+
+
 def test_elementwise_ops_say_their_c_form_and_which_commute():
     elementwise = [
         op
@@ -218,7 +282,9 @@ def test_elementwise_ops_say_their_c_form_and_which_commute():
         if issubclass(op, Elementwise) and "core.ops" in op.__module__ and "." not in op.name
     ]
     assert all("{0}" in op.c_form for op in elementwise)
-    assert {op.name for op in elementwise if op.commutative} == {"add", "fused_mul", "mul"}
+    assert {op.name for op in elementwise if op.commutative} == {
+        *("add", "bit_and", "bit_or", "bit_xor", "fused_mul", "mul"),
+    }
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTS])

@@ -14,6 +14,7 @@ import pytest
 from luminal_lab.core import origin
 from luminal_lab.core.origin import Origin, here
 from luminal_lab.session import Graph
+from tests.needs import need
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -163,7 +164,7 @@ report = {}
 
 def in_shell(script):
     """Run a script that has `run`, `value` and `report` of an IPython shell; return its report."""
-    pytest.importorskip("IPython")
+    need("IPython")
     program = SHELL + textwrap.dedent(script) + "\nprint(json.dumps(report))"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
@@ -363,8 +364,8 @@ report["text"] = value("str(cx)")
 
 
 def test_a_real_kernel():
-    manager = pytest.importorskip("jupyter_client.manager")
-    pytest.importorskip("ipykernel")
+    manager = need("jupyter_client.manager")
+    need("ipykernel")
     kernel = manager.KernelManager(kernel_name="python3")
     kernel.kernel_spec.argv[0] = sys.executable
     kernel.start_kernel(cwd=str(ROOT))

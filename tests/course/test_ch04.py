@@ -6,6 +6,7 @@ import pytest
 
 from luminal_lab.course.chapters.ch04 import EXERCISES
 from tests.course.answering import ODD, answer_of, by_id, said, text_of
+from tests.needs import need, needed
 
 BY_ID = by_id(EXERCISES)
 OTHERS = {
@@ -98,6 +99,7 @@ def test_a_solution_is_right(exercise: Any) -> None:
 
 @pytest.mark.parametrize(("id", "code"), [(id, code) for id in OTHERS for code in OTHERS[id]])
 def test_other_spellings_are_right(id: str, code: str) -> None:
+    need(*needed(code))
     verdict = BY_ID[id].check(answer_of(code))
     assert verdict.right, verdict
 

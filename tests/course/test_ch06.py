@@ -6,6 +6,7 @@ import pytest
 
 from luminal_lab.course.chapters.ch06 import EXERCISES
 from tests.course.answering import ODD, answer_of, by_id, said, text_of
+from tests.needs import need
 
 BY_ID = by_id(EXERCISES)
 NN = "from luminal_lab import nn\n"
@@ -30,6 +31,8 @@ OTHERS = {
     "06.3": (NN + "answer = nn.SGD(lr=0.1, momentum=0.9)",),
     "06.4": (NN + "answer = [nn.Sequential(nn.Linear(64, 10)), nn.AdamW(lr=0.03)]",),
 }  # fmt: skip
+DATA = {"06.4": ("sklearn",)}
+"""What an exercise reads."""
 WRONG = {
     "06.1": (
         ("answer = lambda x: x.sigmoid() * (1 - x.sigmoid())", "a product u * v has the gradient"),
@@ -87,6 +90,7 @@ WRONG = {
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.id)
 def test_a_solution_is_right(exercise: Any) -> None:
+    need(*DATA.get(exercise.id, ()))
     verdict = exercise.check(answer_of(exercise.solution))
     assert verdict.right, verdict
     assert len(verdict.said) >= 2
@@ -94,6 +98,7 @@ def test_a_solution_is_right(exercise: Any) -> None:
 
 @pytest.mark.parametrize(("id", "code"), [(id, code) for id in OTHERS for code in OTHERS[id]])
 def test_other_spellings_are_right(id: str, code: str) -> None:
+    need(*DATA.get(id, ()))
     verdict = BY_ID[id].check(answer_of(code))
     assert verdict.right, verdict
 

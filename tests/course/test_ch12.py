@@ -10,6 +10,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.course.chapters.ch12 import EXERCISES
 from tests.course.answering import ODD, by_id, text_of
+from tests.needs import need
 
 pytestmark = pytest.mark.filterwarnings("ignore:op '.*' was defined again")
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "12_new_backend.ipynb"
@@ -66,6 +67,7 @@ WRONG = {
 @cache
 def built() -> dict[str, Any]:
     """Return the names that the notebook has made when its exercises begin."""
+    need("IPython")
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     names: dict[str, Any] = {"ll": ll, "__name__": "chapter"}
     for cell in cells:

@@ -15,6 +15,7 @@ from luminal_lab.course.grading import ExerciseResult, GradingTask, Results, gra
 from luminal_lab.course.isolated import CallLimits, decoded
 from luminal_lab.course.worker import changes, command, state
 from tests.course.made import cell, write
+from tests.needs import need
 
 LIMITS = CallLimits(30)
 EXERCISE = outline.exercises("00")[0]
@@ -82,6 +83,7 @@ def test_the_table_for_a_spreadsheet_and_a_program():
             "77.2": {"how": "open", "said": []},
         },
     }
+    need("pandas")
     assert list(some().to_pandas()["77.1"]) == ["right", "not yet"]
 
 

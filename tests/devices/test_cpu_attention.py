@@ -1,6 +1,5 @@
 """Attention on the CPU is one kernel that stores no scores and gives what the interpreter gives."""
 
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +11,7 @@ from luminal_lab import nn
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.nn.cache import KVCache
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler() -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+pytestmark = pytest.mark.needs("cc")
 
 
 def attended(

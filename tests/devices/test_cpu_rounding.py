@@ -1,26 +1,15 @@
 """Roundings on the CPU: what no sum of products is in has the interpreter's, at any magnitude."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def both(

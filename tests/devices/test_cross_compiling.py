@@ -4,8 +4,6 @@ One source has all of them. zig compiles it without optimisation, in a second fo
 is looked for is a header, a builtin or a vector type that a target does not have.
 """
 
-import importlib.util
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,6 +23,7 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.testing.conformance import cases, merged
 
 # Each target, what its processor has beside what all of its kind have, and its vectors' bytes.
+pytestmark = pytest.mark.needs("ziglang")
 TARGETS = {
     "aarch64-linux-gnu": ("aarch64-linux-gnu", (), 16),
     "aarch64-macos": ("aarch64-macos", (), 16),
@@ -32,15 +31,6 @@ TARGETS = {
     "x86_64-baseline": ("x86_64-linux-gnu", ("-mcpu=x86_64",), 16),
     "x86_64-avx512": ("x86_64-linux-gnu", ("-mcpu=x86_64_v4",), 64),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _zig() -> None:
-    if importlib.util.find_spec("ziglang") is None:
-        missing = "ziglang is not installed: .venv/bin/python -m pip install ziglang"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
 
 
 def models() -> list[IR]:

@@ -1,9 +1,6 @@
 """Every kernel that the test models become, compiled for three generations of cards without one."""
 
-import importlib
-import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -22,21 +19,9 @@ from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import PassLike
 from luminal_lab.testing.conformance import cases
 
+pytestmark = pytest.mark.needs("cuda.bindings")
 ARCHS = {"sm_75": "T4", "sm_80": "A100", "sm_90a": "H100"}
 SMALL: dict[str, Any] = {"layers": 1, "heads": 4, "width": 64, "vocab": 96, "context": 64}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nvrtc() -> None:
-    """Skip where there is no NVRTC, which is on Macs, but never in CI elsewhere."""
-    if sys.platform == "darwin":
-        pytest.skip("NVIDIA has no NVRTC for macOS")
-    try:
-        importlib.import_module("cuda.bindings.nvrtc")
-    except ImportError:
-        if os.environ.get("CI") == "true":
-            pytest.fail("cuda-bindings is missing (CI must not skip what it compiles)")
-        pytest.skip("cuda-bindings is not installed")
 
 
 def words(model: Callable[[ll.Tensor], ll.Tensor], batch: int) -> IR:

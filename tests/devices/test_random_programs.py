@@ -1,7 +1,6 @@
 """Random programs of tensors on the CPU: values that are read, computed and compared twice."""
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,22 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.tensor.lazy import Lazy
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
-
-
+pytestmark = pytest.mark.needs("cc")
 STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "product": lambda y, b, c: y * b + c,
     "products": lambda y, b, c: y * c - c * b,

@@ -73,7 +73,7 @@ def findings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Finding]]:
 
 
 FAMILIES = {
-    "ops": ("elementwise", "cast", "source", "error"),
+    "ops": ("elementwise", "bits", "cast", "source", "error"),
     "axes": ("reduction", "indexing", "view"),
     "graphs": ("symbolic", "structure", "chain", "drawn"),
     "models": ("model",),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.emulator import Call, Trace, emulate
+from tests.needs import need
 
 SOURCE = """\
 extern "C" __global__ void sound(const float *x, float *y, int n) {
@@ -241,6 +242,7 @@ def test_conflicts_of_banks(by: int, turns: int):
 
 
 def test_a_table_of_pandas():
+    need("pandas")
     table = traced("strided", 1, 32, zeros(32), zeros(32), 1).to_pandas()
     assert list(table["access"]) == ["read", "write"]
     assert list(table["array"]) == ["x", "y"]

@@ -7,6 +7,7 @@ from luminal_lab.emulator import Call, emulate
 from luminal_lab.emulator.traffic import ACCESS, flat, touches, traffic_of, unflat
 from luminal_lab.errors import ArgumentError
 from tests.expect import error_of
+from tests.needs import need
 
 SOURCE = """\
 extern "C" __global__ void turned(const float *x, float *y) {
@@ -122,6 +123,7 @@ def test_launches_of_one_trace_are_told_apart():
     assert [one.kernel for one in trace.launches] == ["turned", "strided"]
     assert touches(trace, 1).launch.kernel == "strided"
     assert len(touches(trace, 1)) == 64
+    need("pandas")
     table = trace.to_pandas("accesses")
     assert len(table) == trace.accesses
     assert table["launch"].tolist() == trace.records["launch"].tolist()

@@ -11,13 +11,12 @@ import numpy as np
 
 import luminal_lab as ll
 from luminal_lab.core.dims import evaluate
-from luminal_lab.core.dtypes import DType
+from luminal_lab.core.dtypes import INTEGERS, DType
 from luminal_lab.errors import LabError
 from tests.fuzz.programs import Array, Given, Program, Statement, ours
 
 SIZES = (1, 2, 3, 5, 8, 17, 0, 33)
 FLOATS = (DType.float32, DType.float32, DType.float64, DType.float16, DType.bfloat16)
-INTS = (DType.int64, DType.int32, DType.int8, DType.uint8, DType.int16)
 MOST = 4_000
 """Elements of the largest value."""
 Draw = Callable[[Random, "Drawing"], str | None]
@@ -72,7 +71,7 @@ class Drawing:
             low, high = dtype.limits
             tame = self.wildness in ("tame", "normal")
             low, high = (max(low, -5), min(high, 9)) if tame else (low, high)
-            return self.data.integers(low, high, shape, np.int64, endpoint=True).astype(dtype.numpy)
+            return self.data.integers(low, high, shape, dtype.numpy, endpoint=True)
         with np.errstate(all="ignore"):
             match self.wildness:
                 case "tame":
@@ -398,6 +397,25 @@ def convolution(pick: Random, of: Drawing) -> str | None:
     return f"{given}.conv2d({w}, padding={pick.randrange(3)}, stride={pick.randint(1, 2)})"
 
 
+def bits(pick: Random, of: Drawing) -> str | None:
+    """Draw bits of integers: combined, moved, or read as another dtype.
+
+    Which NaN a NaN is, is the device's affair once it has been computed with.
+    """
+    x = of.some(lambda one: one.dtype.kind == "int")
+    if x is None or pick.random() < 0.3:
+        x = of.add_input(pick.choice(INTEGERS), of.shape())
+    match pick.randrange(6):
+        case 0:
+            return f"~{x}"
+        case 1:
+            x = pick.choice([x, *(one.name for one in of.inputs)])
+            return f'{x}.bitcast("{pick.choice(list(DType))}")'
+        case _:
+            y = pick.choice([of.alike(x), of.some(), number(pick, of, x)])
+            return f"{x} {pick.choice(('&', '|', '^', '<<', '>>'))} {y}"
+
+
 def looked_up(pick: Random, of: Drawing) -> str | None:
     """Draw a gather or a scatter, with indices that are within."""
     x = of.some(lambda one: one.ndim >= 1)
@@ -429,7 +447,7 @@ FAMILIES: tuple[Draw, ...] = (
         reduction,
         along,
     ),
-    *(movement, movement, joined, product, convolution, looked_up),
+    *(movement, movement, joined, product, convolution, looked_up, bits),
 )
 
 

@@ -132,7 +132,7 @@ def _given(name: str, dtype: str, shape: str, values: str) -> Given:
     kind = DType(dtype)
     read = float if kind.is_float else bool if kind is DType.bool_ else int
     flat = [read(one) for one in numbers.reshape(-1).tolist()]
-    array = np.asarray(flat, np.float64 if kind.is_float else None)
+    array = np.asarray(flat, np.float64 if kind.is_float else kind.numpy)
     with np.errstate(all="ignore"):
         return Given(name, array.astype(kind.numpy).reshape(sizes), tuple(dims))
 
@@ -175,6 +175,7 @@ THEIRS: Sequence[tuple[str, str]] = (
     (r"ll\.concat\(\[(.*?)\], (-?\d+)\)", r"torch.cat([\1], \2)"),
     (r"ll\.stack\(\[(.*?)\], (-?\d+)\)", r"torch.stack([\1], \2)"),
     (r'\.cast\("(\w+)"\)', r".to(torch.\1)"),
+    (r'\.bitcast\("(\w+)"\)', r".view(torch.\1)"),
     (r"\.(max|min)\((-?\d+)(, keepdim=\w+)?\)", r".a\1(\2\3)"),
     (r"\.argsort\((-?\d+)\)", r".argsort(\1, stable=True)"),
     (r"\.logsumexp\(\)", ".flatten().logsumexp(0)"),

@@ -9,6 +9,7 @@ from tests.fuzz.checks import CHECKS, Case, Difference, failure
 from tests.fuzz.drawing import drawn
 from tests.fuzz.minimising import minimised
 from tests.fuzz.programs import Program, built, parse, values_of
+from tests.needs import need
 
 CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.txt"))
 
@@ -17,7 +18,7 @@ CORPUS = sorted(Path(__file__).with_name("corpus").glob("*.txt"))
 @pytest.mark.parametrize("check", CHECKS)
 def test_what_was_found_once_stays_mended(path: Path, check: str):
     if check == "torch":
-        pytest.importorskip("torch")
+        need("torch")
     program = parse(path.read_text(encoding="utf-8"))
     assert failure(program, check, path.stem) is None
 

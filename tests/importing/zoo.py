@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import pytest
+from tests.needs import need
 
 ZOO: dict[str, Callable[[], Model]] = {}
 """What makes each model, by name."""
@@ -61,20 +60,9 @@ def pytorch() -> tuple[Any, Any]:
     return import_module("torch"), import_module("torch.nn")
 
 
-def optional(name: str) -> Any:
-    """Return a library of models, or skip the test; never in CI."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        missing = f"{name} is not installed: .venv/bin/python -m pip install -e '.[models]'"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{missing} (CI must not skip what it witnesses)", pytrace=False)
-        pytest.skip(missing)
-
-
 def transformers() -> Any:
     """Return the library of most models here."""
-    return optional("transformers")
+    return need("transformers")
 
 
 def text(names: dict[str, int], dynamic: bool = True) -> dict[str, Any]:
@@ -502,7 +490,7 @@ def hubert() -> Model:
 
 @model
 def sd_unet() -> Model:
-    diffusers = optional("diffusers")
+    diffusers = need("diffusers")
     torch, _ = pytorch()
 
     module = diffusers.UNet2DConditionModel(
@@ -525,7 +513,7 @@ def sd_unet() -> Model:
 
 @model
 def sd_vae() -> Model:
-    diffusers = optional("diffusers")
+    diffusers = need("diffusers")
     module = diffusers.AutoencoderKL(
         block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4,
         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,

@@ -1,6 +1,10 @@
 """What tests of recordings share: writing and reading in memory, and what must be the same."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from luminal_lab.core.ir import IR
 from luminal_lab.errors import visible
@@ -84,3 +88,11 @@ def origins(ir: IR, files: Mapping[str, str]) -> list[object]:
         if body is not None:
             found += origins(body, files)
     return found
+
+
+def rewrite(path: Path, change: Callable[[Any], object]) -> None:
+    """Change the document of a recording that has no values, as somebody who damages it would."""
+    head, _, body = path.read_bytes().partition(b"\n")
+    document = json.loads(zlib.decompress(body))
+    change(document)
+    path.write_bytes(head + b"\n" + zlib.compress(json.dumps(document).encode()))

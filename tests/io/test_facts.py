@@ -11,15 +11,15 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import LabError
 from luminal_lab.io.cells import cells_of, python_of, short_files
-from luminal_lab.io.facts import Facts
+from luminal_lab.io.facts import Facts, RunFacts
 from luminal_lab.io.gather import facts_of, subject_of, timed
 from luminal_lab.io.rule_facts import sketch
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,8 @@ def cx() -> ll.Graph:
     x.set([[0.5] * 16] * 8)
     w.set([[0.25] * 4] * 16)
     ((x @ w) * 1 + 0).softmax(-1).named("p").retrieve()
-    try:
-        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    except LabError as error:
-        pytest.skip(f"there is no C compiler: {error.message}")
+    need("cc")
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     return cx
 
 
@@ -185,6 +183,11 @@ def test_a_side_of_a_rule_is_a_graph_and_no_tree():
     assert all(read < at for at, n in enumerate(found.nodes) for read in n.reads)
 
 
+def with_run(facts, run):
+    """Return facts whose first times have a run."""
+    return replace(facts, times=(replace(facts.times[0], run=run), *facts.times[1:]))
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -193,6 +196,18 @@ def test_a_side_of_a_rule_is_a_graph_and_no_tree():
         (
             lambda f: replace(f, launches=f.launches[:1]),
             "facts.times[0].rows has 1, and there are 1",
+        ),
+        (
+            lambda f: with_run(f, RunFacts(1.0, (), ((9, 0.0, 1.0),))),
+            "facts.times[0].run.kernels has 9, and there are 2",
+        ),
+        (
+            lambda f: with_run(f, RunFacts(1.0, (), ((0, -1.0, 1.0),))),
+            "facts.times[0].run has something that took 1.0 s from -1.0 s on",
+        ),
+        (
+            lambda f: with_run(f, RunFacts(1e300, ((0.0, 1.0),), ())),
+            "facts.times[0].run has something that took 1e+300 s from 0.0 s on",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from luminal_lab.search.assembled import apart
 from luminal_lab.search.driver import FormLimit
 from luminal_lab.search.graph import ProgramSearch, search_program
 from tests.expect import error_of
+from tests.needs import need
 from tests.search.planted import tiles
 from tests.viz.searches import mixed, of_a_kernel, of_a_program
 
@@ -175,6 +176,7 @@ def test_a_session_saves_its_last_search(tmp_path: Path, monkeypatch: pytest.Mon
     assert run.snapshots[-1].name == "derivation"
     assert run.search.best.schedules == search.best.schedules
     assert [each.title for each in run.workbench().subjects] == ["rows"]
+    need("script")
     run.export(tmp_path / "page.html")
     run.search.explore().export(tmp_path / "search.html")
 

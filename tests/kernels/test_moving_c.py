@@ -1,7 +1,5 @@
 """Updates and scatters in C are what the interpreter makes of them, for all dtypes and axes."""
 
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,21 +7,11 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.dtypes import DType
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.errors import RangeError
 from tests.expect import error_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def values(write: Any, *passes: Any) -> list[np.ndarray]:

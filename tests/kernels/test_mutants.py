@@ -2,15 +2,12 @@
 
 import random
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 import pytest
 
-from luminal_lab.devices.build import cache as libraries
 from tests.kernels.mutated import PROGRAMS, Judge
 from tests.kernels.mutating import KINDS, Mutant, functions, mutants, tokens
 
@@ -103,15 +100,7 @@ EQUIVALENT = [
 """The mutants that are right, with the reason."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(libraries, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 @cache
@@ -202,6 +191,11 @@ def test_a_mutant_differs_in_one_thing(kind: str):
 def _place(mutant: Mutant) -> int:
     pairs = zip(mutant.source, SOURCE, strict=False)
     return next(at for at, (one, other) in enumerate(pairs) if one != other)
+
+
+def test_what_is_between_words_of_c_is_none():
+    words = tokens("a[i] += 1.5e-3f; // b")
+    assert [word.text for word in words] == ["a", "[", "i", "]", "+=", "1.5e-3f", ";"]
 
 
 def test_programs_have_mutants_of_all_kinds():

@@ -1,7 +1,6 @@
 """Load that is really there: a process on every core, and what each place says of its times."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from luminal_lab.timing.timings import Timings
 from luminal_lab.timing.turns import in_turns
 from luminal_lab.viz.charts import bars as compared_bars
 from luminal_lab.viz.timings_charts import bars, roofs
+from tests.needs import need
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who is busy")
 WORDS = "measured while other programs kept"
@@ -48,8 +48,7 @@ def loaded() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _machine(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
     # Rates take a second; one test here is about them.
     stated = PeakRates.stated("a machine", gflops=100, gbytes=10)

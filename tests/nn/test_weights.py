@@ -16,6 +16,7 @@ from luminal_lab import Graph, nn
 from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, InputError
 from luminal_lab.nn.weights import Loaded, load_values
 from tests.expect import error_of
+from tests.needs import need
 
 
 class Model(nn.Module):
@@ -38,6 +39,13 @@ KEYS = [
     "norm.num_batches_tracked",
     "head.bias",
 ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where files of weights are written and read, which a package does."""
+    need("safetensors")
+    return tmp_path
 
 
 def test_a_state_dict_has_each_value_once_and_goes_back():
@@ -133,10 +141,10 @@ def test_many_faults_are_cut_short():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-def test_a_file_goes_round_and_is_read_when_it_is_needed(tmp_path, dtype):
+def test_a_file_goes_round_and_is_read_when_it_is_needed(folder, dtype):
     one: Any = Model(dtype).initialise(1)
     two: Any = Model(dtype)
-    path = tmp_path / "model.safetensors"
+    path = folder / "model.safetensors"
     one.save(path)
     assert two.load(str(path)) is two
     assert not any(p.is_loaded for p in two.parameters().values())
@@ -147,48 +155,48 @@ def test_a_file_goes_round_and_is_read_when_it_is_needed(tmp_path, dtype):
     assert str(two.embed.weight.value.dtype) == dtype
     two.save(path)  # what is mapped is not written into
     np.testing.assert_array_equal(two.head.bias.value, one.head.bias.value)
-    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+    assert [file.name for file in folder.iterdir()] == ["model.safetensors"]
 
 
-def test_a_graph_runs_with_weights_from_a_file(tmp_path):
+def test_a_graph_runs_with_weights_from_a_file(folder):
     one: Any = nn.Linear(3, 2)
-    one.save(tmp_path / "w.safetensors")
+    one.save(folder / "w.safetensors")
     cx, model = Graph(), nn.Linear(3, 2)
     y = model(cx.tensor((1, 3)).set([[1, 2, 3]])).retrieve()
-    model.load(tmp_path / "w.safetensors")
+    model.load(folder / "w.safetensors")
     cx.execute()
     np.testing.assert_allclose(
         y.numpy()[0], one.weight.value @ [1, 2, 3] + one.bias.value, rtol=1e-5, atol=1e-5
     )
 
 
-def test_files_and_pytorch_agree(tmp_path, torch):
+def test_files_and_pytorch_agree(folder, torch):
     from safetensors.torch import load_file, save_file  # it needs torch
 
     theirs = torch.nn.Linear(3, 2).to(torch.bfloat16)
-    save_file(theirs.state_dict(), tmp_path / "theirs.safetensors")
-    model = nn.Linear(3, 2, dtype="bfloat16").load(tmp_path / "theirs.safetensors")
+    save_file(theirs.state_dict(), folder / "theirs.safetensors")
+    model = nn.Linear(3, 2, dtype="bfloat16").load(folder / "theirs.safetensors")
     wanted = theirs.weight.detach().float().numpy()
     np.testing.assert_array_equal(model.weight.value.astype("f4"), wanted)
     assert model.weight.value.dtype == ml_dtypes.bfloat16
-    model.save(tmp_path / "ours.safetensors")
-    assert torch.equal(load_file(tmp_path / "ours.safetensors")["weight"], theirs.weight)
+    model.save(folder / "ours.safetensors")
+    assert torch.equal(load_file(folder / "ours.safetensors")["weight"], theirs.weight)
 
 
-def test_a_file_of_another_model_is_refused(tmp_path):
-    nn.Linear(3, 2, bias=False).save(tmp_path / "w.safetensors")
+def test_a_file_of_another_model_is_refused(folder):
+    nn.Linear(3, 2, bias=False).save(folder / "w.safetensors")
     model = nn.Linear(3, 4, dtype="float16")
-    error = error_of(lambda: model.load(tmp_path / "w.safetensors"), InputError)
+    error = error_of(lambda: model.load(folder / "w.safetensors"), InputError)
     assert error.message.splitlines() == [
-        f"load: {tmp_path / 'w.safetensors'}: 2 entries do not fit, and nothing was loaded",
+        f"load: {folder / 'w.safetensors'}: 2 entries do not fit, and nothing was loaded",
         "  missing: bias (4,) float16",
         "  weight: is (2, 3) float32, and must be (4, 3) float16",
     ]
 
 
-def test_a_dtype_that_we_have_not_is_named(tmp_path):
+def test_a_dtype_that_we_have_not_is_named(folder):
     header = b'{"weight":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}}'
-    path = tmp_path / "w.safetensors"
+    path = folder / "w.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 4)
     error = error_of(lambda: nn.Linear(2, 2, bias=False).load(path), InputError)
     assert error.message.endswith("  weight: is (2, 2) F8_E4M3, and must be (2, 2) float32")
@@ -223,9 +231,9 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_damaged_files(tmp_path, damage):
+def test_damaged_files(folder, damage):
     data, reason = DAMAGED[damage]
-    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+    path, model = folder / "w.safetensors", nn.Linear(2, 2, bias=False)
     path.write_bytes(WHOLE)
     assert not model.load(path).weight.value.any()
     path.unlink()  # what is mapped stays as it is
@@ -237,26 +245,26 @@ def test_damaged_files(tmp_path, damage):
     assert not model.weight.value.any()
 
 
-def test_files_and_folders_that_are_not_there(tmp_path):
+def test_files_and_folders_that_are_not_there(folder):
     model = nn.Linear(3, 2)
-    error = error_of(lambda: model.load(tmp_path / "none"), InputError)
-    assert error.message == f"load: there is no {tmp_path / 'none'}"
+    error = error_of(lambda: model.load(folder / "none"), InputError)
+    assert error.message == f"load: there is no {folder / 'none'}"
     assert error.hint.startswith("the current folder is ")
-    error = error_of(lambda: model.load(tmp_path), InputError)
-    assert error.message == f"load: {tmp_path} is a folder"
-    missing = tmp_path / "none" / "w.safetensors"
+    error = error_of(lambda: model.load(folder), InputError)
+    assert error.message == f"load: {folder} is a folder"
+    missing = folder / "none" / "w.safetensors"
     error = error_of(lambda: model.save(missing), InputError)
     assert (
         error.message == f"save: {missing} cannot be written: there is no folder {missing.parent}"
     )
-    error = error_of(lambda: model.save(tmp_path), InputError)
-    assert error.message == f"save: {tmp_path} cannot be written: it is a folder"
-    assert not list(tmp_path.iterdir())
-    assert not list(tmp_path.parent.glob("*.tmp"))
+    error = error_of(lambda: model.save(folder), InputError)
+    assert error.message == f"save: {folder} cannot be written: it is a folder"
+    assert not list(folder.iterdir())
+    assert not list(folder.parent.glob("*.tmp"))
 
 
-def test_ctrl_c_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
-    path = tmp_path / "a.safetensors"
+def test_ctrl_c_leaves_the_old_file_and_no_other(folder, monkeypatch):
+    path = folder / "a.safetensors"
     nn.Linear(2, 3).save(path)
     before = path.read_bytes()
 
@@ -268,21 +276,21 @@ def test_ctrl_c_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         patched.setattr(Path, "replace", broken_off)
         error_of(lambda: nn.Linear(2, 3).save(path), KeyboardInterrupt)
     assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["a.safetensors"]
+    assert [file.name for file in folder.iterdir()] == ["a.safetensors"]
 
 
-def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path):
-    (tmp_path / "link").symlink_to("a.safetensors")
-    nn.Linear(2, 3).save(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    nn.Linear(2, 3).load(tmp_path / "a.safetensors")
+def test_the_target_of_a_link_is_replaced_and_the_link_stays(folder):
+    (folder / "link").symlink_to("a.safetensors")
+    nn.Linear(2, 3).save(folder / "link")
+    assert (folder / "link").is_symlink()
+    nn.Linear(2, 3).load(folder / "a.safetensors")
 
 
-def test_the_present_folder_is_gone(tmp_path, monkeypatch):
-    folder = tmp_path / "gone"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    folder.rmdir()
+def test_the_present_folder_is_gone(folder, monkeypatch):
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
     error = error_of(lambda: nn.Linear(2, 3).load("a.safetensors"), InputError)
     assert error.message == "load: there is no a.safetensors"
     assert error.hint == "the current folder is gone"
@@ -309,8 +317,8 @@ def test_without_the_package_it_is_said_what_to_install(tmp_path, monkeypatch):
         assert error.hint.startswith('pip install "luminal-lab[io]"')
 
 
-def test_a_file_cut_off_anywhere_is_refused(tmp_path):
-    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False).initialise(1)
+def test_a_file_cut_off_anywhere_is_refused(folder):
+    path, model = folder / "w.safetensors", nn.Linear(2, 2, bias=False).initialise(1)
     before = model.weight.value
     for length in range(len(WHOLE)):
         path.write_bytes(WHOLE[:length])
@@ -319,8 +327,8 @@ def test_a_file_cut_off_anywhere_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("data", [WHOLE[:-16] + b"\1" * 16, WHOLE[:20], WHOLE * 2])
-def test_a_file_that_was_written_into_after_it_was_loaded_is_not_read(tmp_path, data):
-    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+def test_a_file_that_was_written_into_after_it_was_loaded_is_not_read(folder, data):
+    path, model = folder / "w.safetensors", nn.Linear(2, 2, bias=False)
     path.write_bytes(WHOLE)
     model.load(path)
     path.write_bytes(data)
@@ -337,8 +345,8 @@ def test_a_file_that_was_written_into_after_it_was_loaded_is_not_read(tmp_path, 
     assert not model.weight.value.any()  # which was read already
 
 
-def test_what_was_loaded_stays_when_its_file_is_replaced_or_deleted(tmp_path):
-    path, model = tmp_path / "w.safetensors", nn.Linear(2, 2, bias=False)
+def test_what_was_loaded_stays_when_its_file_is_replaced_or_deleted(folder):
+    path, model = folder / "w.safetensors", nn.Linear(2, 2, bias=False)
     for change in (nn.Linear(2, 2, bias=False).initialise(5).save, os.unlink):
         path.write_bytes(WHOLE)
         model.load(path)
@@ -371,6 +379,7 @@ def test_values_that_are_none():
     error = error_of(lambda: model.load_state_dict(given), DTypeError)
     assert error.message.startswith("load_state_dict: bias: a str that holds ")
     assert "test_weights.py" in error.where
+    need("safetensors")
     for what, call in (("save", model.save), ("load", model.load)):
         paths: Any = (None, 3, "a\0b")
         for path in paths:
@@ -379,10 +388,10 @@ def test_values_that_are_none():
             assert "test_weights.py" in error.where
 
 
-def test_modules_are_copied_and_pickled(tmp_path):
+def test_modules_are_copied_and_pickled(folder):
     drawn = Model().initialise(1)
-    drawn.save(tmp_path / "w")
-    for model in (drawn, Model(), Model().load(tmp_path / "w")):
+    drawn.save(folder / "w")
+    for model in (drawn, Model(), Model().load(folder / "w")):
         for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             assert again.head.weight is again.embed.weight
             assert again.embed.weight is not model.embed.weight

@@ -279,6 +279,13 @@ WRONG = {
     "the next is not less, at the end of int16": Wrong(
         Rule("wrong", (x + 1) < x, False, condition=from_(I16)), lambda f: value(f) == 2**15 - 1
     ),
+    "down and up again, where the low bit is set": Wrong(
+        Rule("wrong", (x >> 1) << 1, x), lambda f: value(f) % 2
+    ),
+    "half of the double, where that leaves the dtype": Wrong(
+        Rule("wrong", (x << 1) >> 1, x),
+        lambda f: not f.dtype.limits[0] <= int(value(f)) * 2 <= f.dtype.limits[1],
+    ),
     "all but one integer": Wrong(
         Rule("wrong", (x < 4_117) + (x > 4_117), True, condition=is_int),
         lambda f: value(f) == 4_117,

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab import trust
-from luminal_lab.devices.build import cache
 from luminal_lab.io.recording import save_recording
 from luminal_lab.plain import plain
 from luminal_lab.search import board as boards, measure, worker
@@ -22,6 +20,7 @@ from luminal_lab.viz.live.backed import backed_compile
 from luminal_lab.viz.live.columns import read
 from luminal_lab.viz.live.workbench import Workbench
 from tests.expect import error_of
+from tests.needs import need
 from tests.processes import children
 from tests.search.planted import faulty, job_of
 
@@ -30,9 +29,8 @@ EIGHTS = "split i by 8 as task, own\nparallel i.task"
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    folder = tmp_path_factory.mktemp("cache")
+    folder = tmp_path_factory.mktemp("spare")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
         patch.setattr(worker, "spare_folder", lambda: folder)
         patch.setattr(measure, "LAST_ROUNDS", 8)
         yield
@@ -72,8 +70,7 @@ def test_a_kernel_has_a_board_with_its_schedule_first():
 
 
 def test_real_tries_are_checked_and_timed_beside_the_first():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     cx = session()
     before, compilation = children(), cx.compilation
     board = cx.board()
@@ -92,8 +89,7 @@ def test_real_tries_are_checked_and_timed_beside_the_first():
 
 
 def test_wrong_values_and_crashes_are_states():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     board = session().board()
     for fault, state, why in (
         ("((float *)lab_buffers[1])[0] = 7; return;", "wrong", "O[0] is 7.0, and should be "),
@@ -239,22 +235,29 @@ def test_the_board_as_text_and_as_a_table():
         "first       1 s        1 s … 1 s                        first",
         "eights*  500 ms  500 ms … 500 ms  0.500  0.500 … 0.500  faster",
     ]
+    need("pandas")
     table = board.to_pandas()
     assert table["ratio"].tolist()[1] == 0.5
     assert table["name"].tolist()[0] == boards.FIRST
 
 
-def test_of_boards_that_compare_the_same_the_last_that_was_used_counts():
+def test_all_boards_of_a_kernel_are_kept_on_which_something_was_tried(tmp_path: Path):
     cx = session()
-    first, second, other = cx.board(), cx.board(), cx.board(dims={"n": 8})
-    for board in (first, second, other):
+    first, unused, second = cx.board(), cx.board(), cx.board()
+    for board in (first, second):
         answering(board, [0.5] * 9)
-    first.add(EIGHTS)
-    assert boards_of(cx.compilation) == [first, other]
-    second.add(EIGHTS)
-    assert boards_of(cx.compilation) == [second, other]
+    first.add(EIGHTS, name="eights")
+    second.add(EIGHTS, name="the same again")
+    assert boards_of(cx.compilation) == [first, unused, second]
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    assert boards_of(cx.compilation) == [second, other]
+    third = cx.board()
+    answering(third, [0.25] * 9)
+    third.add(EIGHTS, name="later")
+    cx.save(tmp_path / "run.lab")
+    kept = ll.open(tmp_path / "run.lab").boards
+    names = ["eights", "the same again", "later"]
+    assert [[one.name for one in board] for board in kept] == [["first", name] for name in names]
+    assert "3 boards" in str(ll.open(tmp_path / "run.lab"))
 
 
 def test_a_recording_keeps_boards_and_shows_them_without_a_compiler(
@@ -287,9 +290,10 @@ def test_a_recording_keeps_boards_and_shows_them_without_a_compiler(
     (facts,) = read(bench.data).header["runs"][0]["facts"]["boards"]
     assert [one["name"] for one in facts["tries"]] == ["first", "eights", "a slip"]
     assert facts["how"] == "recorded"
-    opened.export(tmp_path / "page.html")
     opened.save(tmp_path / "again.lab")
     assert str(ll.open(tmp_path / "again.lab").boards[0]) == str(opened.boards[0])
+    need("script")
+    opened.export(tmp_path / "page.html")
 
 
 def test_the_python_of_a_recorded_try_is_never_the_files(tmp_path: Path):

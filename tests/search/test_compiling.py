@@ -1,6 +1,5 @@
 """A device that searches while it compiles, and searches by rules and plans of one's own."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ from luminal_lab.search.draws import PLANS
 from luminal_lab.search.graph import ProgramSearch, search_program
 from luminal_lab.search.winners import Winners
 from tests.expect import error_of
+from tests.needs import need
 from tests.search.planted import by_form, guess, tiles
 from tests.search.written import attention
 
@@ -64,8 +64,7 @@ def test_a_search_as_part_of_a_pipeline():
 @pytest.fixture
 def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compile into a folder of this run's own, and measure little."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     folder = tmp_path_factory.mktemp("cache") / "libraries"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "user_folder", lambda: folder)

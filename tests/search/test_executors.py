@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from luminal_lab.search.graph import search_program
 from luminal_lab.search.loops import Budget, KernelSearch, begun, search_kernel
 from luminal_lab.search.worker import Worker
 from tests.expect import error_of
+from tests.needs import need
 from tests.search.planted import (
     die,
     die_once,
@@ -61,7 +61,7 @@ def processes(_: Path) -> Generator[Engine]:
 
 @contextmanager
 def dask(folder: Path) -> Generator[Engine]:
-    distributed = pytest.importorskip("distributed", reason=MISSING.format("distributed"))
+    distributed = need("distributed")
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(folder)
     )
@@ -73,7 +73,7 @@ def dask(folder: Path) -> Generator[Engine]:
 
 @contextmanager
 def ipyparallel(folder: Path) -> Generator[Engine]:
-    library = pytest.importorskip("ipyparallel", reason=MISSING.format("ipyparallel"))
+    library = need("ipyparallel")
     with library.Cluster(n=2, profile_dir=str(folder), log_level=40) as client:
         yield Engine(client.executor(), client.executor)
 
@@ -139,8 +139,7 @@ def test_and_those_of_a_graph(engine: Engine, product: ll.Graph):
 
 
 def test_kernels_are_measured_there(engine: Engine, product: ll.Graph):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     search = product.search(DEVICE, budget=Budget(candidates=2), executor=engine.executor)
     assert search.ended == {"matmul": "the budget is spent"}
     assert all(candidate.seconds for candidate in search.candidates)
@@ -269,7 +268,7 @@ def test_how_many_workers_there_are(engine: Engine):
 def test_engines_of_ipyparallel_that_stop_end_the_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    library = pytest.importorskip("ipyparallel", reason=MISSING.format("ipyparallel"))
+    library = need("ipyparallel")
     with library.Cluster(n=1, profile_dir=str(tmp_path), log_level=40) as client:
         executor = client.executor()
         assert texts(searched(16, executor)) == texts(searched(16))

@@ -1,7 +1,6 @@
 """The search on a GPU that is here: its measuring against a stand-in for CuPy, and its children."""
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from luminal_lab.search.worker import Job, Make
 from tests.devices.cuda.test_engine import standing
 from tests.devices.stand_ins.cupy_stand_in import CUDARuntimeError, CuPy
 from tests.expect import error_of
+from tests.needs import need
 from tests.search.planted import faulty, job_of, matmul
 
 HERE = Present("sm_80", 108)
@@ -32,8 +32,7 @@ HERE = Present("sm_80", 108)
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[CuPy]:
     """A GPU as CuPy shows it, whose programs are all of a search."""
-    if shutil.which("c++") is None:
-        pytest.skip("there is no C++ compiler: install gcc or clang")
+    need("c++")
     gpu, placed = CuPy(capability="80"), SourceTrials._placed
 
     def known(session: Any, at: int, kernel: Any) -> Any:

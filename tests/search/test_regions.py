@@ -1,7 +1,5 @@
 """Regions of a graph: their kernels, their forms, and that each form computes the same."""
 
-import shutil
-
 import numpy as np
 import pytest
 
@@ -131,7 +129,7 @@ def test_what_rules_make_less_exact_is_refused_with_the_reason():
     assert not program.is_refused
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_every_form_computes_what_is_written(case: object):
     cx = ll.Graph()

@@ -1,6 +1,5 @@
 """Several sizes of a dim: one schedule for all, by the geometric mean of its times."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +15,7 @@ from luminal_lab.search.driver import WRONG, Outcome
 from luminal_lab.search.loops import Budget, begun, search_kernel
 from luminal_lab.search.winners import Winners
 from luminal_lab.search.worker import joined
+from tests.needs import need
 from tests.search.planted import guess, job_of
 
 TOTAL = "kernel total(x: f32[n, m]) -> (y: f32[n])\n  y[i < n] = sum k < m: x[i, k]"
@@ -92,8 +92,7 @@ def test_words_for_sizes():
 
 @pytest.fixture
 def _measured(tmp_path: Path) -> Iterator[None]:
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache, "user_folder", lambda: tmp_path / "libraries")
         patch.setattr(worker, "spare_folder", lambda: tmp_path)

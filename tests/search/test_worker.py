@@ -4,7 +4,6 @@ import errno
 import itertools
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import DeviceError
 from luminal_lab.plain import plain
 from luminal_lab.search import measure, worker
@@ -21,18 +19,17 @@ from luminal_lab.search.driver import WRONG, Answer
 from luminal_lab.search.loops import Budget, begun, search_kernel
 from luminal_lab.search.worker import answered, measuring
 from tests.expect import error_of
+from tests.needs import need
 from tests.processes import children
 from tests.search.planted import faulty, job_of, matmul, tiles
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own, and measure little."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
+def _measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Measure little."""
+    need("cc")
+    folder = tmp_path_factory.mktemp("spare")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
         patch.setattr(worker, "spare_folder", lambda: folder)
         patch.setattr(measure, "MEASURING", 0.0)
         yield

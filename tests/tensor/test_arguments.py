@@ -23,8 +23,8 @@ def x() -> Any:
     ("call", "message", "hint"),
     [
         (
-            lambda x: x.add(x, alpha=2),
-            "add: there is no argument 'alpha', which only PyTorch has",
+            lambda x: x.mul(x, alpha=2),
+            "mul: there is no argument 'alpha', which only PyTorch has",
             "multiply first, as in x + 2 * y",
         ),
         (
@@ -37,7 +37,11 @@ def x() -> Any:
             "sum: there is no argument 'axes'",
             "did you mean 'axis'?",
         ),
-        (lambda x: x.add(), "add: the argument 'other' is missing", "call it as x.add(other)"),
+        (
+            lambda x: x.add(),
+            "add: the argument 'other' is missing",
+            "call it as x.add(other, *, alpha=1)",
+        ),
         (
             lambda x: x.relu(1, 2),
             "relu: takes no arguments by position, but 2 are given",
@@ -109,7 +113,8 @@ def x() -> Any:
         (
             lambda x: x.sum(dtype=""),
             "dtype: '' is not a dtype that luminal_lab has",
-            "one of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool",
+            "one of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, bool",
         ),
     ],
 )

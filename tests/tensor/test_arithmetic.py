@@ -1,5 +1,6 @@
 """Arithmetic, comparison, logic and choice, against PyTorch."""
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -8,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.errors import DTypeError, GraphError, LabError, ShapeError
+from luminal_lab.errors import ArgumentError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
 from luminal_lab.tensor.arithmetic import where
+from tests.expect import error_of
 from tests.passes.gradients.against import ours_by, weights
 from tests.tensor.against import (
     FLOATS,
@@ -25,6 +27,8 @@ from tests.tensor.against import (
 )
 
 ALL = (*FLOATS, *INTS, "bool")
+UNSIGNED = ("uint16", "uint32", "uint64")
+BITS = ("and_", "or_", "xor", "lshift", "rshift")
 COMPARE = ("lt", "gt", "le", "ge", "eq", "ne")
 OPERATORS = ("add", "sub", "mul", "truediv", "mod", "floordiv", "pow", *COMPARE)
 METHODS = ("maximum", "minimum", "fmod", "logical_and", "logical_or", "logical_xor")
@@ -44,7 +48,7 @@ def values(dtype: str) -> np.ndarray:
     if dtype in FLOATS:
         return np.concatenate([special(dtype), np.array([2, 3, -3, 7.5]).astype(dtype_of(dtype))])
     limits = np.iinfo(dtype)
-    middle = [200] if dtype == "uint8" else [-1, -2, -3, -7, -100]
+    middle = [200] if dtype[0] == "u" else [-1, -2, -3, -7, -100]
     ends = [limits.max, limits.max - 1, limits.min]
     return np.array([0, 1, 2, 3, 5, 7, 100, *middle, *ends], dtype)
 
@@ -171,7 +175,7 @@ def test_derivatives_of_powers(torch, power):
     same(found, wanted, rtol=2e-5, atol=1e-30)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("dtype", [*INTS, *UNSIGNED])
 def test_integer_quotients_are_exact(dtype):
     limits, random = np.iinfo(dtype), np.random.default_rng(0)
     a, b = random.integers(limits.min, limits.max, (2, 4000), dtype, endpoint=True)
@@ -182,13 +186,96 @@ def test_integer_quotients_are_exact(dtype):
     same(interpret(operator.mod, a, b), a % b, rtol=0)
 
 
+@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_bits_of_all_pairs_of_bytes(torch, name, dtype):
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    a, b = (grid.ravel() for grid in np.meshgrid(every, every))
+    against(torch, getattr(operator, name), None, a, b)
+    same(interpret(getattr(operator, name), a, b), getattr(operator, name)(a, b), rtol=0)
+
+
+@pytest.mark.parametrize("name", BITS)
+@pytest.mark.parametrize("dtype", [*INTS, *UNSIGNED])
+def test_bits_where_shifts_leave_the_width(torch, name, dtype):
+    function, width = getattr(operator, name), 8 * np.dtype(dtype).itemsize
+    ends = [
+        v
+        for v in (-1, -2, -width, width - 1, width, width + 1, 2 * width)
+        if v >= 0 or dtype[0] == "i"
+    ]
+    more = np.array([v for v in ends if v <= np.iinfo(dtype).max], dtype)
+    a, b = (grid.ravel() for grid in np.meshgrid(values(dtype), np.append(values(dtype), more)))
+    same(interpret(function, a, b), function(a, b), rtol=0)
+    if dtype not in UNSIGNED:  # PyTorch has no shifts of those
+        against(torch, function, None, a, b)
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_bits_promote_and_broadcast_as_in_pytorch(torch, name):
+    function, shapes = getattr(operator, name), ((2, 3), (3,), ())
+    for one, two in itertools.product([*INTS, "bool"], repeat=2):
+        if one == two == "bool" and "shift" in name:
+            continue
+        for shape, other in itertools.product(shapes, repeat=2):
+            low = -3 if one[0] == two[0] == "i" else 0
+            a, b = draw(shape, one, low=low), draw(other, two, low=low, seed=1)
+            against(torch, function, None, a, b)
+    for number in (0, 1, 5, -1, True):
+        x = values("int32")
+        against(torch, lambda t, n=number: [function(t, n), function(n, t)], None, x)
+
+
+def test_bits_of_bools_and_of_a_dim(torch):
+    a, b = np.array([False, False, True, True]), np.array([False, True, False, True])
+    for name in BITS[:3]:
+        against(torch, getattr(operator, name), None, a, b)
+    against(torch, operator.invert, None, a)
+    cx = Graph()
+    x = cx.tensor(("n",), "int32").set([5, 6, 12])
+    y = [(x & x.shape[0]).retrieve(), (x << x.shape[0]).retrieve()]
+    cx.execute()
+    assert [t.tolist() for t in y] == [[1, 2, 0], [40, 48, 96]]
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "floordiv", "mod", "truediv", *COMPARE])
+def test_unsigned_numbers_are_those_of_numpy(name, dtype):
+    function, (a, b) = getattr(operator, name), pairs(dtype)
+    if name == "truediv":
+        a, b = a[b != 0], b[b != 0]
+    with np.errstate(all="ignore"):
+        same(interpret(function, a, b), function(a, b), rtol=3e-7 if name == "truediv" else 0)
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+def test_unsigned_numbers_alone(dtype):
+    x = values(dtype)
+    for ours, theirs in (
+        (operator.neg, np.negative),
+        (operator.invert, np.invert),
+        (abs, abs),
+        (lambda t: t.sign(), np.sign),
+        (lambda t: t**3, lambda a: a * a * a),
+        (lambda t: t.maximum(3), lambda a: np.maximum(a, a.dtype.type(3))),
+        (lambda t: t.minimum(3), lambda a: np.minimum(a, a.dtype.type(3))),
+        (lambda t: t.sort()[0], np.sort),
+        (lambda t: t.argmax(), np.argmax),
+        (lambda t: t.max(), np.max),
+        (lambda t: t.min(), np.min),
+        (lambda t: t.prod(dtype=dtype), lambda a: np.prod(a, dtype=a.dtype)),
+        (lambda t: t.sum(dtype=dtype), lambda a: np.sum(a, dtype=a.dtype)),
+    ):
+        same(interpret(ours, x), np.asarray(theirs(x)), rtol=0)
+
+
 UNARY = ("abs", "sign", "neg", "exp2", "log2", "reciprocal", "isnan", "isinf", "isfinite")
 
 
 @pytest.mark.parametrize("name", [*UNARY, "logical_not", "bitwise_not"])
 def test_unary(torch, name):
     dtypes = [d for d in ALL if d != "bool" or name not in ("abs", "neg")]  # PyTorch refuses them
-    for dtype in ["bool"] if name == "bitwise_not" else dtypes:
+    for dtype in [*INTS, "bool"] if name == "bitwise_not" else dtypes:
         against(torch, lambda x: getattr(x, name)(), getattr(torch, name), values(dtype))
 
 
@@ -322,7 +409,17 @@ def test_errors():
     assert text(DTypeError, lambda: -flags) == (
         "neg: %flags (2, 3) is bool and has no negative\nhint: use ~x for not"
     )
-    assert text(DTypeError, lambda: x & flags).startswith("and: needs bools, but ")
+    assert text(DTypeError, lambda: x & flags) == (
+        "and: needs integers or bools, but %x (2, 3) is float32\n"
+        "hint: compare it with something first, as in x != 0, or cast it"
+    )
+    assert text(DTypeError, lambda: flags << flags) == (
+        "shift_left: needs integers, but %flags (2, 3) and the other side are bool\n"
+        'hint: convert one of them first, as in x.cast("int64")'
+    )
+    assert text(DTypeError, lambda: whole >> 1.0).startswith(
+        "shift_right: needs integers, but %whole (2,) and the other side are float32\n"
+    )
     assert text(DTypeError, lambda: x.where(1, 2)) == (
         "where: the condition %x (2, 3) is float32 and not bool\n"
         "hint: compare it with something, as in (c != 0).where(a, b)"
@@ -402,3 +499,51 @@ def test_where_takes_its_condition_from_anywhere():
     np.testing.assert_allclose(powers.numpy(), [2, 9])
     with pytest.raises(GraphError, match="none of the three arguments is a tensor"):
         where(True, 1, 2)
+
+
+def test_multiples_that_are_added(torch):
+    x, y = draw((3, 1)), draw((1, 4), seed=1)
+    for name in ("add", "sub", "rsub"):
+        theirs = getattr(torch, name)
+        for other in (y, 2.5):
+            both = lambda t, n=name, o=other: getattr(t, n)(o, alpha=-3)  # noqa: E731
+            if other is y:
+                against(
+                    torch,
+                    lambda t, u, n=name: getattr(t, n)(u, alpha=-3),
+                    lambda t, u, f=theirs: f(t, u, alpha=-3),
+                    x, y,
+                )  # fmt: skip
+            else:
+                against(torch, both, lambda t, f=theirs, o=other: f(t, o, alpha=-3), x)
+    both = lambda t, u: t.add(u, alpha=2)  # noqa: E731
+    against(torch, both, both, np.arange(3), np.arange(3)[:, None])
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc", None])
+def test_rounded_quotients(torch, mode: str | None):
+    both = lambda a, b: a.div(b, rounding_mode=mode)  # noqa: E731
+    a, b = (x.ravel() for x in np.meshgrid(np.arange(-7, 8), [-3, -2, -1, 1, 2, 5]))
+    against(torch, both, both, a, b)
+    against(torch, both, both, a.astype(np.int8), b.astype(np.int8))
+    numbers = np.array([-7.5, -1, -0.3, 0, 0.3, 1, 5, 49, 6, np.inf, -np.inf, np.nan], np.float32)
+    a, b = (
+        x.ravel()
+        for x in np.meshgrid(numbers, np.array([-2, 0.1, 3, 49, np.inf, np.nan], np.float32))
+    )
+    against(torch, both, both, a, b, rtol=1e-6)
+    assert (
+        error_of(lambda: Graph().tensor((2,)).div(2, rounding_mode="up"), ArgumentError).message
+        == "div: there is no rounding mode 'up'"
+    )
+
+
+def test_extremes_that_pass_over_nan(torch):
+    a, b = (x.ravel() for x in np.meshgrid(special(), special()))
+    for name in ("fmax", "fmin", "heaviside"):
+        both = lambda x, y, n=name: getattr(x, n)(y)  # noqa: E731
+        against(torch, both, lambda x, y, n=name: getattr(torch, n)(x, y), a, b)
+    for name in ("isposinf", "isneginf"):
+        both = lambda x, n=name: getattr(x, n)()  # noqa: E731
+        against(torch, both, lambda x, n=name: getattr(torch, n)(x), special())
+        against(torch, both, lambda x, n=name: getattr(torch, n)(x), np.arange(3))

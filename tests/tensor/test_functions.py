@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import DTypeError, LabError, RangeError, ShapeError
+from luminal_lab.passes.gradients import grad
 from luminal_lab.session import Graph
 from tests.tensor.against import (
     FLOATS,
@@ -379,3 +380,29 @@ def test_errors():
     ):
         with pytest.raises(LabError):
             bad()
+
+
+def test_hypot_and_others_of_two(torch):
+    a, b = (x.ravel() for x in np.meshgrid(special(), special()))
+    for name in ("hypot", "logaddexp2", "ldexp"):
+        theirs = getattr(torch, name)
+        both = lambda x, y, n=name: getattr(x, n)(y)  # noqa: E731
+        small = np.clip(b, -30, 30) if name == "ldexp" else b
+        against(torch, both, theirs, a, small, rtol=1e-5, atol=1e-6)
+    theirs = torch.special.xlog1py
+    y = np.array([-1, -0.5, 0, 3, np.inf, np.nan], np.float32)
+    a, b = (x.ravel() for x in np.meshgrid(special(), y))
+    against(torch, lambda x, y: x.xlog1py(y), theirs, a, b, rtol=1e-5)
+
+
+def test_the_gradient_of_hypot(torch):
+    x, y = np.array([3, 0, 1e30, -2], np.float32), np.array([4, 2, 1e30, 0], np.float32)
+    cx = Graph()
+    given = [cx.tensor((4,)).set(x), cx.tensor((4,)).set(y)]
+    found = grad(given[0].hypot(given[1]).sum(), given)
+    cx.retrieve(found)
+    cx.execute()
+    known = [torch.tensor(v, requires_grad=True) for v in (x, y)]
+    torch.hypot(*known).sum().backward()
+    for ours, theirs in zip(found, known, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.grad.numpy(), rtol=1e-5)

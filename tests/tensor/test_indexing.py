@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from luminal_lab.errors import (
+    ArgumentError,
     AxisError,
     DTypeError,
     GraphError,
@@ -72,6 +73,7 @@ BASIC: list[Any] = [
     ((0, 1), (1, 0), (0, 2)),
     np.zeros((0, 2), np.int64),
     np.array([1, 0], np.uint8),
+    np.array([1, 0], np.uint64),
 ]
 
 
@@ -93,7 +95,8 @@ def test_getitem_as_numpy_has_it():
 def test_getitem_by_tensors():
     x, i, j = draw((3, 4, 5)), at(2, 1, below=3, least=-3), at(3, below=4, least=-4, seed=1)
     narrow = i.astype(np.int8), j.astype(np.int32)
-    for a, b in ((i, j), narrow):
+    unsigned = np.mod(i, 3).astype(np.uint64), j
+    for a, b in ((i, j), narrow, unsigned):
         for key in (
             lambda i, j: i,
             lambda i, j: (i, j),
@@ -515,7 +518,7 @@ def test_sorting_over_a_symbolic_axis():
             ShapeError,
             lambda x, i: x.nonzero(),
             "nonzero: its shape would depend on the data of %x (2, 3)\n"
-            "hint: multiply by a mask, or use mask.where(x, 0)",
+            "hint: say how many there are at most, as in x.nonzero(size=10)",
         ),
         (
             ShapeError,
@@ -611,3 +614,42 @@ def test_bad_arguments_get_an_error_of_ours(name: str):
         else:
             cx = Graph()
             x = cx.tensor((2, 3), name="x")
+
+
+def test_words_of_searchsorted(torch):
+    numbers, sought = np.array([3, 1, 2], np.float32), np.array([0, 1, 2, 3, 9, np.nan], np.float32)
+    order = np.argsort(numbers)
+    for given in ({}, {"right": True}, {"side": "right"}, {"out_int32": True}):
+        against(
+            torch,
+            lambda n, s, i, g=given: n.searchsorted(s, sorter=i, **g),
+            lambda n, s, i, g=given: torch.searchsorted(n, s, sorter=i, **g),
+            numbers, sought, order,
+        )  # fmt: skip
+    x = Graph().tensor((3,))
+    error = error_of(lambda: x.searchsorted(x, side="middle"), ArgumentError)
+    assert error.message == "searchsorted: side is 'middle' and right False"
+    error_of(lambda: x.searchsorted(x, True, side="left"), ArgumentError)
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument")
+def test_scattered_values_that_are_added_or_multiplied(torch):
+    x, index, source = draw((3, 4)), np.array([[0, 2, 0], [1, 1, 3]]), draw((2, 3), seed=1)
+    for reduce in ("add", "multiply"):
+        both = lambda t, i, s, r=reduce: t.scatter(1, i, s, reduce=r)  # noqa: E731
+        against(torch, both, both, x, index, source, rtol=1e-5)
+        both = lambda t, i, r=reduce: t.scatter(1, i, value=2.0, reduce=r)  # noqa: E731
+        theirs = lambda t, i, r=reduce: t.scatter(1, i, 2.0, reduce=r)  # noqa: E731
+        against(torch, both, theirs, x, index)
+    error = error_of(lambda: Graph().tensor((3,)).scatter(0, [0], 1.0, reduce="max"), ArgumentError)
+    assert error.message == "scatter: there is no reduction 'max'"
+
+
+def test_a_number_is_indexed_as_a_vector_of_one(torch):
+    number, index = np.array(3, np.float32), np.array([0])
+    for call in (
+        lambda t, i: t.gather(0, i), lambda t, i: t.index_select(0, i),
+        lambda t, i: t.scatter(0, i[0], t * 2), lambda t, i: t.index_add(0, i, t),
+        lambda t, i: t.index_fill(0, i, 5.0), lambda t, i: t.sort(0)[1], lambda t, i: t.topk(1)[0],
+    ):  # fmt: skip
+        against(torch, call, call, number, index)

@@ -196,7 +196,7 @@ def test_torch_tensors_are_operands(torch):
         (1j, DTypeError, "add: a complex that holds complex128, and not numbers"),
         (object, DTypeError, "add: a type is neither a number nor an array"),
         ([[1], [2, 3]], LabError, "add: a list that cannot be read as one array"),
-        (np.zeros(2, np.uint32), DTypeError, "dtype: 'uint32' is not a dtype that"),
+        (np.zeros(2, np.longdouble), DTypeError, f"dtype: '{np.dtype(np.longdouble)}' is not a"),
         (np.zeros(3), ShapeError, "add: the shapes cannot be broadcast together: %x (2,) and %"),
     ],
 )
@@ -286,9 +286,18 @@ def test_what_is_no_axis(axis, message, hint):
 
 
 def test_axes_of_what_has_none():
-    error = error_of(lambda: Graph().constant(1.0).sum(0), AxisError)
-    assert error.message == "sum: there is no axis 0 in %0 ()"
+    error = error_of(lambda: Graph().constant(1.0).sum(1), AxisError)
+    assert error.message == "sum: there is no axis 1 in %0 ()"
     assert error.hint == "it has no axes"
+
+
+def test_a_number_is_taken_as_a_vector_of_one():
+    x = Graph().constant(1.0)
+    assert [x.sum(axis).shape for axis in (0, -1, (0,))] == [()] * 3
+    assert [x.softmax(0).shape, x.cumsum(-1).shape, x.transpose(0, 0).shape] == [()] * 3
+    assert [part.shape for part in x.sort()] == [(), ()]
+    for axis in (1, -2, True):
+        error_of(lambda a=axis: x.cumsum(a), AxisError)
 
 
 def test_numpy_integers_are_axes():

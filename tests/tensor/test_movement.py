@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import (
     AxisError,
     DTypeError,
@@ -27,7 +28,7 @@ from luminal_lab.tensor.joining import (
     vstack,
 )
 from tests.expect import error_of
-from tests.tensor.against import INTS, against, draw, interpret, special
+from tests.tensor.against import INTS, against, draw, interpret, special, to_torch
 
 Function = Callable[[Any], Any]
 
@@ -185,6 +186,45 @@ CHAIN: list[Function] = [
     lambda x: x.split(2, 0)[0],
     lambda x: x.rot90(),
 ]
+
+
+@pytest.mark.parametrize(("one", "two"), [*product(DType, DType)])
+def test_bits_read_as_another_dtype(torch: ModuleType, one: DType, two: DType):
+    count = 16 // one.itemsize
+    raw = np.random.default_rng(0).integers(0, 256, (3, 16), np.uint8)
+    x = (raw & 1).astype(bool) if one is DType.bool_ else raw.view(one.numpy)
+    if two is DType.bool_ is not one:
+        wrong = error_of(lambda: interpret(lambda t: t.bitcast(two), x))
+        assert wrong.message == f"bitcast: not every {one} has the bits of a bool"
+        return
+    found, wanted = interpret(lambda t: [t.bitcast(two), t.view(two)], x), x.view(two.numpy)
+    for array in found:
+        assert array.shape == wanted.shape == (3, count * one.itemsize // two.itemsize)
+        assert array.tobytes() == wanted.tobytes()
+    theirs = (
+        torch.tensor(raw).view(getattr(torch, one))
+        if one is not DType.bool_
+        else to_torch(torch, x)
+    )
+    theirs = theirs.view(getattr(torch, two)).contiguous().view(torch.uint8)
+    assert theirs.numpy().tobytes() == wanted.tobytes()
+
+
+def test_bits_of_one_number_and_of_symbolic_axes():
+    cx = Graph()
+    one, n = cx.tensor((), name="one"), cx.dim("n", multiple_of=4)
+    x, m = cx.tensor((2, n), "uint8", name="x"), cx.tensor((2, 3), "int16", name="m")
+    assert one.bitcast("int32").shape == ()
+    assert x.bitcast("float32").shape == (2, n // 4)
+    assert x.view("int16").shape == (2, n // 2)
+    assert m.view(3, 2).shape == m.view((3, 2)).shape == (3, 2)
+    assert m.view(np.uint8).shape == m.view(np.dtype("u1")).shape == (2, 6)
+    assert error_of(lambda: one.bitcast("int8")).message == (
+        "bitcast: %one () is float32 and has no axis along which int8 could be"
+    )
+    assert error_of(lambda: m.bitcast("float32")).message == (
+        "bitcast: the last axis of %m (2, 3) is no multiple of 2, the number of int16 in a float32"
+    )
 
 
 def test_views_of_views(torch: ModuleType):
@@ -695,3 +735,65 @@ def test_more_pieces_than_positions(torch):
     against(torch, lambda x: x.chunk(9), None, draw((4,)))
     against(torch, lambda x: x.chunk(10**12), None, draw((3,)))
     against(torch, lambda x: x.chunk(3), None, draw((0, 2)))
+
+
+def test_margins_that_are_cut_off(torch):
+    x = draw((2, 3, 5))
+    for ends, mode in (
+        ((-1, 2), "constant"), ((-2, -1), "constant"), ((-1, 2), "replicate"),
+        ((2, -1), "reflect"), ((-1, 2), "circular"), ((-4, 5), "replicate"),
+    ):  # fmt: skip
+        against(
+            torch,
+            lambda t, e=ends, m=mode: t.pad(((0, 0), (0, 0), e), mode=m),
+            lambda t, e=ends, m=mode: torch.nn.functional.pad(t, e, mode=m),
+            x,
+        )
+    error = error_of(lambda: Graph().tensor((3,), name="x").pad(((-2, -2),)), ShapeError)
+    assert error.message == "pad: (-2, -2) would cut more off axis 0 of %x (3,) than its 3"
+
+
+def test_writing_where_the_place_is_known(torch):
+    x = draw((4, 5))
+    for call in (
+        lambda t, m: m.select_scatter(t, t[0] * 2, 0, -1),
+        lambda t, m: m.select_scatter(t, t[:, 0] * 2, 1, 2),
+        lambda t, m: m.slice_scatter(t, t[:2] * 2, 0, 1, None, 2),
+        lambda t, m: m.slice_scatter(t, t[:, :3] * 2, 1, -3, 99),
+        lambda t, m: m.diagonal_scatter(t, t[0, :3] * 2, -1),
+        lambda t, m: m.diagonal_scatter(t, t[0, :3] * 2, 2),
+    ):
+        against(torch, lambda t, c=call: c(t, type(t)), lambda t, c=call: c(t, torch), x)
+    error = error_of(lambda: Graph().tensor((2, 3)).select_scatter([1.0, 2.0], 0, 0), ShapeError)
+    assert error.message.startswith("select_scatter: ")
+
+
+def test_repeats_for_each_slice(torch):
+    x = draw((3, 2))
+    for times, axis in (([2, 0, 1], 0), ([0, 0], 1), ([1, 3], -1)):
+        against(
+            torch,
+            lambda t, n=times, a=axis: t.repeat_interleave(n, a),
+            lambda t, n=times, a=axis: t.repeat_interleave(torch.tensor(n), a),
+            x,
+        )
+    error = error_of(lambda: Graph().tensor((3,)).repeat_interleave([1, 2]), ShapeError)
+    assert "2 numbers of times are given for the 3 slices" in error.message
+
+
+def test_pieces_along_named_axes(torch):
+    for x, name, given in (
+        (draw((4, 6)), "hsplit", 3), (draw((6,)), "hsplit", [1, 4]), (draw((4, 2)), "vsplit", 2),
+        (draw((2, 2, 6)), "dsplit", (2, 3)),
+    ):  # fmt: skip
+        both = lambda t, n=name, g=given: getattr(t, n)(g)  # noqa: E731
+        against(torch, both, both, x)
+    for call in (lambda x: x.hsplit(2), lambda x: x.vsplit(2), lambda x: x[None].dsplit(2)):
+        error_of(lambda c=call: c(Graph().tensor((3,))), ShapeError)
+
+
+def test_what_is_empty_is_nothing_beside_what_has_more_axes(torch):
+    both = lambda a, b: torch.cat((a, b), 1)  # noqa: E731
+    for x in (np.zeros((0,), np.float32), np.zeros((0,), np.int64)):
+        against(torch, lambda a, b: concat([a, b], 1), both, x, np.arange(6).reshape(2, 3))
+    error_of(lambda: concat([Graph().tensor((1,)), [[1.0]]], 1), LabError)

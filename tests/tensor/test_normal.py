@@ -7,8 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from luminal_lab.errors import AxisError, DTypeError, LabError, RangeError, ShapeError
+from luminal_lab.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    LabError,
+    RangeError,
+    ShapeError,
+)
 from luminal_lab.session import Graph
+from tests.expect import error_of
 from tests.tensor.against import against, draw, interpret, same
 
 INF, NAN = math.inf, math.nan
@@ -462,3 +470,31 @@ def test_errors():
         with pytest.raises(LabError):
             bad()
         assert str(cx) == before
+
+
+def test_drawing_like_a_tensor():
+    cx = Graph(seed=3)
+    x = cx.tensor((4000,), "float64")
+    drawn = [x.rand_like(), x.randn_like("float32"), x.randint_like(2, 5), x.bernoulli(0.25)]
+    cx.retrieve(drawn)
+    x.set(np.zeros(4000))
+    cx.execute()
+    uniform, normal, whole, coin = (t.numpy() for t in drawn)
+    assert [str(t.dtype) for t in drawn] == ["float64", "float32", "float64", "float64"]
+    assert 0 <= uniform.min() < uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.03
+    assert (abs(normal.mean()) < 0.08, abs(normal.std() - 1) < 0.08) == (True, True)
+    assert set(whole) == {2, 3, 4}
+    assert abs(coin.mean() - 0.25) < 0.04
+    error_of(lambda: x.randint_like(5, 2), RangeError)
+
+
+def test_batch_norm_of_what_it_is_given(torch):
+    x, w, b = draw((5, 3, 4)), draw((3,)), draw((3,), seed=1)
+    theirs = lambda t, w, b: torch.nn.functional.batch_norm(  # noqa: E731
+        t, None, None, w, b, training=True
+    )
+    ours = lambda t, w, b: t.batch_norm(None, None, w, b, training=True)  # noqa: E731
+    against(torch, ours, theirs, x, w, b, rtol=1e-5, atol=1e-5)
+    error = error_of(lambda: Graph().tensor((2, 3)).batch_norm(None, None), ArgumentError)
+    assert error.message == "batch_norm: there is no running mean or variance"

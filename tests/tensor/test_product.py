@@ -8,7 +8,8 @@ import pytest
 from luminal_lab.core.op import size_of
 from luminal_lab.errors import AxisError, DTypeError, GraphError, LabError, ShapeError
 from luminal_lab.session import Graph
-from luminal_lab.tensor.product import cdist, chain_matmul, einsum, multi_dot
+from luminal_lab.tensor.called import cdist
+from luminal_lab.tensor.product import chain_matmul, einsum, multi_dot
 from tests.tensor.against import FLOATS, INTS, against, draw, interpret
 
 MATMULS = [

@@ -507,3 +507,45 @@ def test_differences_end_where_nothing_is_left(torch):
     against(torch, ours, theirs, draw((2, 5)))
     error = error_of(lambda: Graph().tensor(("n",)).differences(2**40), ShapeError)
     assert error.message.startswith("differences: it would take 5,497,558,138,880 nodes")
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_positions_of_running_extremes(torch, name: str):
+    nan = np.array([[3, np.nan, 1, np.nan, 5], [1, 1, 0, 0, 1]], np.float32)
+    for x in (np.rint(draw((4, 9), low=0, high=3)), nan, np.zeros((0, 2), np.float32)):
+        for axis in (0, -1):
+            against(
+                torch,
+                lambda t, a=axis: getattr(t, name)(a, return_indices=True),
+                lambda t, a=axis: tuple(getattr(t, name)(a)),
+                x,
+            )
+
+
+def test_sums_of_a_shape(torch):
+    for size in ((), (1,), (4,), (3, 1), (1, 3, 4), (2, 3, 4)):
+        both = lambda t, s=size: t.sum_to_size(s)  # noqa: E731
+        against(torch, both, both, draw((2, 3, 4)), rtol=1e-5, atol=1e-5)
+    error = error_of(lambda: Graph().tensor((2, 3), name="x").sum_to_size(2), ShapeError)
+    assert error.message == "sum_to_size: %x (2, 3) has no sum of the shape (2,)"
+
+
+def test_differences_with_ends(torch):
+    x, ends = draw((2, 5)), draw((2, 2), seed=1)
+    for n in (0, 1, 2):
+        against(
+            torch,
+            lambda t, u, k=n: t.differences(k, -1, u, append=u),
+            lambda t, u, k=n: t.diff(k, -1, u, append=u),
+            x, ends, atol=1e-5,
+        )  # fmt: skip
+
+
+def test_pytorchs_words_for_the_correction(torch):
+    x = draw((3, 4))
+    for name in ("var", "std", "var_mean", "std_mean"):
+        for given, named in (((False,), {}), ((), {"dim": 0, "unbiased": True}),
+                             ((), {"dim": None, "correction": None})):  # fmt: skip
+            both = lambda t, n=name, g=given, m=named: getattr(t, n)(*g, **m)  # noqa: E731
+            theirs = lambda t, n=name, g=given, m=named: getattr(torch, n)(t, *g, **m)  # noqa: E731
+            against(torch, both, theirs, x, rtol=1e-5)

@@ -8,7 +8,6 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.errors import DimError, LabError
-from luminal_lab.tensor import joining, product
 from tests.expect import error_of
 from tests.tensor.against import draw, same
 
@@ -16,13 +15,14 @@ ALIKE = """abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh 
     atanh bfloat16 bool ceil clone contiguous cos cosh deg2rad double erf erfc exp exp2 expm1
     fix float floor frac half int isfinite isinf isnan log log10 log1p log2 logical_not logit
     long neg negative rad2deg reciprocal relu round rsqrt sgn sigmoid sign signbit sin sinc sinh
-    sqrt square tan tanh trunc nan_to_num""".split()  # noqa: SIM905
+    sqrt square tan tanh trunc nan_to_num lgamma digamma erfinv isposinf isneginf""".split()  # noqa: SIM905
 """What both call without arguments."""
 FUNCTIONAL = """relu6 hardtanh leaky_relu hardsigmoid hardswish hardshrink softshrink silu mish
     softplus logsigmoid elu celu selu gelu softsign tanhshrink""".split()  # noqa: SIM905
 BOTH = """add copysign div divide eq floor_divide fmod ge greater greater_equal gt le less
     less_equal logaddexp logical_and logical_or logical_xor lt maximum minimum mul multiply ne
-    not_equal pow remainder sub subtract true_divide xlogy atan2 arctan2 isclose""".split()  # noqa: SIM905
+    not_equal pow remainder sub subtract true_divide xlogy atan2 arctan2 isclose fmax fmin hypot
+    logaddexp2 ldexp heaviside""".split()  # noqa: SIM905
 """What both call with another tensor."""
 ATTENTION = "scaled_dot_product_attention"
 
@@ -31,6 +31,16 @@ ROWS: list[tuple[str, str, str]] = [
     *(("n,3", f"x.{name}()", "") for name in ALIKE),
     *(("n,3", f"x.{name}()", f"F.{name}(x)") for name in FUNCTIONAL),
     *(("n,3; n,1", f"x.{name}(y)", "") for name in BOTH),
+    *(
+        ("n,3", f"x.{name}()", f"torch.special.{name}(x)")
+        for name in ("ndtr", "ndtri", "log_ndtr", "erfcx", "entr", "i0", "i0e", "i1", "i1e")
+    ),
+    ("n,3; n,1", "x.xlog1py(y)", "torch.special.xlog1py(x, y)"),
+    ("n,3", "x.abs().polygamma(1)", "x.abs().polygamma(1)"),
+    ("n,3", "(x + 9).mvlgamma(2)", ""),
+    ("n,3; n,1", "x.rsub(y)", "torch.rsub(x, y)"),
+    ("n,3", "x.zeros_like()", "torch.zeros_like(x)"),
+    ("n,3", "x.ones_like('int32')", "torch.ones_like(x, dtype=torch.int32)"),
     ("n,3", "x.recip()", "x.reciprocal()"),
     ("n,3", "x.swish()", "F.silu(x)"),
     ("n,3", "x.log_sigmoid()", "F.logsigmoid(x)"),
@@ -57,6 +67,22 @@ ROWS: list[tuple[str, str, str]] = [
     ("n,3", "(x > 0).bitwise_or(x < 1)", ""),
     ("n,3", "(x > 0).bitwise_xor(x < 1)", ""),
     ("n,3", "(x > 0).bitwise_not()", ""),
+    (
+        "n,3; n,1",
+        "x.view('int32').bitwise_left_shift(y.cast('int32'))",
+        "x.view(torch.int32).bitwise_left_shift(y.int())",
+    ),
+    (
+        "n,3; n,1",
+        "x.view('int32').bitwise_right_shift(y.cast('int32'))",
+        "x.view(torch.int32).bitwise_right_shift(y.int())",
+    ),
+    ("n,m", "x.bitcast('uint8')", "(x + 0).view(torch.uint8)"),
+    (
+        "m,n",
+        "x.bitcast('int16').bitcast('float32')",
+        "(x + 0).view(torch.int16).view(torch.float32)",
+    ),
     ("n,3; n,3", "(x > 0).where(x, y)", "torch.where(x > 0, x, y)"),
     ("n,3", "x.masked_fill(x > 0, 5.0)", ""),
     ("n,3; n", "ll.where(x > 0, x, y.unsqueeze(1))", "torch.where(x > 0, x, y.unsqueeze(1))"),
@@ -125,6 +151,14 @@ ROWS: list[tuple[str, str, str]] = [
     ("2,3,n", "x.pad(((0, 0), (0, 0), (1, 1)), mode='circular')", "F.pad(x, (1, 1), 'circular')"),
     ("2,3,n", "x.pad(((0, 0), (0, 0), (1, 1)), mode='reflect')", "F.pad(x, (1, 1), 'reflect')"),
     ("n,3", "x.excise(0, 1, 1)", "x[::2]"),
+    ("n,3", "x.diagflat()", ""),
+    ("n,3; n", "x.select_scatter(y, 1, -1)", ""),
+    ("n,4; n,2", "x.slice_scatter(y, 1, 1, 4, 2)", ""),
+    ("n,n; n", "x.diagonal_scatter(y)", ""),
+    ("n,4", "x.hsplit(2)", ""),
+    ("4,n", "x.vsplit((1, 3))", ""),
+    ("n,2,4", "x.dsplit(2)", ""),
+    ("n,3", "x.pad(((0, 0), (-1, 0)))", "x[:, 1:]"),
     ("n,3; m,3", "x.concat(y)", "torch.cat((x, y))"),
     ("n,3; m,3", "x.cat(y)", "torch.cat((x, y))"),
     ("n,3; m,3", "x.join('concat', [x, y], 0)", "torch.cat((x, y))"),
@@ -132,11 +166,16 @@ ROWS: list[tuple[str, str, str]] = [
     ("n,3; n,3", "x.stack(y)", "torch.stack((x, y))"),
     ("n,3; m,3", "ll.concat([x, y, x])", "torch.cat([x, y, x])"),
     ("n,3; n,3", "ll.stack([x, y], 1)", "torch.stack([x, y], 1)"),
-    ("n; m", "joining.hstack([x, y])", "torch.hstack([x, y])"),
-    ("n; n", "joining.vstack([x, y])", "torch.vstack([x, y])"),
-    ("n; n", "joining.dstack([x, y])", "torch.dstack([x, y])"),
-    ("n; m", "joining.meshgrid(x, y)", "torch.meshgrid(x, y, indexing='ij')"),
+    ("n; m", "ll.hstack([x, y])", "torch.hstack([x, y])"),
+    ("n; n", "ll.vstack([x, y])", "torch.vstack([x, y])"),
+    ("n; n", "ll.dstack([x, y])", "torch.dstack([x, y])"),
+    ("n; m", "ll.meshgrid(x, y)", "torch.meshgrid(x, y, indexing='ij')"),
     ("n,3", "x.tril()", ""),
+    ("n,3", "ll.triu(x, 1)", "torch.triu(x, 1)"),
+    ("n; m", "ll.column_stack([x, y.sum() + x])", "torch.column_stack([x, y.sum() + x])"),
+    ("n,1; m", "ll.broadcast_tensors(x, y)", "torch.broadcast_tensors(x, y)"),
+    ("n,2; m,3", "ll.block_diag(x, y)", "torch.block_diag(x, y)"),
+    ("n; m", "ll.cartesian_prod(x, y)", "torch.cartesian_prod(x, y)"),
     ("n,3", "x.triu(1)", ""),
     ("n,3", "x.diagonal()", ""),
     ("n,3", "x.diagonal(1)", ""),
@@ -160,6 +199,7 @@ ROWS: list[tuple[str, str, str]] = [
         for name in ("amax", "amin", "argmax", "argmin", "logsumexp")
         for given in ("0", "1", "-1, keepdim=True")
     ),
+    ("n,3", "x.sum_to_size(1, 3)", ""),
     ("n,3", "x.max()", ""),
     ("n,3", "x.min()", ""),
     ("n,3", "x.argmax()", ""),
@@ -214,6 +254,20 @@ ROWS: list[tuple[str, str, str]] = [
     ("4,3; n,3", "x.update(y, 0)", "torch.cat([y, x[len(y):]])"),
     ("n", "(x * 0).long().one_hot(3)", "F.one_hot((x * 0).long(), 3)"),
     ("n", "(x * 0).long().bincount(minlength=3)", ""),
+    ("n,3", "x.nonzero_static(size=2)", ""),
+    ("n,3; n,3", "x.masked_scatter(x > 0, y)", ""),
+    ("3,n; n", "x.index_put(([0],), y)", "x.index_put((torch.tensor([0]),), y)"),
+    (
+        "3,n; 2,n",
+        "x.index_reduce(0, [0, 2], y, 'amax')",
+        "x.index_reduce(0, torch.tensor([0, 2]), y, 'amax')",
+    ),
+    ("3,n", "x.put([], [])", "x"),
+    ("n,3", "x.bernoulli(0.0)", "x * 0"),
+    ("n,3", "x.rand_like() * 0", "x * 0"),
+    ("n,3", "x.randn_like() * 0", "x * 0"),
+    ("n,3", "x.randint_like(1)", "x * 0"),
+    ("n,3; n,3", "(x * 0).as_normal(y * 0)", "x * 0"),
     ("n,3", "x.sort(0)", ""),
     ("n,3", "x.sort(1)", ""),
     ("n,3", "x.argsort(0)", ""),
@@ -249,7 +303,21 @@ ROWS: list[tuple[str, str, str]] = [
     ("2,n; 3,n; 3", "x.linear(y, z)", "F.linear(x, y, z)"),
     ("n,2; n,3; m,2,3", "x.bilinear(y, z)", "F.bilinear(x, y, z)"),
     ("n,3; 3,m", "ll.einsum('ij,jk->ki', x, y)", "torch.einsum('ij,jk->ki', x, y)"),
-    ("n,3; m,3", "product.cdist(x, y)", "torch.cdist(x, y)"),
+    ("n,3; m,3", "x.cdist(y)", "torch.cdist(x, y)"),
+    ("n,3; n,3", "x.dist(y)", ""),
+    ("3,n", "x.cov()", ""),
+    ("3,n", "x.corrcoef()", ""),
+    ("n,3; 2", "x.isin(y)", "torch.isin(x, y)"),
+    ("n,3", "x.histc(4, -1, 1)", ""),
+    ("n,3", "x.quantile(0.3, 1)", "x.quantile(0.3, 1) if len(x) else x[:, 0]"),
+    ("n,3", "x.nanquantile(0.3, 1)", "x.nanquantile(0.3, 1) if len(x) else x[:, 0]"),
+    ("n,3", "x.quantile(0.5, 0)", ""),
+    ("n,3", "x.nanmedian(1)", ""),
+    ("n,3", "x.nanmedian(0)", ""),
+    ("n,3", "x.mode(1)", ""),
+    ("n,3", "x.renorm(2, 0, 1.0)", ""),
+    ("2,n", "x.renorm(2, 0, 1.0)", ""),
+    ("4,n", "x.pdist()", "F.pdist(x)"),
     # -- windows -----------------------------------------------------------------------------------
     *((f"n,2{',4' * k}; 3,2{',3' * k}", f"x.conv{k}d(y)", f"F.conv{k}d(x, y)") for k in (1, 2, 3)),
     *(
@@ -271,6 +339,30 @@ ROWS: list[tuple[str, str, str]] = [
             ("lp_pool", "2.0, 2"),
         )
         for k in (1, 2, 3)
+    ),
+    *(
+        (
+            f"n,2{',4' * k}",
+            f"x.max_pool{k}d(2, return_indices=True)",
+            f"F.max_pool{k}d(x, 2, return_indices=True)",
+        )
+        for k in (1, 2, 3)
+    ),
+    ("n,2,4", "x.adaptive_max_pool1d(3, True)", "F.adaptive_max_pool1d(x, 3, True)"),
+    *(
+        (
+            f"n,2{',1' * k}",
+            f"x.max_unpool{k}d((x * 0).long(), 2)",
+            f"F.max_unpool{k}d(x, (x * 0).long(), 2)",
+        )
+        for k in (1, 2, 3)
+    ),
+    ("n,2,1", "x.max_unpool((x * 0).long(), 2)", "F.max_unpool1d(x, (x * 0).long(), 2)"),
+    ("n,2,4,4; n,3,3,2", "x.grid_sample(y)", "F.grid_sample(x, y, align_corners=False)"),
+    (
+        "n,2,3",
+        "x.affine_grid((x.shape[0], 1, 2, 2))",
+        "F.affine_grid(x, (len(x), 1, 2, 2), False) if len(x) else torch.empty(0, 2, 2, 2)",
     ),
     ("n,2,4", "x.max_pool(2)", "F.max_pool1d(x, 2)"),
     ("n,2,4", "x.avg_pool(2)", "F.avg_pool1d(x, 2)"),
@@ -320,11 +412,11 @@ ROWS: list[tuple[str, str, str]] = [
 
 APART = """T apply argwhere backward borrow diff drop dtype grad graph id index item keep label
     lowering mT masked_select name named ndim node nonzero numpy op_counts other print retrieve set
-    shape tolist type unique windows""".split()  # noqa: SIM905
-"""What is no operation, or what is for the classes alone, or is refused always."""
+    shape tolist type unique unique_consecutive windows""".split()  # noqa: SIM905
+"""What is no operation, or what is for the classes alone, or has a size of its own."""
 
 
-SPELLINGS = {"ll": ll, "joining": joining, "product": product}
+SPELLINGS = {"ll": ll}
 
 
 def shapes_of(text: str, sizes: dict[str, int] | None = None) -> list[tuple[Any, ...]]:
@@ -336,7 +428,7 @@ def shapes_of(text: str, sizes: dict[str, int] | None = None) -> list[tuple[Any,
 
 @pytest.mark.share(150)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
-@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom", "ignore:index_reduce")
 def test_sizes_of_0_and_1(torch, row):
     text, ours, theirs = row
     for n, m, high in ((0, 0, None), (0, 0, 9), (0, 1, None), (1, 0, None), (1, 1, 9)):

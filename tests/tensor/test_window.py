@@ -1,12 +1,14 @@
 """Convolution, pooling and resizing against PyTorch: values, dtypes, shapes, errors, symbols."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
-from luminal_lab.errors import LabError
+from luminal_lab.errors import LabError, ShapeError
 from luminal_lab.session import Graph
+from tests.expect import error_of
 from tests.tensor.against import FLOATS, against, draw
 
 CONVS = {
@@ -435,3 +437,46 @@ def test_errors(case):
     assert caught.value.message == message
     assert caught.value.hint == hint
     assert caught.value.where is not None
+
+
+@pytest.mark.parametrize("options", [{}, {"stride": 1}, {"padding": 1, "ceil_mode": True},
+                                     {"dilation": 2, "stride": 1}], ids=str)  # fmt: skip
+def test_places_of_the_largest(torch, options: dict[str, Any]):
+    nan = draw((1, 2, 6, 7))
+    nan[0, 0, 2, 3] = nan[0, 0, 2, 4] = np.nan
+    for x in (np.rint(draw((2, 3, 6, 7), low=0, high=3)), nan, draw((2, 5, 6))):
+        against(
+            torch,
+            lambda t: t.max_pool2d(3, return_indices=True, **options),
+            lambda t: torch.nn.functional.max_pool2d(t, 3, return_indices=True, **options),
+            x,
+        )
+
+
+def test_places_of_adaptive_windows(torch):
+    for x, size in ((draw((2, 3, 7)), 3), (np.rint(draw((2, 7, 5), low=0, high=3)), (3, 2))):
+        name = f"adaptive_max_pool{1 if size == 3 else 2}d"
+        theirs = getattr(torch.nn.functional, name)
+        against(
+            torch,
+            lambda t, n=name, s=size: getattr(t, n)(s, return_indices=True),
+            lambda t, f=theirs, s=size: f(t, s, True),
+            x,
+        )
+
+
+def test_values_back_in_their_places(torch):
+    pool, back = torch.nn.functional.max_pool2d, torch.nn.functional.max_unpool2d
+    for x, given in ((draw((2, 3, 6, 8)), {}), (draw((3, 6, 8)), {"output_size": (7, 9)})):
+        against(
+            torch,
+            lambda t, g=given: t.max_pool2d(2, return_indices=True)[0].max_unpool2d(
+                t.max_pool2d(2, return_indices=True)[1], 2, **g
+            ),
+            lambda t, g=given: back(*pool(t, 2, return_indices=True), 2, **g),
+            x,
+        )
+    cx = Graph()
+    x = cx.tensor((1, 1, 4), name="x")
+    error = error_of(lambda: x.max_unpool(x, 2), ShapeError)
+    assert "are not a place for each value" in error.message

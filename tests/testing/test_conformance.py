@@ -20,6 +20,7 @@ from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.passes.pattern import variables
 from luminal_lab.testing.conformance import bound, cases, merged, wrong_places
 from tests.expect import error_of
+from tests.needs import need
 
 x, y = variables("x y")
 Eval = Callable[..., Any]
@@ -486,7 +487,7 @@ def test_the_table_has_every_op_and_dtype():
 
 
 def test_a_table_of_pandas():
-    pd = pytest.importorskip("pandas")
+    pd = need("pandas")
     table = conformance("dce", ops="sqrt").to_pandas()
     assert isinstance(table, pd.DataFrame)
     assert set(table["status"]) == {"passed"}

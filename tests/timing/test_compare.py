@@ -1,7 +1,6 @@
 """Devices side by side: which launches share a row, what a cell says, what asks for nothing."""
 
 import re
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,15 +24,14 @@ from luminal_lab.timing.compare import SideBySide
 from tests.devices import made_up
 from tests.devices.made_up import RATES, Unfused, recording, rescheduled, written
 from tests.expect import error_of, state
+from tests.needs import need
 
 T4, H200 = ll.devices.specification("t4"), ll.devices.specification("h200")
 
 
 @pytest.fixture
 def _compiler(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr("luminal_lab.devices.build.cache.user_folder", lambda: tmp_path)
+    need("cc")
     monkeypatch.setattr("luminal_lab.timing.measure.peak_rates", lambda: RATES)
 
 
@@ -139,6 +137,7 @@ def test_modelled_and_recorded_and_measured_never_look_alike():
     numbers = lines[5].split()
     assert sum(word[0] == "°" for word in numbers) == 2  # the time and its spread
     assert sum(word[0] == "~" for word in numbers) == 1
+    need("pandas")
     table = found.to_pandas()
     assert list(table["how"][:3]) == ["measured", "recorded", "modelled"]
     assert table["spread"].isna().tolist()[:3] == [False, False, True]

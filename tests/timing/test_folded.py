@@ -1,19 +1,19 @@
 """Times folded by module, line and kind: the parts add up, and who wrote more takes more."""
 
-import shutil
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.timing import measure
 from luminal_lab.timing.folded import Part
 from luminal_lab.timing.timings import Timing, Timings
 from tests.expect import error_of
+from tests.needs import need
 
 MS = 1e-3
 FUSED = Timing(
@@ -24,7 +24,7 @@ FUSED = Timing(
     ("a.py:1", "a.py:2"),
     (4 * MS,),
     family="product",
-    parts=(Part("h.0.mlp", "a.py:1", 0.75), Part("h.1", "a.py:2", 0.25)),
+    parts=(Part("h.0.mlp", "a.py:1", 0.75, "h = x @ w"), Part("h.1", "a.py:2", 0.25)),
 )
 OLD = Timing("softmax", "launch", "softmax", "%9", ("a.py:2",), (1 * MS,))
 TIMES = Timings("main", (FUSED, OLD), device="a machine")
@@ -57,13 +57,52 @@ def test_the_table():
     text = str(replace(TIMES, busy=1.5).by("line")).splitlines()
     assert text[:4] == [
         "main by line, measured on a machine, 1 thread",
-        "   ms  share  launches  line",
-        "3.000    60%         1  a.py:1",
+        "   ms  share  launches  line    code",
+        "3.000    60%         1  a.py:1  h = x @ w",
         "2.000    40%         2  a.py:2",
     ]
     assert text[-1] == "measured while other programs kept 1.5 cores busy"
+    need("pandas")
     table = TIMES.by("kind").to_pandas()
     assert list(table["kind"]) == ["product", "other"]
+    assert "code" not in table
+    assert list(TIMES.by("line").to_pandas()["code"]) == ["h = x @ w", ""]
+
+
+def test_the_text_of_a_line_is_the_one_that_its_nodes_were_made_with(tmp_path):
+    file = tmp_path / "model.py"
+    code = "y = (x * 2).exp().sum().retrieve()"
+    file.write_text(f"import luminal_lab as ll\n{code}\n", encoding="utf-8")
+    cx = ll.Graph()
+    names = {"x": cx.tensor((3,), name="x").set([1, 2, 3])}
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), names)
+    file.write_text("# another text\n" * 3, encoding="utf-8")
+    times = cx.time(rounds=1)
+    row = times.by("line")["model.py:2"]
+    assert row.code == code
+    assert code in str(times.by("line"))
+    assert times.by("kind")[0].code == ""
+    again = Timings.from_json(times.to_json())
+    assert again.by("line")["model.py:2"].code == code
+
+
+def test_a_file_without_texts_and_one_that_a_terminal_would_obey(tmp_path):
+    stored = json.loads(TIMES.to_json())
+    for part in stored["rows"][0]["parts"]:
+        del part[3:]
+    assert [row.code for row in Timings.from_json(json.dumps(stored)).by("line")] == ["", ""]
+    stored["rows"][0]["parts"][0] += ["\x1b[2J" + "x" * 5_000]
+    stored["rows"][0]["name"] = "\x1b[2J"
+    times = Timings.from_json(json.dumps(stored))
+    for text in (str(times), str(times.by("line")), str(times.by("scope")), repr(times[0])):
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) < 200
+
+
+def test_two_files_of_one_name_have_lines_of_one_name():
+    parts = Part("", "a.py:1", 0.5, "x + 1"), Part("", "a.py:1", 0.5, "x + 2")
+    rows = replace(FUSED, parts=parts)
+    assert replace(TIMES, rows=(rows,)).by("line")[0].code == "x + 1 / x + 2"
 
 
 def test_what_cannot_be_asked():
@@ -77,9 +116,7 @@ def test_what_cannot_be_asked():
 
 
 def test_a_model_is_folded_by_its_modules_and_what_it_does(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    need("cc")
     rates = PeakRates.stated("a machine", gflops=100, gbytes=10)
     monkeypatch.setattr(measure, "peak_rates", lambda: rates)
     cx = ll.Graph()

@@ -1,17 +1,16 @@
 """`cx.time()`: what is timed, what stays as it was, and what the model says without a run."""
 
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.errors import ArgumentError, DimError, GraphError, InputError, LabWarning
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.timing import measure
 from tests.expect import error_of, state
+from tests.needs import need
 
 RATES = PeakRates.stated("a machine", gflops=100, gbytes=10, threads=2)
 
@@ -23,10 +22,8 @@ def _rates(monkeypatch):
 
 
 @pytest.fixture
-def _compiler(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+def _compiler():
+    need("cc")
 
 
 def written():

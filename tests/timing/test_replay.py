@@ -11,6 +11,7 @@ from luminal_lab.errors import ArgumentError, RecordingError
 from luminal_lab.timing import recording as recordings
 from tests.devices.made_up import RATES, recording, rescheduled, written
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,7 @@ def test_a_changed_kernel_loses_its_recording_visibly(found):
     assert line.startswith(f"A: {kernel} %")
     assert "no recording: the schedule differs: step 1 was 'parallel q', and is '" in line
     assert "the schedule differs" in times._repr_html_()
+    need("pandas")
     assert list(times.to_pandas()["missing"] != "") == [False, False, True]
 
 

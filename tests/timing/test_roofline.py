@@ -88,7 +88,6 @@ def test_measured_rates_know_what_fits_into_a_cache():
 
 
 def test_a_launch_of_a_session_is_modelled_by_its_kernel(tmp_path, monkeypatch):
-    monkeypatch.setattr("luminal_lab.devices.build.cache.user_folder", lambda: tmp_path)
     cx = ll.Graph()
     x = cx.tensor((1024, 1024), name="x")
     (x + 1.0).retrieve()

@@ -12,6 +12,7 @@ from luminal_lab.errors import ArgumentError, DeviceError, GraphError, RangeErro
 from luminal_lab.machines.rates import Limit, PeakRates
 from luminal_lab.timing.timings import Timing, Timings, spread_of
 from tests.expect import error_of
+from tests.needs import need
 
 MS = 1e-3
 GELU = Timing(
@@ -112,10 +113,12 @@ def test_measured_recorded_and_modelled_never_look_alike():
     assert times == ["3.000", "°3.000", "~3.000"]
     assert "modelled: the least time that the rates allow; nothing was run" in texts[2]
     assert {row.how for row in recorded} == {"recorded"}
+    need("pandas")
     for one, how in ((TIMINGS, "measured"), (recorded, "recorded"), (modelled, "modelled")):
         assert set(one.to_pandas()["how"]) == {how}
 
 
+@pytest.mark.needs("pandas")
 def test_a_table_of_pandas_has_a_row_for_each_launch():
     table: Any = TIMINGS.to_pandas()
     assert list(table["launch"]) == ["gelu", "norm", "gelu", "sort"]

@@ -3,6 +3,7 @@
 import builtins
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from luminal_lab.viz.charts import bars, roofs
 from luminal_lab.viz.figures import figure
 from tests.devices.made_up import Unfused, recording, rescheduled, written
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,24 @@ def test_a_roof_rises_with_the_bandwidth_and_ends_at_the_peak(found):
         assert y <= min(66_900, 4800 * x) * 1.0001
 
 
+def test_roofs_that_lie_over_each_other_are_one_line_with_both_names(found):
+    measured, recorded, modelled = found.columns
+    limits = modelled.specification
+    assert limits is not None
+    bandwidth = limits.bandwidth
+    near, far = (
+        replace(limits, bandwidth=bandwidth._replace(value=by * bandwidth.value))
+        for by in (1.01, 1.2)
+    )
+    for own, names in (
+        (near, ["a made-up machine, H200: the roof"]),
+        (far, ["a made-up machine: the roof", "H200: the roof"]),
+    ):
+        columns = (measured, replace(recorded, specification=own), modelled)
+        drawn = roofs(replace(found, columns=columns))["data"]
+        assert [one["name"] for one in drawn if one["mode"] == "lines"] == names
+
+
 def test_payloads_are_plain(found):
     for payload in (bars(found), roofs(found)):
         assert json.loads(json.dumps(payload)) == payload
@@ -96,7 +116,7 @@ def test_without_plotly_there_is_a_hint(found, monkeypatch):
 
 
 def test_plotly_accepts_them(found):
-    go = pytest.importorskip("plotly.graph_objects")
+    go = need("plotly.graph_objects")
     for drawn in (found.plot(), found.roofline(), figure(bars(found))):
         assert isinstance(drawn, go.Figure)
     assert len(found.plot().data) == 3

@@ -8,6 +8,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import GraphError
 from luminal_lab.viz.derivation_subject import subject_of_derivation
+from tests.needs import need
 from tests.search.written import attention, searched
 from tests.viz.searches import of_a_region
 
@@ -69,6 +70,7 @@ def test_the_workbench_and_a_page_show_it(tmp_path):
     assert "search" in workbench.words()
     workbench.go("search", firing=3)
     assert derivation.explore().stage.name == "search"
+    need("script")
     workbench.export(tmp_path / "derivation.html")
     assert "ll-data" in (tmp_path / "derivation.html").read_text("utf-8")
 

@@ -2,16 +2,15 @@
 
 import json
 import sys
-from importlib import import_module
-from typing import Any
 
 import luminal_lab as ll
 from luminal_lab.errors import DeviceError
 from tests.expect import error_of
+from tests.needs import need
 from tests.viz.graphs import gpt2, hostile, softmax, trained_mlp
 
-graphviz: Any = import_module("graphviz")  # tests have what users may lack
-pygraphviz: Any = import_module("pygraphviz")
+graphviz = need("graphviz")
+pygraphviz = need("pygraphviz")
 
 
 def test_dot_is_a_digraph_that_graphviz_reads():

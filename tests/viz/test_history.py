@@ -14,6 +14,7 @@ from luminal_lab.errors import ArgumentError, GraphError
 from luminal_lab.viz import history as module
 from luminal_lab.viz.history import MOST, curve_chart
 from tests.expect import error_of
+from tests.needs import need
 
 
 def grown(count: int = 5) -> ll.History:
@@ -130,7 +131,7 @@ def test_what_is_not_finite_is_a_gap():
 
 
 def test_a_table_has_a_row_for_each_step():
-    pytest.importorskip("pandas")
+    need("pandas")
     history = grown(2)
     history.add(accuracy=0.5)
     table = history.to_pandas()

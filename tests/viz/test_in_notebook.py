@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.needs import need
 from tests.notebook import Notebook, notebook
 
-pytest.importorskip("ipywidgets")
+need("ipywidgets")
 SLOW = """\
 import time
 from luminal_lab import progress as module
@@ -46,7 +47,7 @@ with ll.History("digits") as history:
 
 
 def test_a_chart_is_a_figure_of_plotlys(kernel):
-    pytest.importorskip("plotly")
+    need("plotly")
     ran = kernel.run("""\
 cx = ll.Graph("g")
 y = (cx.tensor((2, 8), name="x") * 1).softmax(-1).retrieve()
@@ -57,7 +58,7 @@ cx.compile("simplify, dce").plot()
 
 
 def test_a_bar_is_a_widget_of_which_the_notebook_keeps_nothing(kernel):
-    pytest.importorskip("tqdm")
+    need("tqdm")
     ran = kernel.run(f"{SLOW}waits(20)")
     assert ran.status == "ok", ran.error
     (only,) = ran.outputs
@@ -73,7 +74,7 @@ def test_a_bar_is_a_widget_of_which_the_notebook_keeps_nothing(kernel):
 
 
 def test_what_is_stopped_takes_its_bar_with_it(kernel):
-    pytest.importorskip("tqdm")
+    need("tqdm")
     ran = kernel.run(f"""{SLOW}
 import threading, signal
 threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT)).start()
@@ -85,8 +86,8 @@ waits(2000)
     assert kernel.value("1 + 1") == 2
 
 
+@pytest.mark.needs("anywidget", "script")
 def test_accesses_are_a_picture_and_the_widget_below_it(kernel):
-    pytest.importorskip("anywidget")
     ran = kernel.run("""\
 import luminal_lab as ll
 cx = ll.Graph()
@@ -95,8 +96,6 @@ y = (x * x).sum(-1).retrieve()
 _ = cx.compile(ll.GenericCompiler(), ll.CUDACompiler())
 cx.kernels[0].emulate(trace=True).explore()
 """)
-    if ran.status == "error" and "not built" in ran.error:
-        pytest.skip("the front end is not built: make frontend")
     assert ran.status == "ok", ran.error
     picture, widget = ran.outputs[-2:]
     assert "data-ll-for" in picture["text/html"]

@@ -19,6 +19,7 @@ from luminal_lab.viz.layers import PlacedBlock, Wire
 from luminal_lab.viz.layout import centres, layout
 from luminal_lab.viz.payload import PictureRequest
 from tests.expect import error_of
+from tests.needs import need
 from tests.viz.graphs import gpt2, softmax, some_graph, trained_mlp
 from tests.viz.models import cnn
 
@@ -100,6 +101,8 @@ def check_free(things, where):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("cx", [softmax(), gpt2(3), trained_mlp()], ids=["softmax", "gpt2", "mlp"])
 def test_models_are_placed_well(cx, engine):
+    if engine == "dot":
+        need("pygraphviz")
     for asked in (
         PictureRequest(),
         PictureRequest(views=True),

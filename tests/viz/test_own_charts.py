@@ -19,6 +19,7 @@ from luminal_lab.viz.memory_chart import memory_chart
 from luminal_lab.viz.pass_charts import MOST_RULES, pass_chart
 from luminal_lab.viz.timings_charts import MOST, bars, roofs
 from tests.expect import error_of
+from tests.needs import need
 
 RATES = PeakRates.stated("a machine", gflops=100, gbytes=10, threads=2)
 GELU = Timing(
@@ -161,6 +162,7 @@ def test_symbolic_sizes_have_to_be_bound():
     assert str(error_of(cx.memory_plan.plot, DimError)).endswith(
         'hint: give its dims sizes, as in plan.bind({"n": …}).plot()'
     )
+    need("plotly")
     assert cx.memory_plan.bind({"n": 3}).plot().data
 
 
@@ -239,7 +241,7 @@ def test_what_is_written_can_be_read(theme):
 
 
 def test_plotly_accepts_all_of_them():
-    go = pytest.importorskip("plotly.graph_objects")
+    go = need("plotly.graph_objects")
     figures = [
         TIMES.plot(),
         TIMES.plot(TIMES.recorded(), theme="dark"),

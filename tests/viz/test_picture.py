@@ -1,7 +1,6 @@
 """Pictures as values: what a notebook gets, and the files they are written to."""
 
 import base64
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -91,9 +90,7 @@ def test_a_browser_that_draws_nothing_is_named(monkeypatch, tmp_path):
     )
 
 
-@pytest.mark.skipif(
-    not any(map(shutil.which, module.BROWSERS)), reason="no browser: install chromium"
-)
+@pytest.mark.needs("chromium")
 def test_a_png_is_drawn_by_a_browser(tmp_path):  # it starts one, which takes a second
     shown = softmax().display(theme="light")
     data = shown.to_png(tmp_path / "a.png")

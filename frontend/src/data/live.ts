@@ -22,8 +22,8 @@ export interface Live {
   readonly hasKernel: boolean;
   /** What is said where there is none. */
   readonly sorry: string;
-  /** Ask; what goes wrong is a sentence in the error. */
-  ask(what: string, body?: Readonly<Record<string, unknown>>): Promise<Reply>;
+  /** Ask, with bytes if they belong to the question; what goes wrong is a sentence in the error. */
+  ask(what: string, body?: Readonly<Record<string, unknown>>, data?: ArrayBuffer): Promise<Reply>;
   dispose(): void;
 }
 
@@ -41,6 +41,8 @@ export interface Model {
 
 export const NO_KERNEL = "This needs a kernel: open the notebook, or the recording, in JupyterLab and run it there.";
 export const GONE = "The kernel that made this is gone, or was restarted: run the cell again.";
+const ENDED = "Nobody answers any more: luminal-lab open was ended. Start it again to ask more.";
+const TOO_LARGE = "The question is too large.";
 const SILENT = "The kernel has not answered for a minute: it is busy, or gone. Run the cell again if it was restarted.";
 const PATIENCE = 60_000;
 /** So many times as long once the kernel has said that it is at work. */
@@ -49,6 +51,37 @@ const LONGER = 60;
 /** Where there is none: in a page, or in a saved notebook. */
 export function withoutKernel(): Live {
   return { hasKernel: false, sorry: NO_KERNEL, ask: () => Promise.reject(new Error(NO_KERNEL)), dispose: () => undefined };
+}
+
+/** The error that an answer tells of. */
+function refusal(reply: Reply): Error | null {
+  const error = reply["error"], carried = reply["carried"];
+  if (typeof error !== "string") return null;
+  return Array.isArray(carried) ? new Refused(error, carried as Carried[]) : new Error(error);
+}
+
+/** Ask at the page's own address, where `luminal-lab open` answers; `changed` is given the new bundle. */
+export function throughServer(changed: (bytes: Uint8Array) => void, asking: typeof fetch = (...given) => fetch(...given)): Live {
+  const bytesOf = async (address: string, how?: RequestInit): Promise<Response> => {
+    const answer = await asking(address, how).catch(() => {
+      throw new Error(ENDED);
+    });
+    if (!answer.ok) throw new Error(answer.status === 413 ? TOO_LARGE : ENDED);
+    return answer;
+  };
+  return {
+    hasKernel: true,
+    sorry: ENDED,
+    ask: async (what, body, data) => {
+      const question = new Blob([`${JSON.stringify({ ...body, ask: what })}\n`, ...(data ? [data] : [])]);
+      const reply = (await (await bytesOf("", { method: "POST", body: question })).json()) as Reply;
+      if (reply["changed"]) changed(new Uint8Array(await (await bytesOf("data")).arrayBuffer()));
+      const error = refusal(reply);
+      if (error) throw error;
+      return reply;
+    },
+    dispose: () => undefined,
+  };
 }
 
 interface Waiting {
@@ -74,9 +107,8 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
       return;
     }
     waiting.delete(request as number);
-    const error = message["error"];
-    const carried = message["carried"];
-    if (typeof error === "string") asked.failed(Array.isArray(carried) ? new Refused(error, carried as Carried[]) : new Error(error));
+    const error = refusal(message);
+    if (error) asked.failed(error);
     else asked.answered(message);
   };
   const patient = (request: number, asked: Waiting, times = 1): number =>
@@ -100,7 +132,7 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
     },
     // What has a model was made by a kernel.
     sorry: GONE,
-    ask: (what, body) =>
+    ask: (what, body, data) =>
       new Promise((answered, failed) => {
         if (!hasKernel()) {
           failed(new Error(GONE));
@@ -111,7 +143,7 @@ export function throughModel(model: Model, patience = PATIENCE): Live {
         asked.clock = patient(request, asked);
         waiting.set(request, asked);
         try {
-          model.send({ ...body, ask: what, request });
+          model.send({ ...body, ask: what, request }, undefined, data ? [data] : undefined);
         } catch {
           waiting.delete(request);
           clearTimeout(asked.clock);

@@ -21,6 +21,8 @@ export class Presence {
   /** Whether the view was made for this very stage, so that what it says of changes is about it. */
   readonly isOwn: boolean;
   private readonly alive: Alive;
+  /** Between two firings: what was there before the first of them, and what is there now. */
+  private readonly between: { readonly before: Alive; readonly now: Alive } | null;
   private readonly hidden: readonly number[];
   private readonly rows: Int32Array;
   private readonly boxes = new Map<number, InBox>();
@@ -38,6 +40,7 @@ export class Presence {
     const isEnd = firing < 0 || firing >= count;
     const now = run.alive(stage, this.isOwn && isStart ? 0 : firing);
     this.alive = side === "both" && this.isOwn ? now.or(run.alive(stage, 0)) : now;
+    this.between = this.isOwn && !isEnd ? { before: run.alive(stage, 0), now: run.alive(stage, firing) } : null;
     // At both ends of a pass the status of a wire says it all; between, the readers do.
     this.hidden = side === "both" ? (isEnd ? [PASSING] : []) : isStart && this.isOwn ? [ADDED, PASSING] : isEnd ? [REMOVED, PASSING] : [];
     this.rows = new Int32Array(this.view.things).fill(-2);
@@ -81,11 +84,28 @@ export class Presence {
 
   /** What became of a thing, if that is what this place is about. */
   status(thing: number): number {
-    return this.isOwn ? this.view.thing.status[thing]! : SAME;
+    const { view, run, between } = this;
+    if (!this.isOwn) return SAME;
+    const status = view.thing.status[thing]!, row = view.thing.row[thing]!;
+    if (!between || row < 0) return status;
+    // What only a later firing changes is still as it was; most things no firing changes.
+    if (between.before.has(row) && between.now.has(row)) return SAME;
+    const id = run.id[row]!, was = between.before.row(id), is = between.now.row(id);
+    if (was < 0) return status;
+    if (is < 0) return REMOVED;
+    return was === is || (status === SAME && is === row) ? SAME : REWIRED;
   }
 
-  wireStatus(wire: number): number {
-    return this.isOwn ? this.view.wire.status[wire]! : SAME;
+  wireStatus(wire: number, frame: number): number {
+    const { view, run, between } = this;
+    if (!this.isOwn) return SAME;
+    const status = view.wire.status[wire]!;
+    if (!between || status !== REMOVED) return status;
+    const carried = run.id[view.wire.carried[wire]!]!, target = view.wire.target[wire]!;
+    if (between.now.row(carried) < 0) return REMOVED;
+    const row = target < 0 ? -1 : view.thing.row[view.frame.things[frame]! + target]!;
+    const reader = row < 0 ? -1 : between.now.row(run.id[row]!);
+    return row < 0 || (reader >= 0 && this.reads(reader, carried, between.now)) ? SAME : REMOVED;
   }
 
   /** Whether a wire of a frame is there. */
@@ -101,8 +121,8 @@ export class Presence {
   }
 
   /** Whether a row reads an id, itself or through views that are folded into it. */
-  private reads(reader: number, id: number): boolean {
-    const { run, view, alive } = this;
+  private reads(reader: number, id: number, alive = this.alive): boolean {
+    const { run, view } = this;
     return run.sources(reader).some((source) => {
       if (source === id) return true;
       const row = alive.row(source);

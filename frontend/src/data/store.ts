@@ -133,6 +133,19 @@ export class Store {
     if (hadSelected) this.tell("selection", null);
   }
 
+  /** Go to a run whose data may still be on its way. */
+  goWhenThere(run: number, went: () => void = () => undefined): void {
+    const go = (): void => {
+      went();
+      this.go({ run });
+    };
+    if (this.bundle.runs[run]) return go();
+    const stop = this.on("bundle", () => {
+      stop();
+      queueMicrotask(go);
+    });
+  }
+
   /** Whether what is selected is a firing that is no longer looked at. */
   private isLeft(selected: Selected): boolean {
     const { stage, firing } = this.place;

@@ -1,7 +1,8 @@
 // Draws one part of a frame: wires, boxes and nodes, at one level of detail.
 
 import { s, type Attributes, type Child } from "../parts/dom";
-import type { Level } from "./lod";
+import type { Camera } from "./camera";
+import { WORD, type Level } from "./lod";
 import { textWidth } from "../data/metrics";
 import type { Presence } from "../data/presence";
 import { TOP, type Cell, type Piece, type Placed, type Rect, type Scene } from "./scene";
@@ -121,6 +122,12 @@ export function titleOf(box: Box): string {
   return shortened(box.name, TITLE) + (box.times > 1 ? `  ×${box.times}` : "");
 }
 
+/** Where the title of an open box begins: where one sees it, if the box begins left of the screen. */
+export function titleLeft({ scene, level }: Look, { x, scale }: Camera, box: number): number {
+  const rect = scene.rect(box)!, wide = textWidth(titleOf(scene.view.box(box)!), level.detail < 2 ? WORD : 12);
+  return Math.max(rect.x + 10, Math.min((6 - x) / scale, rect.x + rect.width - wide - 10));
+}
+
 /** The title of an open box, over the wires that go in. */
 function title({ scene, level }: Look, placed: Placed): SVGTextElement | null {
   const { view } = scene, one = view.frame.box[placed.frame]!, box = view.box(one), rect = scene.rect(one);
@@ -155,7 +162,7 @@ function wires(look: Look, placed: Placed, shown: readonly Piece[]): SVGElement[
     else map.set(status, new Set([data]));
   };
   for (const piece of shown) {
-    const wire = firstWire + piece.wire, status = there.wireStatus(wire), { course } = piece;
+    const wire = firstWire + piece.wire, status = there.wireStatus(wire, placed.frame), { course } = piece;
     if (!level.detail && isShort(course, 4 * thick(level))) continue;
     // Between two closed boxes several values may go one and the same way.
     add(lines, status, wireData(scene, placed, piece));

@@ -12,7 +12,7 @@ import { LONGER, painter, SHORT, type Sight } from "./painter";
 import { Presence } from "../data/presence";
 import { beside, route } from "./routes";
 import { sceneOf, type Rect, type Scene } from "./scene";
-import { drawStubs, stubsOf } from "./stubs";
+import { drawStubs, stubsOf, thingsOf } from "./stubs";
 import type { Pane, Selected, Side, Store } from "../data/store";
 import type { Places } from "../data/view";
 import { css, typeScale } from "../parts/styles";
@@ -22,7 +22,8 @@ css`
 .ll-root:not(.ll-page, :focus-within) .ll-graph { touch-action: pan-y; }
 .ll-graph.ll-moving { cursor: grabbing; }
 .ll-graph.ll-over { cursor: pointer; }
-.ll-graph:focus-visible { outline: 2px solid var(--ll-accent); outline-offset: -2px; }
+/* An outline of its own would lie under what is drawn. */
+.ll-root .ll-graph:focus-visible { outline: none; } .ll-graph:focus-visible::after { content: ""; position: absolute; inset: 0; border: 2px solid var(--ll-accent); pointer-events: none; }
 .ll-cursor path { fill: none; stroke: var(--ll-accent); stroke-width: 2px; stroke-dasharray: 2 3; vector-effect: non-scaling-stroke; visibility: hidden; }
 .ll-graph:focus-visible .ll-cursor path { visibility: visible; }
 `;
@@ -117,9 +118,16 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   /** Where that is which a pass changed. */
   const changedRects = (): Rect[] => (now.there.isOwn ? rectsOf(now.scene.frames.flatMap(({ frame }) => now.scene.view.changedIn(frame))) : []);
-  /** At another pass some of what it changed is in sight, from wherever one looked. */
-  const meeting = (camera: Camera): Camera => {
-    const rects = now.size.width ? changedRects() : [], area = seen(camera, now.size);
+  /** Where that is which the last firing took or made. */
+  const firedRects = (): Rect[] => {
+    const { run, place: { stage, firing } } = store;
+    if (firing < 1 || !now.there.isOwn) return [];
+    const rows = [...run.firings(stage).gone(firing - 1), ...run.firings(stage).fresh(firing - 1)];
+    return rectsOf(new Set(rows.map((row) => now.scene.standing(row)).filter((thing) => thing >= 0)));
+  };
+  /** Some of what changed is in sight, from wherever one looked. */
+  const meeting = (camera: Camera, changed: readonly Rect[]): Camera => {
+    const rects = now.size.width ? changed : [], area = seen(camera, now.size);
     const isIn = ({ x, y, width, height }: Rect): boolean => x + width > area.x && x < area.x + area.width && y + height > area.y && y < area.y + area.height;
     return !rects.length || rects.some(isIn) ? camera : towards(around(densest(rects, now.size, camera.scale)), whole(), now.size, camera.scale);
   };
@@ -136,7 +144,7 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     const chosen = rectsOf(litOf(store, now).strong);
     if (chosen.length) return towards(around(chosen), all, size, comfortable(type));
     const wide = fromTop(all, size, comfortable(type)), scale = Math.max(least, wide.scale);
-    const changed = changedRects();
+    const fired = firedRects(), changed = fired.length ? fired : changedRects();
     if (changed.length) return towards(around(densest(changed, size, scale)), all, size, scale);
     if (wide.scale >= least) return wide;
     const [first] = rectsOf(scene.frames.flatMap(({ frame }) => scene.thingsIn(frame)));
@@ -159,6 +167,9 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   };
   const stub = (): void => {
     clearTimeout(pause);
+    paint.name();
+    // Far out things have no words that it could cover.
+    map?.stand(now.level.detail ? thingsOf(now) : [], now.size);
     drawStubs(stubs, stubsOf(now), now, map ? [placeIn(element, map.element)] : [], (thing) => {
       element.focus({ preventScroll: true });
       moveTo(thing);
@@ -244,10 +255,8 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
     now.size = { width, height };
     if (!width || !height) return;
     if (paint.isEmpty) isFitting = true;
-    if (isFitting) {
-      look(fitCamera());
-      tell();
-    }
+    look(isFitting ? fitCamera() : now.camera);
+    if (isFitting) tell();
     paint.draw();
   };
 
@@ -272,16 +281,17 @@ export function graphView(store: Store, host: HTMLElement, options: GraphOptions
   const renew = (): void => {
     const before: Scene = now.scene, old = now.camera, kept = now.size.width ? anchor() : null;
     now.there = new Presence(store.run, store.place, side);
-    const scene = (now.scene = sceneOf(now.there.view, store.open, places())), isOther = before.view !== scene.view;
+    const scene = (now.scene = sceneOf(now.there.view, store.open, places())), isOther = before.view !== scene.view, isLaidAnew = before.root !== scene.root;
     if (isOther) cursor = over = -1;
     let camera = old;
-    if (isFitting && now.size.width) camera = fitCamera();
-    else if (kept) {
+    if (isFitting && now.size.width && isLaidAnew) camera = fitCamera();
+    else if (kept && isLaidAnew) {
       const thing = kept.row >= 0 ? scene.standing(kept.row) : scene.view.thingAt(kept.path);
       const rect = thing >= 0 ? scene.rect(thing) : null;
       if (rect) camera = { ...old, x: kept.x - (rect.x + rect.width / 2) * old.scale, y: kept.y - rect.y * old.scale };
     }
-    if (isOther && places() !== "both") camera = meeting(camera);
+    if (isOther && places() !== "both") camera = meeting(camera, changedRects());
+    else if (!isOther) camera = meeting(camera, firedRects());
     now.camera = camera;
     paint.draw();
     look(camera);

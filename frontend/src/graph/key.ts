@@ -3,9 +3,10 @@
 import { STATUS } from "./drawing";
 import { div, fill, h, s } from "../parts/dom";
 import { outline } from "./shapes";
+import { Presence } from "../data/presence";
 import type { Pane, Store } from "../data/store";
 import { css } from "../parts/styles";
-import { ADDED, REMOVED, REWIRED, UNUSED } from "../data/view";
+import { ADDED, PASSING, REMOVED, REWIRED, UNUSED } from "../data/view";
 
 css`
 .ll-foot { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 2px 8px; font-size: 11px; line-height: 20px; color: var(--ll-faint); border-top: 1px solid var(--ll-line); flex: none; }
@@ -16,7 +17,7 @@ css`
 .ll-key-of text { font: bold 11px var(--ll-font); text-anchor: middle; fill: var(--ll-text); }
 `;
 
-const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes" };
+const WORDS: Readonly<Record<number, string>> = { [ADDED]: "added", [REMOVED]: "removed", [REWIRED]: "reads other nodes", [PASSING]: "gone by the end of the pass" };
 
 /** A list below the pictures, which shrinks to what there is to tell apart; beside it stands how much is shown, if nothing else says that. */
 export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement): Pane {
@@ -34,25 +35,36 @@ export function pictureKey(store: Store, host: HTMLElement, amount?: HTMLElement
     return one;
   };
   const entry = (picture: SVGElement, words: string): HTMLElement => h("li", null, picture, words);
+  /** What there is to tell apart in both graphs. */
+  const seen = (): ReadonlySet<number | "view" | "unused"> => {
+    const { run, place } = store, there = new Presence(run, place, "both"), { thing } = there.view, found = new Set<number | "view" | "unused">();
+    for (let one = 0; one < there.view.things; one++) {
+      if (!there.has(one)) continue;
+      const status = there.status(one), row = thing.row[one]!;
+      found.add(status);
+      if (thing.marks[one]! & UNUSED) found.add("unused");
+      // What is gone is drawn as that, whatever it was.
+      if (row >= 0 && status !== REMOVED && run.kind(row) === "view") found.add("view");
+    }
+    return found;
+  };
+  let at: unknown = store.place, known = seen();
   const draw = (): void => {
-    const { run, place: { stage }, selected, related } = store, view = run.viewOf(stage), { effect } = run.stages[stage]!;
-    const has = (test: (thing: number) => boolean): boolean => view.thing.status.some((_, thing) => test(thing));
-    const changes = effect ? [ADDED, REMOVED, REWIRED].filter((status) => view.thing.status.includes(status)) : [];
-    // What is gone is drawn as that, whatever it was.
-    const isView = (thing: number): boolean => view.thing.row[thing]! >= 0 && !(effect && view.thing.status[thing] === REMOVED) && run.kind(view.thing.row[thing]!) === "view";
+    const { place, selected, related } = store, { stage } = place;
+    if (place !== at) [at, known] = [place, seen()];
     fill(
       list,
-      changes.map((status) => {
+      [ADDED, REMOVED, REWIRED, PASSING].filter((status) => known.has(status)).map((status) => {
         const [name, sign] = STATUS[status]!;
-        return entry(swatch(name, status === REMOVED ? "ll-broken" : "", sign), WORDS[status]!);
+        return entry(swatch(name, status === REMOVED || status === PASSING ? "ll-broken" : "", sign), WORDS[status]!);
       }),
-      has(isView) && entry(swatch("view", "ll-dotted"), "view"),
-      has((thing) => (view.thing.marks[thing]! & UNUSED) > 0) && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),
+      known.has("view") && entry(swatch("view", "ll-dotted"), "view"),
+      known.has("unused") && entry(swatch("op", "ll-pale", "∅"), "used by nothing"),
       selected && [entry(ring("ll-halo", "ll-ring"), "selected"), related.nodes[stage]?.size ? entry(ring("ll-near"), "comes of it, or holds it") : null],
     );
   };
   host.append(div("ll-foot", list, amount));
-  const stops = (["place", "selection", "bundle"] as const).map((event) => store.on(event, draw));
+  const stops = [store.on("place", draw), store.on("selection", draw), store.on("bundle", () => ((at = null), draw()))];
   draw();
   return { dispose: () => stops.forEach((stop) => stop()) };
 }

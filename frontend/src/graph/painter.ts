@@ -6,7 +6,7 @@
 
 import { seen, type Camera, type Size } from "./camera";
 import { h, s } from "../parts/dom";
-import { drawn, shownOf, type Drawn, type Look, type Shown } from "./drawing";
+import { drawn, shownOf, titleLeft, type Drawn, type Look, type Shown } from "./drawing";
 import { levelAt, type Level } from "./lod";
 import type { Presence } from "../data/presence";
 import { meets, type Cell, type Placed, type Placement, type Scene } from "./scene";
@@ -51,6 +51,8 @@ export interface Painter {
   draw(afresh?: boolean): void;
   /** Have what stood elsewhere in a scene before glide to its new place, all moved by so much; what was not there appears. */
   glide(before: Scene, byX: number, byY: number, duration?: number): void;
+  /** Have titles begin where one sees them. */
+  name(): void;
   /** Draw now what waits for its time. */
   flush(): void;
   dispose(): void;
@@ -143,6 +145,14 @@ export function painter(sight: Sight, levelled: () => void): Painter {
       if (part.title) titles.append(part.title);
     }
     if (queue.length) waiting = idle.ask(work);
+    else name();
+  };
+  const name = (): void => {
+    const { scene, camera } = sight;
+    for (const [key, { title, level, x }] of parts) {
+      const frame = Number(key.split(":")[0]);
+      if (title && level.detail && scene.placed(frame)) title.setAttribute("x", String(tenth(titleLeft(sight, camera, scene.view.frame.box[frame]!) - x)));
+    }
   };
 
   /** Paint at the present scale and place. */
@@ -174,7 +184,7 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   };
 
   return {
-    sheet, over, tooltip, move,
+    sheet, over, tooltip, move, name,
     get isEmpty() {
       return !parts.size;
     },
@@ -216,10 +226,14 @@ export function painter(sight: Sight, levelled: () => void): Painter {
   };
 }
 
-/** What is the same for parts that look the same. */
+/** What is the same for parts that look the same: what is there, what became of it, and how much is in its boxes. */
 function keyOf({ there }: Look, { frame }: Placed, { things, pieces }: Shown): string {
-  const first = there.view.frame.things[frame]!;
-  return `${there.isOwn} ${things.map((place) => `${place}:${there.row(first + place)}`).join()} ${pieces.map(({ wire }) => wire).join()}`;
+  const { view } = there, first = view.frame.things[frame]!, firstWire = view.frame.wires[frame]!;
+  const told = (place: number): string => {
+    const row = there.row(first + place);
+    return `${place}:${row < 0 ? Object.values(there.inBox(first + place)).join("/") : `${row}/${there.status(first + place)}`}`;
+  };
+  return `${there.isOwn} ${things.map(told).join()} ${pieces.map(({ wire }) => `${wire}/${there.wireStatus(firstWire + wire, frame)}`).join()}`;
 }
 
 /** Work for when nothing else is to be done; where that cannot be asked for, in the next frame. */

@@ -3,9 +3,10 @@
 import { seen } from "./camera";
 import { h } from "../parts/dom";
 import { textWidth } from "../data/metrics";
-import { titleOf } from "./drawing";
+import { titleLeft, titleOf } from "./drawing";
 import { routeCourse, type Point } from "./ends";
 import { WORD } from "./lod";
+import type { Place } from "./minimap";
 import type { Sight } from "./painter";
 import { route } from "./routes";
 import { TOP } from "./scene";
@@ -97,18 +98,12 @@ function border(points: readonly Point[], width: number, height: number): Pick<S
   return null;
 }
 
-interface Place {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
-
 /** Where things are that one sees, on the screen; of boxes that are open their titles. */
-function thingsOf({ scene, there, camera, size }: Sight): Place[] {
-  const { x, y, scale } = camera, { view } = scene;
+export function thingsOf(sight: Sight): Place[] {
+  const { scene, there, camera, size } = sight, { x, y, scale } = camera, { view } = scene;
   return scene.within(seen(camera, size)).filter((thing) => there.has(thing)).map((thing) => {
-    const rect = scene.rect(thing)!, left = rect.x * scale + x, top = rect.y * scale + y, isOpen = scene.isOpen(thing);
+    const rect = scene.rect(thing)!, isOpen = scene.isOpen(thing), top = rect.y * scale + y;
+    const left = (isOpen ? titleLeft(sight, camera, thing) - 10 : rect.x) * scale + x;
     const width = isOpen ? Math.min(rect.width, textWidth(titleOf(view.box(thing)!), WORD) + TOP) : rect.width;
     return { left, top, right: left + width * scale, bottom: top + (isOpen ? TOP : rect.height) * scale };
   });

@@ -31,7 +31,8 @@ export function advice(store: Store, host: HTMLElement, live: Live): Pane {
   const body = div("ll-detail");
   const ask = async (): Promise<void> => {
     const reply = await asked(live, note, "advise", { run: store.place.run });
-    if (reply?.["text"]) fill(note, h("p", null, String(reply["text"])));
+    // What was found stands below by now.
+    if (reply?.["text"]) store.say(String(reply["text"]));
   };
   /** Its nodes as written, those that are in this run. */
   const go = (finding: Finding): void => {

@@ -139,10 +139,10 @@ export function board(store: Store, host: HTMLElement, live: Live): Pane {
     const all = boards();
     fill(
       table,
-      all.map((one) => {
+      all.map((one, at) => {
         const longest = Math.max(...one.tries.map((each) => each.seconds?.[2] ?? 0));
         return [
-          h("h2", null, one.how === "recorded" ? "° recorded, not measured here: " : "", `${one.device}${one.sizes && `, ${one.sizes}`}`, one.model && `; nothing is measured: times are a model's, of ${one.model}`),
+          h("h2", null, all.length > 1 && `${at + 1} of ${all.length}: `, one.how === "recorded" ? "° recorded, not measured here: " : "", `${one.device}${one.sizes && `, ${one.sizes}`}`, one.model && `; nothing is measured: times are a model's, of ${one.model}`),
           h("table", { class: "ll-board" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, "try"), h("th", { scope: "col" }, "keep"), h("th", { scope: "col", colspan: 2 }, "time"), h("th", { scope: "col", title: "its time as a share of the first one's in the same turn" }, "ratio"))), one.tries.map((each) => row(each, one, longest))),
         ];
       }),

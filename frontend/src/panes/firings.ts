@@ -15,8 +15,8 @@ import { count } from "../data/units";
 css`
 .ll-firings { flex: 0 1 36%; min-height: 66px; border-bottom: 1px solid var(--ll-line); }
 .ll-firings .ll-row { width: 100%; } .ll-row > .ll-why { flex: 1 1 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; }
-.ll-fired { flex: none; min-width: 15ch; padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
-.ll-change { flex: 0 1 auto; min-width: 0; overflow: hidden; text-overflow: ellipsis; } .ll-change :is(.ll-out, .ll-in) > * { margin-right: 7px; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
+.ll-fired { flex: none; min-width: min(15ch, 22%); padding-right: 1ch; } .ll-todo { color: var(--ll-faint); } .ll-todo .ll-fired { font-weight: 400; }
+.ll-change { flex: 0 1 auto; min-width: 0; overflow: hidden; text-overflow: ellipsis; } .ll-out { color: var(--ll-bad); } .ll-in { color: var(--ll-good); }
 .ll-kind { display: inline-block; width: 11px; height: 9px; margin-right: 4px; border: 1.5px solid; border-radius: 2px; }
 .ll-detail { flex: 1 1 0; overflow: auto; padding: 4px 8px; min-height: 0; }
 .ll-detail h2 { font-size: 13px; margin: 8px 0 4px; color: var(--ll-faint); }
@@ -79,7 +79,9 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
     row: (at) => {
       const firing = shown[at]!;
       const because = of().because(firing);
-      return [span("ll-lineno", firing + 1), firing <= stepper.current ? "● " : "○ ", h("b", { class: "ll-fired" }, of().rule(firing)), span("ll-change", changed(firing)), because && span("ll-faint ll-why", `  ${because}`)];
+      const change = span("ll-change", changed(firing));
+      change.title = change.textContent;
+      return [span("ll-lineno", firing + 1), firing <= stepper.current ? "● " : "○ ", h("b", { class: "ll-fired" }, of().rule(firing)), change, because && h("span", { class: "ll-faint ll-why", title: because }, `  ${because}`)];
     },
     look: (at) => (shown[at]! > stepper.current ? "ll-todo" : ""),
     isLit: (at) => !!store.related.firings[store.place.stage]?.has(shown[at]!),
@@ -112,12 +114,12 @@ export function firings(store: Store, host: HTMLElement, live: Live, stepper: St
     const gone = byId(of().gone(firing)), fresh = byId(of().fresh(firing));
     const nodes = (sign: string, look: string, from: Map<number, number>, but?: Map<number, number>): Child => {
       const rows = [...from].flatMap(([id, row]) => (but?.has(id) ? [] : [row]));
-      return rows.length > 0 && span(look, span("", sign), rows.length > SOME ? count(rows.length, "node") : rows.map(node), gone.size + fresh.size === 1 && span("ll-faint", run.type(rows[0]!)));
+      return rows.length > 0 && span(look, sign, rows.length > SOME ? ` ${count(rows.length, "node")}` : rows.map((row) => [" ", node(row)]), gone.size + fresh.size === 1 && span("ll-faint", ` ${run.type(rows[0]!)}`));
     };
     // A node that keeps its id has another op, or reads others.
     const both = [...fresh].filter(([id]) => gone.has(id)), other = new Map(both.filter(([id, row]) => run.op(row) !== run.op(gone.get(id)!)));
     const put = nodes("+", "ll-in", new Map([...fresh].filter(([id]) => other.has(id) || !gone.has(id)))), out = nodes("−", "ll-out", gone, new Map(both));
-    return out || put ? [put, out] : both.length ? nodes("rewires", "ll-change", new Map(both)) : "";
+    return out || put ? [put, put && out && " ", out] : both.length ? nodes("rewires", "ll-change", new Map(both)) : "";
   };
   /** A line of the text form, without digits that nobody reads. */
   const brief = (row: number): (Node | string)[] =>

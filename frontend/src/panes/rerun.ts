@@ -98,16 +98,7 @@ export function rerun(store: Store, host: HTMLElement, live: Live): Pane {
     const before = store.place.run;
     const made = await ask("rerun", { from: from - 1, passes: passes.slice(from - 1).map(({ text, isOn }) => ({ text, on: isOn })) });
     if (made === null) return;
-    const go = (): void => {
-      kept.other = before;
-      store.go({ run: made });
-    };
-    // The answer may be here before the data.
-    if (store.bundle.runs[made]) return go();
-    const stop = store.on("bundle", () => {
-      stop();
-      queueMicrotask(go);
-    });
+    store.goWhenThere(made, () => (kept.other = before));
   };
   const copy = async (): Promise<void> => {
     try {

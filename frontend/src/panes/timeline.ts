@@ -137,6 +137,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
     fill(list, rounds(stages).map(({ round, from, to }) => h("div", { class: "ll-round", role: "group", "aria-label": round ? `round ${round}` : null }, gathered(from, to))));
     const total = stages.reduce((sum, stage) => sum + stage.seconds, 0);
     const idle = stages.filter((stage, at) => at && !stage.effect).length;
+    const all = `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect${total ? `; ${seconds(total)}` : ""}`;
     const runs = h(
       "select",
       { class: "ll-select ll-runs", "aria-label": "run", onchange: () => store.go({ run: Number(runs.value) }) },
@@ -146,7 +147,7 @@ export function timeline(store: Store, host: HTMLElement): Pane {
       bar,
       bundle.runs.length > 1 && [runs, `of ${bundle.runs.length}`],
       h("div", { class: "ll-grow ll-one ll-faint", title: run.pipeline }, run.pipeline || run.title),
-      span("ll-one ll-faint", `${count(stages.length - 1, "pass", "passes")}, ${idle} without effect${total ? `; ${seconds(total)}` : ""}`),
+      h("span", { class: "ll-one ll-faint", title: all }, all),
       h("span", { "aria-hidden": "true", class: "ll-faint" }, h("i", { class: "ll-key" }), "firings", h("i", { class: "ll-key ll-hatched" }), "time"),
     );
     mark();

@@ -18,6 +18,7 @@ import { bytes, digits, many, ofRoof, seconds } from "../data/units";
 css`
 .ll-launch { display: grid; grid-template-columns: 13ch 1fr 27ch; column-gap: 8px; width: 100%; font-size: 11.5px; line-height: 17px; }
 .ll-launch.ll-table { grid-template-columns: minmax(12ch, 24ch) repeat(var(--ll-devices), minmax(0, 1fr)); align-items: center; }
+.ll-launch.ll-table.ll-by-line { grid-template-columns: minmax(12ch, 2fr) repeat(var(--ll-devices), minmax(0, 1fr)); }
 .ll-launch.ll-table > b { grid-column: auto; overflow: hidden; text-overflow: ellipsis; font-weight: 400; }
 .ll-launch.ll-table > div { display: grid; grid-template-columns: minmax(24px, 1fr) minmax(0, 17ch); column-gap: 6px; align-items: center; min-width: 0; } .ll-launch.ll-table span { overflow: hidden; text-overflow: ellipsis; }
 .ll-launch.ll-table svg { width: 100%; height: 13px; }
@@ -26,7 +27,7 @@ css`
 .ll-doubts { grid-column: 1 / -1; border-left: 3px solid var(--ll-high); padding: 1px 8px; } .ll-doubts > div { overflow-wrap: anywhere; }
 .ll-spread { stroke: var(--ll-text); stroke-width: 1.5; fill: none; }
 .ll-roof { stroke: var(--ll-mine, var(--ll-accent)); stroke-width: 1.8; fill: none; }
-.ll-plot { flex: none; width: 100%; max-height: 42%; border-top: 1px solid var(--ll-line); font-size: 11px; }
+.ll-plot { flex: none; width: 100%; max-height: max(42%, 190px); border-top: 1px solid var(--ll-line); font-size: 11px; }
 .ll-plot text { fill: var(--ll-faint); } .ll-axis { stroke: var(--ll-line); fill: none; }
 .ll-plot .ll-took { cursor: pointer; } .ll-plot .ll-lit { stroke: var(--ll-high); stroke-width: 3; }
 `;
@@ -84,7 +85,8 @@ export function times(store: Store, host: HTMLElement): Pane {
     if (!points.length) return null;
     // Two names of one device have one roof.
     const peaks = [...new Map(roofs.map((one) => [`${one.flops} ${one.bytes}`, { ...one, y: Math.log10(one.flops), x: Math.log10(one.flops / one.bytes) }])).values()];
-    const [wide, high, left, bottom] = [520, 230, 46, 200];
+    // As wide as it is drawn, where that is narrow, so that letters keep their size.
+    const [wide, high, left, bottom] = [Math.max(300, Math.min(520, host.clientWidth || 520)), 230, 46, 200];
     const range = (of: "x" | "y"): number[] => {
       const values = [...points, ...peaks].map((one) => one[of]);
       const from = Math.floor(Math.min(...values) - 0.2);
@@ -150,7 +152,7 @@ export function times(store: Store, host: HTMLElement): Pane {
         const cells = part ? part.seconds.map((value, device) => share(value, device, isTable)) : line!.of.map((time, device) => cell(time, device, isTable));
         const name = part ? part.name : launchName(store.run, line!.launch);
         return isTable
-          ? h("div", { class: "ll-launch ll-table", style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
+          ? h("div", { class: `ll-launch ll-table${fold === "line" ? " ll-by-line" : ""}`, style: `--ll-devices:${times.length}` }, h("b", { title: name }, name), cells.map((one) => div("", one)))
           : div("ll-launch", h("b", null, name), cells);
       },
       isLit: (at) => (parts[at] ? parts[at]!.launches.some(isLit) : isLit(lines[at]!.launch)),

@@ -3,6 +3,7 @@
 import { choose, chosen } from "../parts/choices";
 import { button, fill, h, set } from "../parts/dom";
 import { graphView } from "../graph/graph";
+import { openButton } from "./dropping";
 import { behindMore, hands } from "./hands";
 import { listen } from "../parts/keys";
 import type { Live } from "../data/live";
@@ -47,7 +48,7 @@ export function explorer(store: Store, host: HTMLElement, live: Live): Pane {
       return { amount: graph.amount, views: () => [graph], leads: () => [graph], dispose: () => graph.dispose() };
     },
     before: () => [runs.element, stages.element, slider],
-    behind: [behindMore(known), helpButton()],
+    behind: [behindMore(openButton(live), known), helpButton()],
     beside: details,
     side: toggleSide,
   });

@@ -20,7 +20,7 @@ import { shown } from "../parts/watch";
 css`
 .ll-middle { display: flex; flex: 1 1 0; min-height: 0; min-width: 0; position: relative; }
 .ll-picture { flex: 1 1 0; min-width: 0; min-height: 0; position: relative; display: flex; flex-direction: column; overflow: hidden; }
-.ll-select { max-width: 190px; } .ll-hands .ll-select { max-width: 150px; }
+.ll-select { max-width: min(100%, calc(190px * var(--ll-type, 1))); } .ll-hands .ll-select { max-width: 172px; }
 .ll-narrow { container-type: inline-size; }
 @container (max-width: 760px) {
   .ll-hands .ll-select { max-width: 110px; }

@@ -2,7 +2,8 @@
 
 import { button, fill, h } from "../parts/dom";
 import { damaged } from "../data/columns";
-import { withoutKernel } from "../data/live";
+import { decode } from "../data/bundle";
+import { throughServer, withoutKernel, type Live } from "../data/live";
 import { Store } from "../data/store";
 import { followFragment } from "./links";
 import { content, shell, type State, type What } from "./shell";
@@ -12,11 +13,11 @@ export function start(): void {
   const host = document.getElementById("ll-page"), data = document.getElementById("ll-data");
   if (!host || !data || host.childElementCount) return;
   data.remove();
-  const { what, theme, state } = host.dataset;
-  void open(host, data.textContent ?? "", (what ?? "workbench") as What, theme ?? "auto", state ?? "{}");
+  const { what, theme, state, served } = host.dataset;
+  void open(host, data.textContent ?? "", (what ?? "workbench") as What, theme ?? "auto", state ?? "{}", served !== undefined);
 }
 
-async function open(host: HTMLElement, text: string, what: What, theme: string, state: string): Promise<void> {
+async function open(host: HTMLElement, text: string, what: What, theme: string, state: string, isServed: boolean): Promise<void> {
   let given: Awaited<ReturnType<typeof content>>, story: unknown;
   try {
     const signs = atob(text.trim()), bytes = new Uint8Array(signs.length);
@@ -32,6 +33,16 @@ async function open(host: HTMLElement, text: string, what: What, theme: string, 
   // What a link says is where it begins, and what is wrong with one is said above the picture.
   const note = h("div");
   if (given instanceof Store) followFragment(given, (sentence) => void fill(note, h("p", { class: "ll-sorry", role: "alert" }, `${sentence} `, button("×", "close", () => fill(note)))));
-  shell(host, given, { what, theme, live: withoutKernel(), isPage: true, story });
+  shell(host, given, { what, theme, live: isServed && given instanceof Store ? served(given) : withoutKernel(), isPage: true, story });
   host.querySelector(".ll-host")?.prepend(note);
+}
+
+/** Whoever serves the page answers; what changes there is shown. */
+function served(store: Store): Live {
+  return throughServer((bytes) =>
+    decode(bytes).then(
+      (bundle) => store.setBundle(bundle),
+      (error: unknown) => store.say(error instanceof Error ? error.message : String(error)),
+    ),
+  );
 }

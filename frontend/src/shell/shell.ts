@@ -3,6 +3,7 @@
 import { accesses } from "../panes/accesses";
 import { decode } from "../data/bundle";
 import { fill, h } from "../parts/dom";
+import { dropping } from "./dropping";
 import { explorer } from "./explorer";
 import { help, helpButton, sizeButtons } from "./help";
 import { alone, listen } from "../parts/keys";
@@ -84,6 +85,7 @@ export function shell(at: HTMLElement, given: Store | Uint8Array | Error, { what
   root.addEventListener("ll-fill", fillIt);
   root.addEventListener("ll-projector", enlarge);
   at.append(root);
+  if (given instanceof Store && (what === "explorer" || what === "workbench")) stops.push(dropping(given, root, host, live));
   if (given instanceof Store && steps.length) stops.push(tell(given, steps, root, host));
   let pane: (Pane & Partial<SearchPane>) | null = null, stop = (): void => undefined;
   let now = given;

@@ -18,6 +18,7 @@ import { memory } from "../panes/memory";
 import { pair, type Pair } from "../graph/pair";
 import { rerun } from "../panes/rerun";
 import { linkButton } from "./links";
+import { openButton } from "./dropping";
 import { hands } from "./hands";
 import { helpButton, sizeButtons } from "./help";
 import { side } from "../panes/side";
@@ -62,7 +63,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
   const note = div("");
   const field = h("span"), passes = div("ll-strip");
   const area = div("ll-area");
-  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
+  const bench = div("ll-bench", div("ll-bar", h("strong", null, store.bundle.title || store.run.title), words, clear, field, !isBeside && openButton(live), linkButton(store, () => !!host.closest(".ll-page"), note), sizeButtons(), helpButton()), note, passes, area);
   host.append(bench);
   const make: Readonly<Record<string, (at: HTMLElement) => Pane>> = {
     firings: (at) => firings(store, at, live, stepper),
@@ -128,7 +129,7 @@ export function workbench(store: Store, host: HTMLElement, live: Live, isBeside 
     root?.classList.toggle("ll-tall", layout === "wide" && shown.includes("source"));
     root?.classList.toggle("ll-tower", layout === "below");
     if (layout !== "wide") {
-      const [pictures, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 50 : 60);
+      const [pictures, rest] = split(area, layout === "below" ? "down" : "across", "pictures and details", layout === "below" ? 56 : 60);
       graphs(pictures);
       details(rest);
     } else {

@@ -1,7 +1,7 @@
 // Questions to the kernel, answers in any order, and sentences where none comes.
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { GONE, NO_KERNEL, Refused, throughModel, withoutKernel } from "../../src/data/live";
+import { GONE, NO_KERNEL, Refused, throughModel, throughServer, withoutKernel } from "../../src/data/live";
 import { FakeModel } from "../fakemodel";
 
 beforeEach(() => void vi.useFakeTimers());
@@ -73,4 +73,34 @@ test("nothing is heard any more when it is over", () => {
   const model = new FakeModel();
   throughModel(model).dispose();
   expect(model.listening).toBe(0);
+});
+
+/** A server that gives some answers, and notes what it was asked. */
+function server(...answers: [status: number, body: string][]): { asking: typeof fetch; asked: [string, string][] } {
+  const asked: [string, string][] = [];
+  const asking = (async (address: string, how?: RequestInit) => {
+    asked.push([address, how?.body instanceof Blob ? await how.body.text() : ""]);
+    const [status, body] = answers.shift() ?? [0, ""];
+    if (!status) throw new TypeError("refused");
+    return new Response(body, { status });
+  }) as typeof fetch;
+  return { asking, asked };
+}
+
+test("a served page asks at its own address, and fetches what has changed", async () => {
+  vi.useRealTimers();
+  const { asking, asked } = server([200, '{"run": 1, "changed": true}'], [200, "new"]);
+  const bundles: string[] = [];
+  const live = throughServer((bytes) => void bundles.push(new TextDecoder().decode(bytes)), asking);
+  expect((await live.ask("drop", { at: 0 }, new TextEncoder().encode("piece").buffer))["run"]).toBe(1);
+  expect(asked).toEqual([["", '{"at":0,"ask":"drop"}\npiece'], ["data", ""]]);
+  expect(bundles).toEqual(["new"]);
+});
+
+test("what a server refuses, or does not answer, is a sentence", async () => {
+  vi.useRealTimers();
+  const { asking } = server([200, '{"error": "There is no data for x."}'], [413, ""], [404, ""]);
+  const live = throughServer(() => undefined, asking);
+  for (const sentence of ["There is no data for x.", "The question is too large.", "luminal-lab open was ended", "luminal-lab open was ended"])
+    await expect(live.ask("values")).rejects.toThrow(sentence);
 });

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { Presence } from "../../src/data/presence";
 import type { Side } from "../../src/data/store";
+import { ADDED, REMOVED, SAME } from "../../src/data/view";
 import { SIMPLE, blocks } from "../graphs";
 import { made } from "../made";
 
@@ -28,9 +29,21 @@ test("before, after, and both as one", () => {
 });
 
 test("between firings nodes read what they read then", () => {
-  expect(told(1, 0, "after")).toBe(told(1, -1, "before"));
-  expect(told(1, 1, "after")).toBe("x y constant- mul~ | x>mul y>mul");
+  expect(told(1, 0, "after")).toBe("x y constant add mul | add>mul constant>add x>add y>mul");
+  expect(told(1, 1, "after")).toBe("x y constant mul~ | x>mul y>mul");
   expect(told(1, 2, "after")).toBe(told(1, -1, "after"));
+});
+
+test("what only a later firing changes is not told as changed yet", () => {
+  expect(told(1, 0, "before")).toBe("x y constant add mul | add>mul constant>add x>add y>mul");
+  expect(told(1, 1, "before")).toBe("x y constant add- mul~ | add>mul constant>add x>add y>mul");
+  expect(told(1, 1, "both")).toBe("x y constant add- mul~ | add>mul constant>add x>add x>mul y>mul");
+  const wires = (firing: number): Record<string, number> => {
+    const there = new Presence(run, { run: 0, stage: 1, firing }, "both"), { view } = there;
+    return Object.fromEntries([...view.wire.source.keys()].map((wire) => [`${view.label(view.wire.source[wire]!)}>${view.label(view.wire.target[wire]!)}`, there.wireStatus(wire, 0)]));
+  };
+  expect(wires(0)).toMatchObject({ "x>add": SAME, "add>mul": SAME, "y>mul": SAME });
+  expect(wires(1)).toMatchObject({ "x>add": REMOVED, "add>mul": REMOVED, "x>mul": ADDED, "y>mul": SAME });
 });
 
 test("what lives within a pass alone is only there between", () => {

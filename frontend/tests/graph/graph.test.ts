@@ -63,16 +63,54 @@ test("what changed in a pass has a sign, a broken outline where it went, and wor
 
 test("stepping shows what is there, and moves nothing", () => {
   show(SIMPLE, { stage: 1, firing: 0 });
-  expect(names()).toContain("− add%4");
+  expect(names()).toContain("add%4");
   const before = whereIs(5);
   store.go({ firing: 1 });
   graph.flush();
-  expect(names()).toEqual(["x", "y", "~ mul%5", "− constant"]);
+  expect(names()).toEqual(["constant", "x", "y", "~ mul%5"]);
   expect(whereIs(5)).toEqual(before);
   store.go({ firing: 2 });
   graph.flush();
   expect(names()).toEqual(["x", "y", "~ mul%5"]);
   expect(whereIs(5)).toEqual(before);
+});
+
+test("from firing to firing the picture stays where it is, unless what changed would be out of sight", () => {
+  const chain = Array.from({ length: 60 }, (_, at) => ({ id: at, op: at ? "exp2" : "input", reads: at ? [at - 1] : [] }));
+  const rewired = (id: number) => ({ rule: "r", gone: [chain[id]!], fresh: [{ ...chain[id]!, op: "sin" }] });
+  const fired = [3, 4, 55].map(rewired), after = chain.map((node) => fired.flatMap(({ fresh }) => fresh).find(({ id }) => id === node.id) ?? node);
+  show({ stages: [{ title: "written", nodes: chain }, { title: "sines", nodes: after, firings: fired }] }, { stage: 1, firing: 1 });
+  const isInSight = (id: number): boolean => {
+    graph.flush();
+    const [, y] = whereIs(id);
+    return y > -20 && y < 500;
+  };
+  expect(isInSight(3)).toBe(true);
+  const { camera } = graph;
+  store.go({ firing: 2 });
+  expect(graph.camera).toEqual(camera);
+  store.go({ firing: 3 });
+  expect(isInSight(55)).toBe(true);
+  store.go({ firing: 1 });
+  expect(isInSight(3)).toBe(true);
+});
+
+test("a closed box says at each firing what is in it then", () => {
+  const node = (id: number, ...reads: number[]) => ({ id, op: "exp2", reads, scope: "a" }), x = { id: 1, op: "input" };
+  show({
+    stages: [
+      { title: "written", nodes: [x, node(2, 1), node(3, 2), node(4, 3)] },
+      { title: "dce", nodes: [x, node(2, 1)], firings: [{ rule: "unused", gone: [node(4, 3)], fresh: [] }, { rule: "unused", gone: [node(3, 2)], fresh: [] }] },
+    ],
+  }, { stage: 1, firing: 0 });
+  const words = () => [...graph.element.querySelectorAll(".ll-below")].map((one) => one.textContent).find((one) => one.includes("node"));
+  const told = [words()];
+  for (const firing of [1, 2]) {
+    store.go({ firing });
+    graph.flush();
+    told.push(words());
+  }
+  expect(told).toEqual(["3 nodes", "2 nodes", "1 node"]);
 });
 
 test("a whole pass shows each graph in places of its own, between which what both have moves", () => {

@@ -26,6 +26,14 @@ test("changes of a pass, views, and what is selected have entries where there ar
   expect(texts(host, "li").length).toBe(3);
 });
 
+test("at a firing only what is there to tell apart then has an entry", () => {
+  const { store, host } = opened(pictureKey, { stage: 3, firing: 0 });
+  const at = (firing: number) => (store.go({ firing }), texts(host, "li"));
+  expect(at(0)).toEqual([]);
+  expect(at(1)).toEqual(["−removed", "±gone by the end of the pass"]);
+  expect(at(2)).toEqual(["+added", "−removed"]);
+});
+
 test("selected, related, removed and views differ by more than colour", () => {
   const { store, host } = opened((store, host) => graphView(store, host, { side: "both" }), { stage: 1 }, run);
   store.select({ kind: "node", stage: 1, ids: [2] });

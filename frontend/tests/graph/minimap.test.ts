@@ -17,9 +17,31 @@ test("it is there where one sees a small part of a scene", () => {
   map.look({ x: 0, y: 0, scale: 1 }, screen);
   expect(map.element.style.display).toBe("none");
   map.look({ x: 0, y: 0, scale: 4 }, screen);
+  map.stand([], screen);
   expect(map.element.style.display).toBe("");
   map.look({ x: 0, y: 0, scale: 4 }, { width: 200, height: 400 });
   expect(map.element.style.display).toBe("none");
+});
+
+test("it covers nothing that has words: it stands aside, shrinks, or goes", () => {
+  const map = minimap(() => undefined), { style } = map.element;
+  map.show(scene, there);
+  map.look({ x: 0, y: 0, scale: 4 }, screen);
+  const wide = (): number => Number(map.element.querySelector("svg")!.getAttribute("width"));
+  const whole = wide(), all = { left: 0, top: 0, right: 600, bottom: 400 };
+  const right = { ...all, left: 300 }, below = { ...all, top: 200 };
+  const at = (...taken: (typeof all)[]) => (map.stand(taken, screen), [style.display || "there", wide() / whole, parseFloat(style.left) > 300, parseFloat(style.top) > 200]);
+  expect(at()).toEqual(["there", 1, true, true]);
+  expect(at(right)).toEqual(["there", 1, false, true]);
+  expect(at(right, below)).toEqual(["there", 1, false, false]);
+  // So much room is left above.
+  const high = Number(map.element.querySelector("svg")!.getAttribute("height"));
+  expect(at({ ...all, top: 0.6 * high + 20 })).toEqual(["there", expect.closeTo(0.6), true, false]);
+  expect(at(all)[0]).toBe("none");
+  // While one goes on it stays as it is, and comes back at rest.
+  map.look({ x: 9, y: 0, scale: 4 }, screen);
+  expect(style.display).toBe("none");
+  expect(at()).toEqual(["there", 1, true, true]);
 });
 
 test("it shows what is there at the place, and a frame around what is seen", () => {

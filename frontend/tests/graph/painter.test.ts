@@ -44,6 +44,17 @@ test("panning moves the sheet and paints nothing, until its border comes into si
   expect(elements()).toEqual(drawn);
 });
 
+test("the title of a box that begins left of the screen begins where one sees it", () => {
+  begin(undefined, 0, ["h0"]);
+  const title = paint.sheet.querySelector(".ll-title")!, rect = sight.scene.rect(sight.scene.view.thingAt("h0"))!;
+  const at = () => Number(title.getAttribute("x")) + Number(/\((\S+)/.exec(title.getAttribute("transform")!)![1]) + sight.camera.x;
+  const moved = (x: number) => (look(x, 0, 1), paint.name(), at());
+  expect(moved(0)).toBeCloseTo(rect.x + 10);
+  expect(moved(-rect.x - 20)).toBeCloseTo(6);
+  // No further than its box goes.
+  expect(moved(-rect.x - rect.width)).toBeLessThan(0);
+});
+
 test("zooming stretches what is painted; at a pause it is painted anew", () => {
   vi.useFakeTimers();
   begin();

@@ -34,13 +34,15 @@ test("nothing found is said", () => {
   const { host } = on({ ...found, findings: [], tried: 1, notes: [] });
   expect(host.textContent).toContain("Nothing was found that would make it faster: 1 change was tried.");
 });
-test("nobody has looked: the kernel can", async () => {
-  const live = answering({ text: "main: 1 ms a run" });
-  const { host } = on(null, live);
+test("nobody has looked: the kernel can, and what a run takes stands there once", async () => {
+  const live = answering({ text: "main: 1 ms a run" }), said: string[] = [];
+  const { host, store } = on(null, live);
+  store.on("said", (words) => said.push(words));
   named(host, "What is slow?").click();
   await settled();
   expect(live.asked).toEqual([{ ask: "advise", run: 0 }]);
-  expect(host.querySelector(".ll-answer")!.textContent).toBe("main: 1 ms a run");
+  expect(host.querySelector(".ll-answer")!.textContent).toBe("");
+  expect(said).toEqual(["main: 1 ms a run"]);
 });
 test("a text of a finding is text", () => {
   const { host } = on({ ...found, findings: [{ ...finding, code: "<img src=x onerror=alert(1)>" }] });

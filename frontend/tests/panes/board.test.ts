@@ -80,7 +80,7 @@ test("a board that was recorded is marked, and stays as it is; one made here is 
   const [here] = boards(tried("b")), recorded: Board = { ...boards(tried("a"))[0]!, how: "recorded" };
   const { host } = opened((store, host) => board(store, host, live), {}, { ...RICH, facts: { ...FACTS, boards: [recorded, here!] } });
   expect(row(host, "a").textContent).toContain("°2.00 µs ± 1.50 µs");
-  expect([...host.querySelectorAll("h2")].map((one) => one.textContent)).toEqual(["° recorded, not measured here: cpu, n = 4", "cpu, n = 4"]);
+  expect([...host.querySelectorAll("h2")].map((one) => one.textContent)).toEqual(["1 of 2: ° recorded, not measured here: cpu, n = 4", "2 of 2: cpu, n = 4"]);
   expect(host.querySelectorAll('[aria-label="drop a"]').length).toBe(0);
   named(host, "drop b").click();
   named(host, "all tries, in turns with the first").click();

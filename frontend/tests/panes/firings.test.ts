@@ -16,7 +16,9 @@ afterEach(() => vi.useRealTimers());
 test("a row each, and the last one's lines", () => {
   const { host } = on(1);
   expect(texts(host, ".ll-firings b")).toEqual(["add-zero", "unused"]);
-  expect(host.querySelector(".ll-firings .ll-row")!.textContent).toBe("1● add-zero−add %4  adding nothing changes nothing");
+  expect(host.querySelector(".ll-firings .ll-row")!.textContent).toBe("1● add-zero− add %4  adding nothing changes nothing");
+  // Where there is no room for all of it.
+  expect([...host.querySelectorAll(".ll-firings .ll-row:first-child [title]")].map((one) => one.getAttribute("title"))).toEqual(["− add %4", "adding nothing changes nothing"]);
   expect(host.querySelector(".ll-grow")!.textContent).toBe("all of 2 firings done");
   expect(texts(host, ".ll-ir.ll-is-gone").length).toBe(1);
 });

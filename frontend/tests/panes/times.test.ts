@@ -92,6 +92,12 @@ test("a doubt is in sight, and a share above the roof says that it is in doubt",
   expect(texts(host, ".ll-doubts")).toEqual(["⚠ measured while other programs kept 1.5 cores busy"]);
   expect(host.textContent).toContain("140 % of roof (in doubt)");
 });
+test("a roofline is no wider than its pane, so that its letters keep their size", () => {
+  const wide = vi.spyOn(Element.prototype, "clientWidth", "get");
+  const width = (given: number): string => (wide.mockReturnValue(given), opened(times).host.querySelector(".ll-plot")!.getAttribute("viewBox")!.split(" ")[2]!);
+  expect([900, 380, 200].map(width)).toEqual(["520", "380", "300"]);
+  wide.mockRestore();
+});
 test("points under the roofline have names, and no two texts are in one place", () => {
   const { host } = opened(times);
   const written = [...host.querySelectorAll(".ll-plot text")];

@@ -1,4 +1,4 @@
-"""Folds of which one needs another over the same axis: in one pass instead of two."""
+"""Folds that need another fold over the same axis: in one pass instead of two."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from luminal_lab.core.dims import bounds
     assumes=FINITE,
 )
 def cascade(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Rescale what was summed by how its terms have changed, wherever in the sum they stand."""
+    """Rescale the sum so far by how its terms have changed, wherever they occur in the sum."""
     if fold.axis.name in egraph.facts(body).moving and bounds(fold.size)[0]:
         ratio = egraph.add(Ratio(fold.axis, fold.dtype), body)
         facts = egraph.facts(ratio)

@@ -1,6 +1,6 @@
-"""How a value changes when the folds that it needs go one step on: as derivatives are, by parts.
+"""How a value changes when its folds take one more step: like a derivative, part by part.
 
-`ratio` and `shift` are questions, about one value and one step; `rise` is an answer: by how much a
+`ratio` and `shift` are questions about one value and one step; `rise` is an answer: how much a
 running maximum has just grown.
 """
 
@@ -23,7 +23,7 @@ from luminal_lab.core.ops import Exp2, Recip
 
 @equation("ratio[j](x)", "1", where="x without a fold over j", assumes=FINITE)
 def ratio_plain(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
-    """What needs no fold stays as it is."""
+    """A value without folds does not change."""
     if ratio.axis.name not in egraph.facts(value).moving:
         yield egraph.constant(1, ratio.dtype)
 
@@ -37,7 +37,7 @@ def ratio_product(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
 
 @equation("ratio[j](exp2(x))", "exp2(shift[j](x))", assumes=FINITE)
 def ratio_exp2(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
-    """A power changes by the power of what its exponent changes by."""
+    """A power changes by the power of its exponent's change."""
     exp2 = Applied(Exp2(), ratio.dtype)
     if (exponent := egraph.argument(value, exp2)) is not None:
         yield egraph.add(exp2, egraph.add(Shift(ratio.axis, ratio.dtype), exponent))
@@ -53,7 +53,7 @@ def ratio_recip(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
 
 @equation("ratio[j](sum k: x)", "ratio[j](x)", where="the ratio without k", assumes=FINITE)
 def ratio_sum(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
-    """A sum over another axis changes as its terms do, if all change alike."""
+    """A sum over another axis changes as its terms do, if all of them change alike."""
     for fold, (body,) in egraph.looks(value, Folded):
         if fold.kind == "sum" and fold.axis != ratio.axis:
             same = egraph.add(ratio, body)
@@ -63,7 +63,7 @@ def ratio_sum(egraph: EGraph, ratio: Ratio, value: int) -> Iterator[int]:
 
 @equation("shift[j](x)", "0", where="x without a fold over j", assumes=FINITE)
 def shift_plain(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
-    """What needs no fold stays as it is."""
+    """A value without folds does not change."""
     if shift.axis.name not in egraph.facts(value).moving:
         yield egraph.constant(0, shift.dtype)
 
@@ -84,7 +84,7 @@ def shift_max(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
 
 @equation("shift[j](finite(max j: x))", "shift[j](max j: x)", assumes=FINITE)
 def shift_finite(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
-    """A running maximum begins with a number, so that it always is one."""
+    """A running maximum starts at a number, so it always is one."""
     top = egraph.argument(value, Applied(Finite(), shift.dtype))
     if top is not None:
         for fold, _ in egraph.looks(top, Folded):
@@ -94,7 +94,7 @@ def shift_finite(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
 
 @equation("shift[j](x + y)", "shift[j](x) + shift[j](y)", assumes=FINITE)
 def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
-    """A sum changes by the sum of what its terms change by."""
+    """A sum changes by the sum of its terms' changes."""
     for total, parts in egraph.looks(value, Sum):
         shifts = [egraph.add(shift, part) for part in parts]
         yield egraph.sum(0, zip(shifts, total.weights, strict=True), shift.dtype)
@@ -102,7 +102,7 @@ def shift_sum(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
 
 @equation("shift[j](c * x)", "c * shift[j](x)", where="c without a fold over j", assumes=FINITE)
 def shift_product(egraph: EGraph, shift: Shift, value: int) -> Iterator[int]:
-    """A product in which one factor changes does so by the rest times that one's change."""
+    """A product with one changing factor changes by that change times the other factors."""
     for product, parts in egraph.looks(value, Product):
         moving = [part for part in parts if shift.axis.name in egraph.facts(part).moving]
         if len(moving) == 1:

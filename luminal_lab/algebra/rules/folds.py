@@ -1,4 +1,4 @@
-"""Equations between folds: what can leave one, and in which order two are."""
+"""Equations between folds: what can be taken out of one, and the order of two."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from luminal_lab.kernels.definition.substitution import counted
 
 @equation("sum j: c * x", "c * (sum j: x)", where="c without j", assumes=FINITE)
 def sum_factor(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Take out of a sum what each of its terms is multiplied by."""
+    """Take a common factor out of a sum."""
     if fold.axis.name not in egraph.facts(body).free and egraph.known(body) != 1:
         count = egraph.add(fold, egraph.constant(1, fold.dtype))
         yield egraph.product(1, [body, count], fold.dtype)
@@ -24,7 +24,7 @@ def sum_factor(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
 
 @equation("sum j: c * x", "c * (sum j: x)", where="c a number", assumes=FINITE)
 def sum_mul(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Take out of a sum the number that each of its terms is multiplied by."""
+    """Take a common constant factor out of a sum."""
     for product, parts in egraph.looks(body, Product):
         if product.factor != 1:
             total = egraph.add(fold, egraph.product(1, parts, fold.dtype))
@@ -42,7 +42,7 @@ def max_mul(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
 
 @equation("max j: x + c", "(max j: x) + c", where="c without j", assumes=FINITE)
 def max_add(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Take out of a maximum what is added to each of its terms."""
+    """Take a common summand out of a maximum."""
     for total, parts in egraph.looks(body, Sum):
         weights = dict(zip(parts, total.weights, strict=True))
         inside, outside = egraph.divided(parts, fold.axis)
@@ -55,7 +55,7 @@ def max_add(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
 
 @equation("(sum j: x) * c", "sum j: x * c", where="c without j", assumes=FINITE, grows=True)
 def sum_in(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
-    """Multiply each term of a sum instead of the sum."""
+    """Multiply each term of a sum instead of the sum itself."""
     for part, rest in each_and_rest(parts):
         for fold, (body,) in egraph.looks(part, Folded):
             if fold.kind == "sum" and not egraph.divided(rest, fold.axis)[0]:
@@ -73,7 +73,7 @@ def sum_swap(egraph: EGraph, outer: Folded, body: int) -> Iterator[int]:
 
 @equation("sum j: x + y", "(sum j: x) + (sum j: y)", assumes=FINITE, grows=True)
 def sum_push(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Make sums of the terms of a sum."""
+    """Split a sum of sums into separate sums."""
     for total, parts in egraph.looks(body, Sum):
         sums = [(egraph.add(fold, part), w) for part, w in zip(parts, total.weights, strict=True)]
         count = egraph.add(fold, egraph.constant(1, fold.dtype))
@@ -95,7 +95,7 @@ def sum_one(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
     assumes=FINITE,
 )
 def centre(egraph: EGraph, fold: Folded, body: int) -> Iterator[int]:
-    """Sum squared distances from the first element: its are small, and known before the mean's."""
+    """Sum squared distances from the first element, which are small and known before the mean."""
     one, axis, dtype = egraph.constant(1, fold.dtype), fold.axis, fold.dtype
     for square, parts in egraph.looks(body, Product):
         for total, terms in egraph.looks(parts[0], Sum) if parts == (parts[0],) * 2 else ():

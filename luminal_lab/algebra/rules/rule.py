@@ -1,4 +1,4 @@
-"""What a rule of search is: an equation, and the function that finds its right side."""
+"""A rule of search: an equation, and the function that finds its right side."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from luminal_lab.tables import aligned, heads
 
 FINITE = frozenset({"no_nan", "no_inf"})
 Fire: TypeAlias = Callable[..., Iterator[int]]
-"""Yields what a node is equal to, given the e-graph, the node's operator, and its parts."""
+"""Yields what a node equals, given the e-graph, the node's operator, and its parts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """An equation, from its left side to its right one."""
+    """An equation, from its left side to its right side."""
 
     name: str
     before: str
     after: str
     fire: Fire
     where: str = ""
-    """What must hold for it, which its function sees to."""
+    """Its condition, which its function checks."""
     assumes: frozenset[str] = frozenset()
-    """The facts about values without which it does not hold, beside the order of roundings."""
+    """The assumptions about values that it needs, beyond the order of rounding."""
     grows: bool = False
-    """Whether it may go on making nodes: then a region has a limit of them."""
+    """Whether it may keep making nodes: the number of nodes is then limited."""
     whole: bool = False
-    """Whether it holds only for a fold that is finished, and not for one as it stands."""
+    """Whether it holds only for a finished fold, and not for a running one."""
     is_proved: bool = False
 
     @cached_property
     def sides(self) -> tuple[RuleSide, RuleSide]:
-        """Both sides, read."""
+        """Both sides, parsed."""
         return parse_side(self.before), parse_side(self.after)
 
     @cached_property
     def kind(self) -> type[Operator]:
-        """The kind of operator that the left side begins with."""
+        """The kind of operator at the root of the left side."""
         return self.sides[0].operator[0]
 
     def matches(self, node: ENode) -> bool:
-        """Return whether a node has the operator that the left side begins with."""
+        """Return whether a node has the operator at the root of the left side."""
         kind, word = self.sides[0].operator
         operator = node.operator
         if not isinstance(operator, kind):
@@ -81,7 +81,7 @@ def equation(
     grows: bool = False,
     whole: bool = False,
 ) -> Callable[[Fire], Rule]:
-    """Make a rule of the function that is decorated, whose name it has; it is not proved yet."""
+    """Make a rule named after the decorated function; it is not proved yet."""
 
     def named(fire: Fire) -> Rule:
         name = fire.__name__.replace("_", "-")
@@ -97,9 +97,9 @@ def equation(
 
 
 class Rules:
-    """Rules in the order in which they are tried; `+` puts more behind them.
+    """Rules in the order in which they are tried; `+` appends more.
 
-    As text they are a table, which leaves out what they assume.
+    Their text is a table, without what they assume.
 
     >>> from luminal_lab.search import RULES
     >>> print(RULES["sum-swap"])
@@ -126,7 +126,7 @@ class Rules:
         return Rules([*self, *others])
 
     def without(self, *names: str) -> Rules:
-        """Return the rules without some of them."""
+        """Return the rules without those of some names."""
         gone = {self[name].name for name in names}
         return Rules(rule for rule in self if rule.name not in gone)
 

@@ -12,7 +12,7 @@ MOST_TERMS = 8
 
 
 def each_and_rest(parts: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield each of some classes with the others."""
+    """Yield each of some classes together with all the others."""
     for position, part in enumerate(parts):
         yield part, [*parts[:position], *parts[position + 1 :]]
 
@@ -44,7 +44,7 @@ def factor(egraph: EGraph, total: Sum, *terms: int) -> Iterator[int]:
 
 @equation("exp2(a) * exp2(b)", "exp2(a + b)", assumes=FINITE)
 def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
-    """Make one power of two: what is finite apart is finite together, but not the other way."""
+    """Join powers of two: if they are finite apart, so is the joined one, but not conversely."""
     exp2 = Applied(Exp2(), product.dtype)
     exponents: list[tuple[int, float]] = []
     others: list[int] = []
@@ -61,7 +61,7 @@ def join_exp2(egraph: EGraph, product: Product, *parts: int) -> Iterator[int]:
 
 @equation("where(true, x, y)", "x")
 def where_true(egraph: EGraph, applied: Applied, holds: int, yes: int, no: int) -> Iterator[int]:
-    """Take what a condition that always holds chooses."""
+    """Take the value chosen by a condition that always holds."""
     del applied, no
     if egraph.known(holds) == 1:
         yield yes

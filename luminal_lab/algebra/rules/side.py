@@ -1,4 +1,4 @@
-"""The sides of a rule as text: what its function must do, which the proof holds it to.
+"""The sides of a rule as text: what its function must do, checked by the proof.
 
 side    = "let" name "=" side ";" side
         | ("sum" | "max") axis ":" side               as far as it goes
@@ -46,7 +46,7 @@ NAME = "[a-z][a-z0-9_]*"
 
 
 class RuleSide(NamedTuple):
-    """A term of a rule: what stands in front, and its parts; a variable or number has none."""
+    """A term of a rule: its head and its parts; variables and numbers have no parts."""
 
     head: str
     axis: str = ""
@@ -54,7 +54,7 @@ class RuleSide(NamedTuple):
 
     @property
     def operator(self) -> tuple[type[Operator], str]:
-        """The kind of operator that the term begins with, and which fold or function it is."""
+        """The kind of operator at the root of the term, and which fold or function it is."""
         match self.head:
             case "sum" | "max":
                 return Folded, self.head

@@ -1,1 +1,1 @@
-"""The libraries that are measured beside ours, one file each: every workload in its best form."""
+"""The libraries measured beside ours, one file each: every workload in its best form."""

@@ -30,13 +30,13 @@ class JAX(Peer):
         self.lax: Any = import_module("jax.lax")
 
     def put(self, value: Any) -> Any:
-        """Return an array of JAX's, which shares memory where that is possible."""
+        """Return a JAX array, which shares memory if possible."""
         if value.dtype == np.int64:
             value = value.astype(np.int32)
         return self.jax.device_put(value, may_alias=True)
 
     def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
-        """Return what runs a jitted function of some inputs."""
+        """Return a workload that runs a jitted function of some inputs."""
         given = [self.put(d[name]) for name in names]
         shape = self.jax.eval_shape(spelling, *given)
         step = self.jax.jit(
@@ -102,6 +102,12 @@ class JAX(Peer):
             return self.nn.gelu(x @ up + up_bias) @ down + down_bias
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
+
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return self.nn.gelu(x @ weight.T + bias, approximate=True)
+
+        return self.of(d, spelling, "x", "weight", "bias")
 
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])

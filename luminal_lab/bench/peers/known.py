@@ -1,4 +1,4 @@
-"""The table of libraries: what each is called, where its file is, and which package it needs."""
+"""The table of libraries: the name of each, where its file is, and which package it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 from luminal_lab.bench.peers.peer import Peer
 
 EXTRA = "pip install 'luminal-lab[bench]'"
-"""What installs all of them."""
+"""The command that installs all of them."""
 
 
 class Known(NamedTuple):

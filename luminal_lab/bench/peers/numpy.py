@@ -1,4 +1,4 @@
-"""NumPy: every result into an array that is there already, BLAS for the products."""
+"""NumPy: every result into an existing array, BLAS for the products."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from luminal_lab.bench.peers.peer import Peer, ReadyWorkload
 from luminal_lab.bench.workload import Arrays, Sizes
 
 Array: TypeAlias = Any
-"""Floats; which ones, their type says to NumPy alone."""
+"""Floats of some dtype."""
 SLOPE = np.float32(0.7978845608)  # sqrt(2 / pi)
 CUBE = np.float32(0.044715)
 NO_GRADIENTS = "NumPy derives no gradients"
 
 
 def ready(call: Callable[[], Array]) -> ReadyWorkload:
-    """Return what runs a call and reads its one array."""
+    """Return a workload that runs a call and reads its one array."""
     return ReadyWorkload(call, lambda result: [np.array(result)])
 
 
@@ -93,6 +93,17 @@ class NumPy(Peer):
             np.add(hidden, d["up_bias"], out=hidden)
             np.matmul(gelu(hidden, bent), d["down"], out=out)
             return np.add(out, d["down_bias"], out=out)
+
+        return ready(run)
+
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        hidden = np.empty((sizes["rows"], sizes["hidden"]), np.float32)
+        out = np.empty_like(hidden)
+
+        def run() -> Array:
+            np.matmul(d["x"], d["weight"].T, out=hidden)
+            np.add(hidden, d["bias"], out=hidden)
+            return gelu(hidden, out)
 
         return ready(run)
 
@@ -212,7 +223,7 @@ def turns(sizes: Sizes, position: int) -> tuple[Array, Array]:
 
 
 def llama(sizes: Sizes, d: Arrays, caches: Arrays) -> Array:
-    """Return the logits of a Llama for one token behind a cache, whose last row it writes."""
+    """Return the logits of a Llama for one token after a cache, whose last row it writes."""
     heads, kv_heads, capacity = sizes["heads"], sizes["kv_heads"], sizes["capacity"]
     size, last = sizes["width"] // heads, capacity - 1
     cos, sin = turns(sizes, last)

@@ -84,7 +84,7 @@ class ONNXRuntime(Peer):
     def ready(
         self, written: GraphWriter, output: str, shape: tuple[int, ...], state: dict[str, str]
     ) -> ReadyWorkload:
-        """Return what runs a graph; `state` says which output goes into which input's memory."""
+        """Return a workload that runs a graph; `state` says which output replaces which input."""
         options = self.ort.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
@@ -111,7 +111,7 @@ class ONNXRuntime(Peer):
     def of(
         self, d: Arrays, op: str, *names: str, shape: tuple[int, ...] | None = None, **more: Any
     ) -> ReadyWorkload:
-        """Return what runs one operator; its first input is given, the others are weights."""
+        """Return a workload that runs one operator; its first input is given, the rest weights."""
         written = GraphWriter()
         first, *rest = names
         sources = [written.input(first, d[first]), *(written.constant(d[n], n) for n in rest)]
@@ -171,6 +171,13 @@ class ONNXRuntime(Peer):
         bent = w.node("Gelu", w.node("Gemm", x, up, up_bias), approximate="tanh")
         return self.ready(w, w.node("Gemm", bent, down, down_bias), d["x"].shape, {})
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        w = GraphWriter()
+        x = w.input("x", d["x"])
+        weight, bias = (w.constant(d[name], name) for name in ("weight", "bias"))
+        bent = w.node("Gelu", w.node("Gemm", x, weight, bias, transB=1), approximate="tanh")
+        return self.ready(w, bent, (sizes["rows"], sizes["hidden"]), {})
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         w = GraphWriter()
         q, k, v = (w.input(name, d[name][None]) for name in "qkv")
@@ -217,7 +224,7 @@ class ONNXRuntime(Peer):
         w = GraphWriter()
 
         def product(x: str, name: str) -> str:
-            # A weight that were a constant would be packed, and be there twice.
+            # As a constant, the weight would be packed, and be in memory twice.
             return w.node("Gemm", x, w.input(f"{name}.weight", d[f"{name}.weight"]), transB=1)
 
         name = "model.embed_tokens.weight"
@@ -231,7 +238,7 @@ class ONNXRuntime(Peer):
         def product(x: str, name: str) -> str:
             q, scale = d[f"{name}.weight.q"], d[f"{name}.weight.scale"]
             rows, columns = q.shape
-            # It takes unsigned bytes, and 128 is its zero.
+            # It takes unsigned bytes, with 128 as zero.
             shifted = (q.view(np.uint8) ^ np.uint8(128)).reshape(rows, -1, 32)
             parts = w.constant(shifted), w.constant(scale.astype(np.float32).reshape(-1))
             sizes = {"N": rows, "K": columns, "bits": 8, "block_size": 32}

@@ -28,7 +28,7 @@ from luminal_lab.timing.roofline import modelled
 
 
 class Ours(Peer):
-    """What is written, compiled and executed as in a notebook."""
+    """Written, compiled and executed as in a notebook."""
 
     package = "luminal-lab"
 
@@ -43,7 +43,7 @@ class Ours(Peer):
         return super().prepare(workload, data)
 
     def dim(self, name: str, size: int) -> Any:
-        """Return a size, or the symbol for it that a variant is compiled for."""
+        """Return a size, or the symbol that a variant is compiled for instead."""
         return name if self.variant else size
 
     def compiled(
@@ -57,18 +57,18 @@ class Ours(Peer):
     ) -> ReadyWorkload:
         """Compile for an output; each run is given its input anew, without a copy.
 
-        `symbols` are the sizes for which kernels may be made; for `dims` it is counted what a run
-        writes.
+        `symbols` are the sizes for which kernels may be made; for `dims`, what a run writes is
+        counted.
         """
         output.retrieve()
         given = {name: cx[name] for name in inputs}
         for name, array in inputs.items():
             given[name].borrow(array)
-        # As the others' `out=`: a result may go where the last one was.
+        # As with the others' `out=`, a result may overwrite the previous one.
         cpu = ll.CPUCompiler(threads=self.threads, reuse_outputs=True)
         passes = *first_passes, ll.GenericCompiler(), cpu
         cx.compile(*passes, specialise=symbols if self.variant == "specialised" else None)
-        # What has changed is computed again, and one input is enough for that.
+        # Only what has changed is computed again, and one changed input is enough.
         first, array = next((given[name], array) for name, array in inputs.items())
 
         def run() -> Any:
@@ -96,7 +96,7 @@ class Ours(Peer):
     def of(
         self, d: Arrays, spelling: Callable[..., Any], *names: str, **symbols: int
     ) -> ReadyWorkload:
-        """Compile what a function makes of inputs; `symbols` are the dims that a variant frees."""
+        """Compile what a function makes of inputs; `symbols` are the dims that a variant opens."""
         cx = ll.Graph()
         by_size = {size: self.dim(name, size) for name, size in symbols.items()}
 
@@ -151,6 +151,12 @@ class Ours(Peer):
 
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.of(d, spelling, *names, rows=sizes["rows"])
+
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return (x @ weight.T + bias).gelu("tanh")
+
+        return self.of(d, spelling, "x", "weight", "bias", rows=sizes["rows"])
 
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         return self.of(
@@ -251,7 +257,7 @@ def gpt2_model(sizes: Sizes, d: Arrays, *, copy: bool = False) -> models.GPT2:
 
 
 def give(model: nn.Module, weights: Arrays, *, copy: bool = False) -> None:
-    """Have a model use the drawn weights, where they lie unless they are to be trained."""
+    """Make a model use the drawn weights in place, unless they are for training."""
     for name, parameter in model.parameters().items():
         if name in weights:
             parameter.set(weights[name], copy=copy)
@@ -260,6 +266,6 @@ def give(model: nn.Module, weights: Arrays, *, copy: bool = False) -> None:
 
 
 def floats(q: Any, scale: Any) -> Any:
-    """Return the weights that int8 and the scales of their blocks stand for."""
+    """Return the weights for int8 values and the scales of their blocks."""
     blocks = q.reshape(*scale.shape, -1) * scale.astype(np.float32)[..., None]
     return blocks.reshape(q.shape)

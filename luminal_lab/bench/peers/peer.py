@@ -1,4 +1,4 @@
-"""What every library is asked: to make a workload ready to run, in its best ordinary form."""
+"""What every library is asked to do: make a workload ready to run, in its best ordinary form."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class ReadyWorkload(NamedTuple):
     """A workload that can be run again and again, and what it returns as arrays."""
 
     run: Callable[[], Any]
-    """Compute once; when it returns, the result is there."""
+    """Computes once; when it returns, the result is there."""
     read: Callable[[Any], list[Any]]
-    """Turn what `run` returned into arrays of NumPy's."""
+    """Turns what `run` returned into NumPy arrays."""
     facts: Callable[[], dict[str, float]] = dict
-    """Count what is worth knowing beside the time."""
+    """Counts what is worth knowing besides the time."""
 
 
 class Peer:
     """A library; a method for each kind of workload maps sizes and data to a `ReadyWorkload`."""
 
     package: ClassVar[str]
-    """What pip calls it."""
+    """Its name for pip."""
     reasons: ClassVar[Mapping[str, str]] = {}
     """Kinds of workloads that it cannot do, and why."""
 
@@ -36,6 +36,6 @@ class Peer:
         return hasattr(cls, kind)
 
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
-        """Make a workload ready that it has a form of."""
+        """Make a workload ready for which it has a form."""
         spelled = cast("Callable[[Sizes, Arrays], ReadyWorkload]", getattr(self, workload.kind))
         return spelled(workload.sizes, data)

@@ -34,7 +34,7 @@ class TinyGrad(Peer):
         return self.tiny.Tensor(np.array(value)).realize()
 
     def jitted(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
-        """Return what runs a function that was recorded; what it returns is there then."""
+        """Return a workload that runs a recorded function; its result is then complete."""
         step = self.tiny.TinyJit(lambda: call(*given).realize())
 
         def run() -> Any:
@@ -45,7 +45,7 @@ class TinyGrad(Peer):
         return ReadyWorkload(run, lambda result: [result.numpy().copy()])
 
     def of(self, d: Arrays, spelling: Callable[..., Any], *names: str) -> ReadyWorkload:
-        """Return what runs a function of some inputs."""
+        """Return a workload that runs a function of some inputs."""
         return self.jitted(spelling, *(self.put(d[name]) for name in names))
 
     # -- elementwise operations and reductions -----------------------------------------------------
@@ -95,6 +95,12 @@ class TinyGrad(Peer):
             return (x @ up + up_bias).gelu() @ down + down_bias
 
         return self.of(d, spelling, "x", "up", "up_bias", "down", "down_bias")
+
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        def spelling(x: Any, weight: Any, bias: Any) -> Any:
+            return (x @ weight.T + bias).gelu()
+
+        return self.of(d, spelling, "x", "weight", "bias")
 
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         is_causal = bool(sizes["causal"])

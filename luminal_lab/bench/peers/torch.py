@@ -1,4 +1,4 @@
-"""PyTorch, eager and by `torch.compile`: into memory that is there, by its fused operations."""
+"""PyTorch, eager and by `torch.compile`: into existing memory, by its fused operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from luminal_lab.bench.workload import Arrays, Sizes, Workload
 
 
 class Torch(Peer):
-    """PyTorch's operations, one after another, with `out=` or in place where they have it."""
+    """PyTorch's operations, one after another, with `out=` or in place if they allow it."""
 
     package = "torch"
     is_compiled = False
@@ -36,7 +36,7 @@ class Torch(Peer):
         return [self.torch.from_numpy(d[name]) for name in names or d]
 
     def plain(self, call: Callable[..., Any], *given: Any) -> ReadyWorkload:
-        """Return what calls a function without derivatives."""
+        """Return a workload that calls a function without derivatives."""
         torch = self.torch
 
         def run() -> Any:
@@ -52,7 +52,7 @@ class Torch(Peer):
     def into(
         self, eager: Callable[..., Any], fused: Callable[..., Any], *given: Any
     ) -> ReadyWorkload:
-        """Return what writes into a tensor of its own: `eager(out, …)`, or `fused(…)` compiled."""
+        """Return a workload with its own result tensor: `eager(out, …)`, or `fused(…)` compiled."""
         with self.torch.inference_mode():
             out = self.torch.empty_like(fused(*given))
         return self.plain(eager, out, *given)
@@ -149,11 +149,24 @@ class Torch(Peer):
         names = "x", "up", "up_bias", "down", "down_bias"
         return self.into(eager, fused, *self.tensors(d, *names))
 
+    def linear_gelu(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
+        torch, gelu, linear = self.torch, self.F.gelu, self.F.linear
+        hidden = torch.empty(sizes["rows"], sizes["hidden"])
+
+        def fused(x: Any, weight: Any, bias: Any) -> Any:
+            return gelu(linear(x, weight, bias), approximate="tanh")
+
+        def eager(out: Any, x: Any, weight: Any, bias: Any) -> Any:
+            torch.addmm(bias, x, weight.T, out=hidden)
+            return gelu(hidden, approximate="tanh", out=out)
+
+        return self.into(eager, fused, *self.tensors(d, "x", "weight", "bias"))
+
     def attention(self, sizes: Sizes, d: Arrays) -> ReadyWorkload:
         attend, is_causal = self.F.scaled_dot_product_attention, bool(sizes["causal"])
 
         def fused(q: Any, k: Any, v: Any) -> Any:
-            # With a batch of one it takes its own fused kernel, which three axes do not.
+            # With a batch of one it uses its own fused kernel, which it does not for three axes.
             return attend(q[None], k[None], v[None], is_causal=is_causal)[0]
 
         return self.into(lambda out, *qkv: fused(*qkv), fused, *self.tensors(d, *"qkv"))
@@ -320,7 +333,7 @@ class TorchCompile(Torch):
 
     @override
     def prepare(self, workload: Workload, data: Arrays) -> ReadyWorkload:
-        # A function that workloads share would be compiled again and again, until it is given up.
+        # A function shared by workloads would be compiled again and again, until PyTorch gives up.
         self.torch.compiler.reset()
         return super().prepare(workload, data)
 

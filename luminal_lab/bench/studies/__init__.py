@@ -1,1 +1,1 @@
-"""Scripts that each measure one part: the core, passes, pictures, functions, training."""
+"""Scripts, each of which measures one part: the core, passes, pictures, functions, training."""

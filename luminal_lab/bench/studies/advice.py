@@ -1,9 +1,9 @@
-"""What `cx.advise()` promises, and what it comes to: planted models, and the same mended by hand.
+"""What `cx.advise()` promises, and what is obtained: planted models beside the same ones mended.
 
     python -m luminal_lab.bench.studies.advice [NAME …]
 
 The promise is that of the finding; what is obtained is the planted model beside the mended one, in
-turns. A promise is kept if it lies within a factor of 1.5 of that.
+turns. A promise is kept if it is right within a factor of 1.5.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from luminal_lab.timing.subject import subject_of
 from luminal_lab.timing.turns import Turns, in_turns
 
 FACTOR = 1.5
-"""How far a promise may be off."""
+"""How far off a promise may be."""
 FILE = "planted.py"
 
 
 def _as_a_users() -> Mapping[str, Any]:
-    """Return the planted models, run as a file of a user's: lines of this package are none."""
+    """Return the planted models, run as a user's file: lines of this package count as nobody's."""
     text = Path(__file__).with_name(FILE).read_text("utf-8")
     linecache.cache[FILE] = len(text), None, text.splitlines(keepends=True), FILE
     names: dict[str, Any] = {"__name__": __name__}
@@ -54,24 +54,24 @@ def planted(
     return cx
 
 
-def obtained(one: Any, n: int) -> Turns:
+def obtained(model: Any, n: int) -> Turns:
     """Return the planted model beside the mended one."""
-    slow, mended = planted(one.slow, n), planted(one.mended, n, one.specialise)
+    slow, mended = planted(model.slow, n), planted(model.mended, n, model.specialise)
     return in_turns(_run_of(slow), _run_of(mended))
 
 
 def _run_of(cx: Graph) -> Callable[[], object]:
-    """Return what runs a session's compile anew each time."""
+    """Return a function that runs a session's compile anew each time."""
     environment = subject_of(cx).environment
     assert environment is not None
     functions = {"tanh": np.tanh}
     return Running(cx.compilation, environment._replace(functions=functions)).run
 
 
-def found(one: Any, n: int) -> Finding | None:
-    """Return what is said of a planted model, if it is found."""
-    advice = planted(one.slow, n).advise()
-    return next((finding for finding in advice if finding.kind == one.kind), None)
+def found(model: Any, n: int) -> Finding | None:
+    """Return the finding about a planted model, if there is one."""
+    advice = planted(model.slow, n).advise()
+    return next((finding for finding in advice if finding.kind == model.kind), None)
 
 
 def main(names: Sequence[str]) -> None:
@@ -79,8 +79,8 @@ def main(names: Sequence[str]) -> None:
     print(f"{'planted':<10} {'promised':>9} {'obtained':>9} {'ratio':>6}  95% within")
     kept = many = 0
     for name in names or PLANTED:
-        one = PLANTED[name]
-        finding, turns = found(one, 1024), obtained(one, 1024)
+        model = PLANTED[name]
+        finding, turns = found(model, 1024), obtained(model, 1024)
         many += 1
         if finding is None:
             print(f"{name:<10} {'not found':>9} {turns.ratio:>9.2f}")

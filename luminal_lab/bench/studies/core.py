@@ -29,7 +29,7 @@ TOKENS = 64
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print one line for each figure."""
     for group in (
         import_time,
         building,
@@ -112,7 +112,7 @@ def lab_model(config: gpt2.Config, seq: int) -> tuple[ll.Graph, dict[str, ll.Ten
 
 
 def tracing() -> Iterator[tuple[str, str]]:
-    """Time the building of a 12-layer GPT-2 forward graph, and what peers need to trace one."""
+    """Time the building of a 12-layer GPT-2 forward graph, and the tracing of one by peers."""
     config = gpt2.Config()
     cx, _ = lab_model(config, TOKENS)
     name = "GPT-2, 12 layers: "
@@ -148,7 +148,7 @@ def tracing() -> Iterator[tuple[str, str]]:
 
 
 def large_graph(nodes: int) -> ll.IR:
-    """Return a graph of that many nodes: elementwise, reductions, views, in many scopes."""
+    """Return a graph of `nodes` nodes: elementwise, reductions, views, in many scopes."""
     cx = ll.Graph()
     x = cx.tensor((32, 64), name="x")
     y = x
@@ -162,7 +162,7 @@ def large_graph(nodes: int) -> ll.IR:
 
 
 def fresh(ir: ll.IR) -> ll.IR:
-    """Return an equal graph that has not worked out anything about itself yet."""
+    """Return an equal graph without cached analyses."""
     return ll.IR(ir.table.copy(), ir.input_ids, ir.output_ids, name=ir.name)
 
 

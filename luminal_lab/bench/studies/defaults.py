@@ -1,15 +1,15 @@
-"""Find the numbers that plans take by default on this machine, and write them into the table.
+"""Find the default numbers for plans on this machine, and write them into the table.
 
     python -m luminal_lab.bench.studies.defaults [products] [transposed] …  [--seconds 15]
         [--shape products:17x1000x999] [--again] [--table FILE]
 
-Shapes are taken together in classes: sizes between two powers of four. Values for the open numbers
-of a plan are tried at all shapes of a class, for some seconds a shape. The best are then timed for
-long, in turns with the plan's own numbers. Those stay unless others take at most 0.98 of the time
-at every shape, twice. Where no numbers win the whole class, its parts have rows of their own.
+Shapes are grouped in classes: sizes between two powers of four. Values for the open numbers of a
+plan are tried at all shapes of a class, for some seconds a shape. The best are then timed for long,
+in turns with the plan's own numbers, which stay unless others take at most 0.98 of the time at
+every shape, twice. If no numbers win the whole class, its parts get rows of their own.
 
-The table is written after each class. Classes that it has are passed over, unless they are asked
-for `--again`: after Ctrl-C the same command goes on.
+The table is written after each class. Classes already in it are skipped, unless `--again` is given:
+after Ctrl-C the same command continues.
 """
 # pyright: basic
 
@@ -64,7 +64,7 @@ SPELLINGS: Mapping[str, Callable[[Any], Any]] = {
     "rows": lambda of: of("a n k").softmax(-1),
     "elements": lambda of: of("a n m").gelu("tanh"),
 }
-"""What is computed, by its name, of tensors that are given as a name and a shape."""
+"""What is computed, by name, from tensors given by a name and a shape."""
 SHAPES: Mapping[str, tuple[Sizes, ...]] = {
     "products": (
         *((100, 100, 100), (256, 256, 256), (70, 200, 130)),
@@ -89,19 +89,19 @@ SHAPES: Mapping[str, tuple[Sizes, ...]] = {
     "rows": ((4096, 1024, 1), (2000, 700, 1)),
     "elements": ((4096, 1, 4096), (2000, 1, 3000)),
 }
-"""The shapes searched for unless others are asked for."""
+"""The shapes searched for unless others are requested."""
 BASES = 4, 2
-"""The sizes of a class lie between two powers of the first; those of its parts of the second."""
+"""The sizes of a class lie between two powers of the first; those of its parts, of the second."""
 FINALISTS = 4
 """How many numbers are timed for long."""
 PARENTS, EDITED = 6, 0.7
-"""How many numbers are the best, from which others are made, and the share of those."""
+"""How many of the best numbers are edited to make others, and the share of edits."""
 TRIES = 200
-"""How many numbers are made until there seem to be no new ones."""
+"""How often to try to make new numbers before concluding that there are none."""
 WORSE = 1.25
-"""What takes so many times as long as the plan's own at one shape is not tried at the next."""
+"""Numbers this many times as slow as the plan's own at one shape are not tried at the next."""
 IDLE = 0.5
-"""The seconds for which the load of the machine is looked at."""
+"""The seconds for which the load of the machine is observed."""
 Numbers = tuple[tuple[str, int], ...]
 
 
@@ -109,14 +109,14 @@ class OpenNumbers(Loops):
     """The schedules that a plan makes by its open numbers alone, which a table can hold."""
 
     def of(self, numbers: Numbers) -> ScheduleDraft | None:
-        """Return the schedule of some numbers, the others the plan's own; None if refused."""
+        """Return the schedule for some numbers, the plan's own for the rest; None if refused."""
         scheduling = self._planned(dict(numbers))
         return scheduling and ScheduleDraft(str(scheduling.schedule), numbers, "asked")
 
 
 @dataclass
 class Tried:
-    """A shape of a class, and what numbers take there, as shares of the plan's own time."""
+    """A shape of a class, and the times of numbers there as shares of the plan's own time."""
 
     sizes: Sizes
     shape: Shape
@@ -153,7 +153,7 @@ def ratio(reference: Outcome, outcome: Outcome, *, paired: bool) -> float:
 
 
 def definition_of(name: str, sizes: Sizes) -> Definition:
-    """Return what a kernel computes that users get for some sizes."""
+    """Return the definition of a kernel that users get for some sizes."""
     cx, numbers = ll.Graph("defaults"), dict(zip("nkm", sizes, strict=True))
 
     def tensor(text: str) -> Any:
@@ -197,25 +197,25 @@ def cell(shape: Shape, base: int) -> tuple[Range, Range, Range]:
 def classes(tried: Iterable[Tried], base: int) -> Iterator[list[Tried]]:
     """Yield the shapes of each class."""
 
-    def key(one: Tried) -> Any:
-        return one.shape.nest, cell(one.shape, base)
+    def key(case: Tried) -> Any:
+        return case.shape.nest, cell(case.shape, base)
 
     for _, group in groupby(sorted(tried, key=key), key):
         yield [*group]
 
 
 def gain(numbers: Numbers, tried: Iterable[Tried]) -> float:
-    """Return the share of the time that numbers take, as the geometric mean of some shapes."""
-    logs = [log(one.ratios.get(numbers, inf)) for one in tried]
+    """Return the share of the time that numbers take, as a geometric mean over some shapes."""
+    logs = [log(case.ratios.get(numbers, inf)) for case in tried]
     return exp(sum(logs) / len(logs))
 
 
 class Exploration:
-    """The numbers of a class that are tried: what won elsewhere, at random, or almost the best."""
+    """The numbers tried for a class: winners elsewhere, random ones, and edits of the best."""
 
     def __init__(self, tried: list[Tried], winners: Iterable[Mapping[str, int]] = ()) -> None:
         self.tried, self.random = tried, Random(0)
-        opens = [{taken.choice.name: values_of(taken) for taken in one.loops.open} for one in tried]
+        opens = [{taken.choice.name: values_of(taken) for taken in c.loops.open} for c in tried]
         self.values = {
             name: values
             for name, values in opens[0].items()
@@ -226,19 +226,19 @@ class Exploration:
         self.good: list[Numbers] = []
 
     def run(self, seconds: float) -> None:
-        """Try numbers for so long, or until there are no new ones."""
+        """Try numbers for some seconds, or until there are no new ones."""
         end = monotonic() + seconds
         while monotonic() < end and (new := self._new()):
-            for one in self.tried:
-                one.time(new)
-                new = [numbers for numbers in new if one.ratios.get(numbers, inf) < WORSE]
+            for case in self.tried:
+                case.time(new)
+                new = [numbers for numbers in new if case.ratios.get(numbers, inf) < WORSE]
             self.good = sorted([*self.good, *new], key=partial(gain, tried=self.tried))[:PARENTS]
 
     def _new(self) -> list[Numbers]:
         new: list[Numbers] = []
         for _ in range(TRIES if self.values else 0):
             numbers = self.first.pop() if self.first else self._next()
-            if numbers not in self.known and all(one.loops.of(numbers) for one in self.tried):
+            if numbers not in self.known and all(case.loops.of(numbers) for case in self.tried):
                 new.append(numbers)
             self.known.add(numbers)
             if len(new) == BATCH:
@@ -263,36 +263,36 @@ class Exploration:
 
 
 def settled(tried: list[Tried], bases: tuple[int, ...] = BASES) -> list[DefaultsRow]:
-    """Return the rows of a class: what wins all of it, or nothing and what wins its parts."""
+    """Return the rows of a class: what wins all of it, or else what wins its parts."""
     candidates = [n for n in tried[0].ratios if gain(n, tried) < 1]
     candidates = sorted(candidates, key=partial(gain, tried=tried))[:FINALISTS]
-    for _ in range(2):  # who was lucky in the first is not in the second
-        for one in tried if candidates else ():
-            one.time(candidates, is_last=True)
-        good = [n for n in candidates if max(one.ratios[n] for one in tried) <= 1 - GAIN]
+    for _ in range(2):  # luck in the first round does not last through the second
+        for case in tried if candidates else ():
+            case.time(candidates, is_last=True)
+        good = [n for n in candidates if max(case.ratios[n] for case in tried) <= 1 - GAIN]
         candidates = sorted(good, key=partial(gain, tried=tried))[:1]
     row = DefaultsRow(
         tried[0].shape.nest,
         *cell(tried[0].shape, bases[0]),
         {},
-        spread=round(max(one.noise for one in tried), 3),
-        tried=tuple(one.title for one in tried),
+        spread=round(max(case.noise for case in tried), 3),
+        tried=tuple(case.title for case in tried),
         date=datetime.now(UTC).date().isoformat(),
     )
     for numbers in candidates:
-        ratios = [one.ratios[numbers] for one in tried]
+        ratios = [case.ratios[numbers] for case in tried]
         print(f"  {dict(numbers)}: {', '.join(f'{share:.3f}' for share in ratios)}", flush=True)
-        found = {"ratio": round(max(ratios), 3), "mean": round(gain(numbers, tried), 3)}
-        return [replace(row, choices=dict(numbers), **found)]
+        gains = {"ratio": round(max(ratios), 3), "mean": round(gain(numbers, tried), 3)}
+        return [replace(row, choices=dict(numbers), **gains)]
     if len(tried) == 1 or not bases[1:]:
-        print(f"  the plan's own numbers stay for {', '.join(one.title for one in tried)}")
+        print(f"  the plan's own numbers stay for {', '.join(case.title for case in tried)}")
         return [row]
     parts = [settled(part, bases[1:]) for part in classes(tried, bases[1])]
     return [row, *(part for rows in parts for part in rows if part.choices)]
 
 
 def replaced(table: Defaults, rows: list[DefaultsRow]) -> Defaults:
-    """Return a table whose kind for this machine has other rows for the class of the first."""
+    """Return a table in which this machine's kind has other rows for the class of the first."""
     kinds = {kind.machine: kind for kind in table.kinds}
     known = kinds.get(this_machine(), Kind(this_machine(), ()))
     whole = rows[0]
@@ -303,15 +303,15 @@ def replaced(table: Defaults, rows: list[DefaultsRow]) -> Defaults:
 
 
 def within(row: DefaultsRow, whole: DefaultsRow) -> bool:
-    """Return whether a row holds for nothing that another does not."""
+    """Return whether a row holds only where another does."""
     pairs = zip(row.ranges, whole.ranges, strict=True)
     return all(low <= a and b <= high for (a, b), (low, high) in pairs)
 
 
-def has(table: Defaults, one: Tried) -> bool:
-    """Return whether a table has a row for the class of a shape, on this machine itself."""
+def has(table: Defaults, case: Tried) -> bool:
+    """Return whether a table has a row for the class of a shape, on this very machine."""
     rows = [row for kind in table.kinds if kind.machine == this_machine() for row in kind.rows]
-    return any(row.nest == one.shape.nest and row.ranges == cell(one.shape, 4) for row in rows)
+    return any(row.nest == case.shape.nest and row.ranges == cell(case.shape, 4) for row in rows)
 
 
 def load_now() -> float | None:
@@ -325,9 +325,9 @@ def find(asked: Mapping[str, Iterable[Sizes]], seconds: float, path: Path, *, ag
     """Search class by class, and write the table after each."""
     table = read_defaults(path) if path.exists() else NONE
     shapes = [(name, sizes) for name in asked for sizes in asked[name]]
-    tried = [one for name, sizes in shapes if (one := begin(name, sizes)) is not None]
+    tried = [case for name, sizes in shapes if (case := begin(name, sizes)) is not None]
     for group in classes(tried, BASES[0]):
-        title = f"{group[0].shape.nest}: {', '.join(one.title for one in group)}"
+        title = f"{group[0].shape.nest}: {', '.join(case.title for case in group)}"
         if not again and has(table, group[0]):
             print(f"{title}: known")
             continue

@@ -2,9 +2,9 @@
 
     python -m luminal_lab.bench.studies.faults [--candidates 136]
 
-All but the last two candidates of each batch begin with code that makes them faster and wrong; of
-the second batch four hang, crash, write elsewhere or do not compile. What is told is how many were
-planted, what became of them, how long each batch took, and whether one was chosen.
+All candidates of each batch but the last two begin with code that makes them faster and wrong; in
+the second batch four hang, crash, write elsewhere or do not compile. The script prints how many
+were planted, what became of them, how long each batch took, and whether one was chosen.
 """
 # pyright: basic
 
@@ -44,19 +44,19 @@ WRONG = (
     f"if ({C}[0] == {C}[0]) return;",
     f"memset({C}, 0, {COUNT // 2} * sizeof(float)); return;",
 )
-"""Ways to be fast that leave out what a product is."""
+"""Ways to be fast by leaving out part of a product."""
 BROKEN = (
     "for (volatile int x = 1; x;) {}",
     "*(volatile int *)0 = 1;",
     f"{C}[{COUNT}] = 7;",
     "no C;",
 )
-"""A kernel that hangs, one that crashes, one that writes behind its array, and one that is no C."""
+"""A kernel that hangs, one that crashes, one that writes beyond its array, one that is not C."""
 NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)*")
 
 
 def planted(faults: Mapping[int, str]) -> Make:
-    """Return what makes kernels, some of which begin with other code, by their numbers."""
+    """Return a maker of kernels, some of which begin with other code, by their numbers."""
 
     def make(definition: Definition, name: str, schedule: str) -> Kernel:
         kernel = scheduled(definition, name, schedule)
@@ -65,7 +65,7 @@ def planted(faults: Mapping[int, str]) -> Make:
         if fault is None:
             return kernel
         head, _, rest = kernel.source.partition("{\n")
-        last = str(2 + len(kernel.locals))  # behind its inputs and its own arrays
+        last = str(2 + len(kernel.locals))  # after its inputs and its own arrays
         return replace(kernel, source=f"{head}{{\n{fault.replace('LAST', last)}\n{rest}")
 
     return make
@@ -90,16 +90,16 @@ def main() -> None:
 
     print(f"load {os.getloadavg()[0]:.1f}")
     search = search_kernel(PRODUCT, worker=worker, budget=ll.Budget(candidates=count))
-    faulty = [one for one in search.candidates if one.text in wrong]
-    states = Counter(one.state for one in faulty)
+    faulty = [candidate for candidate in search.candidates if candidate.text in wrong]
+    states = Counter(candidate.state for candidate in faulty)
     print(f"{len(faulty)} planted: {', '.join(f'{n} {state}' for state, n in states.items())}")
     for why, times in Counter(
-        re.sub(r"-?[0-9]+(\.[0-9]+)?", "#", one.why) for one in faulty
+        re.sub(r"-?[0-9]+(\.[0-9]+)?", "#", candidate.why) for candidate in faulty
     ).most_common():
         print(f"  {times:4} {why[:90]}")
-    for one in faulty:
-        if one.error is None:
-            print(f"  {one.told}, which begins with {wrong[one.text]}")
+    for candidate in faulty:
+        if candidate.error is None:
+            print(f"  {candidate.told}, which begins with {wrong[candidate.text]}")
     print(f"batches took {', '.join(f'{each:.1f}' for each in seconds)} s")
     print(f"chosen: {search.best.told}; {int(search.best.text in wrong)} of those that are wrong")
 

@@ -2,8 +2,8 @@
 
     python -m luminal_lab.bench.studies.gpus [CANDIDATES]
 
-Nothing is measured: the shares are those of a model, registers and spills are NVRTC's, and values
-were checked in the emulator at small sizes.
+Nothing is measured: the shares come from a model, registers and spills from NVRTC, and values were
+checked in the emulator at small sizes.
 """
 
 import sys

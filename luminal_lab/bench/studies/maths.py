@@ -1,10 +1,10 @@
-"""How exact and how fast the C functions of CPU kernels are, beside the C library's.
+"""How exact and how fast the C functions of CPU kernels are, compared with the C library's.
 
     python -m luminal_lab.bench.studies.maths [exp2 tanh ...]
 
 float32: every finite value, against the C library's double. float64: 10^8 drawn values, against its
 long double. An error of 0.5 ulp is correct rounding. Every figure is measured in this one run, on
-one core; all of it takes some ten minutes.
+one core; all of it takes about ten minutes.
 """
 # pyright: basic
 
@@ -28,7 +28,7 @@ FLAGS += ["-fno-trapping-math", "-fPIC", "-shared"]
 EVERY, DRAWN, STEP = 1 << 32, 10**8, 1 << 26
 SPEED_RANGE = {"exp2": (-20, 20), "exp": (-20, 20), "expm1": (-20, 20), "sin": (-10, 10)}
 SPEED_RANGE |= dict.fromkeys(("cos", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh"), (-5, 5))
-# What is drawn for float64, each kind in turn; between them and always: bits of any kind.
+# The values drawn for float64, each kind in turn, always mixed with arbitrary bit patterns.
 KINDS = {
     "exp2": "-1080 + 2110 * unit",
     "log2": "0.5 + 1.5 * unit",
@@ -79,7 +79,7 @@ static double off(double y, long double r, double rounded, double most, int digi
 }
 """
 
-# One function: all of a block at once, its greatest error over a range of values, and its speed.
+# One function: a block at once, its greatest error over a range of values, and its speed.
 BODY = """
 static void ours_{key}(int n, const {c} *restrict x, {c} *restrict y) {{
     {loop}
@@ -122,7 +122,7 @@ BLOCKS = """for (int from = 0; from < n; from += 256) {{
 
 
 def main() -> None:
-    """Print one line a function and dtype."""
+    """Print one line for each function and dtype."""
     names = sys.argv[1:] or NAMES
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(Path(folder))
@@ -185,7 +185,7 @@ def report(library: ctypes.CDLL, name: str, dtype: DType) -> None:
 
 
 def speed(library: ctypes.CDLL, name: str, dtype: DType, *, ours: int) -> float:
-    """Return the values a second of the fastest of several runs."""
+    """Return the values per second in the fastest of several runs."""
     low, high = SPEED_RANGE.get(name, (0.01, 100))
     x = np.random.default_rng(0).uniform(low, high, 4096).astype(dtype.numpy)
     y = np.empty_like(x)

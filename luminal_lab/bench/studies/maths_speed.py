@@ -1,10 +1,10 @@
-"""How fast elementwise loops are: the nanoseconds an element of each function, on data in L1.
+"""How fast elementwise loops are: the nanoseconds per element of each function, on data in L1.
 
     python -m luminal_lab.bench.studies.maths_speed [tanh cast ...]
 
-Each is a plain loop with `#pragma omp simd`, as kernels have them, by gcc and by zig's clang. Of
-what tensors compose it is the form that they spell, too, beside the one function that takes its
-place. `-` stands where a compiler made no vector code of a loop, as it says itself.
+Each is a plain loop with `#pragma omp simd`, as in kernels, compiled by gcc and by zig's clang. For
+functions that tensors compose, the spelled form is measured too, beside the one function that
+replaces it. `-` stands where a compiler made no vector code of a loop, as it reports itself.
 """
 # pyright: basic
 
@@ -29,9 +29,9 @@ from luminal_lab.kernels.definition.terms import Apply, Number, Read, Term
 from luminal_lab.kernels.fuse.intrinsics import spelled
 from luminal_lab.kernels.prelude.prelude import known_in, prelude
 from luminal_lab.kernels.prelude.rows import C_TYPES
-from luminal_lab.kernels.render.values import PRIMITIVE, c_type, function_of, number
+from luminal_lab.kernels.render.values import FUNCTIONS, c_type, function_of, number
 
-NAMES = [*PRIMITIVE, "fma"]
+NAMES = [*(name for name in FUNCTIONS if not name.startswith("shift_")), "fma"]
 NAMES += [op.name.removeprefix(PREFIX) for op in OPS.values() if issubclass(op, Intrinsic)]
 FLAGS = ["-std=gnu99", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno"]
 FLAGS += ["-fno-trapping-math", "-fopenmp-simd", "-fPIC", "-shared", "-w"]
@@ -120,7 +120,7 @@ def applied(term: Apply, values: list[str]) -> str:
 
 
 def written(term: Term, lines: list[str], known: dict[Term, str]) -> str:
-    """Write what a term is made of, and return its name."""
+    """Write the parts of a term, and return its name."""
     if isinstance(term, Number):
         return number(term.value, term.dtype)
     if term not in known:
@@ -163,9 +163,9 @@ def measured(compiler: str, loops: list[BenchmarkLoop], folder: Path) -> list[tu
 
 
 def speed(run: Callable[..., object], case: BenchmarkLoop) -> float:
-    """Return the nanoseconds an element, of the fastest of several tries."""
+    """Return the nanoseconds per element, of the fastest of several tries."""
     rng = np.random.default_rng(0)
-    room = SIZE * 8 + 512  # arrays that lie 4096 bytes apart get in each other's way
+    room = SIZE * 8 + 512  # arrays 4096 bytes apart get in each other's way
     memory = np.zeros(4 * room, np.uint8)
     pointers: list[ctypes.c_void_p] = []
     for index, (low, high) in enumerate(((0.1, 5), (1, 7), (0, 1))):

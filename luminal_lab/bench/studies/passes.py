@@ -21,12 +21,12 @@ from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
 
 NODES = 10_000
-# Each round drops some of the arithmetic, and then what nobody reads: 30 passes, all with work.
+# Each round drops some arithmetic, and then unread nodes: 30 passes, all with work.
 THIRTY = Pipeline(["simplify{limit = 100}, cse, dce"] * 10)
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print one line for each figure."""
     for group in (snapshots, generic, gradients):
         for title, value in group():
             print(f"{title:<66} {value}", flush=True)
@@ -57,7 +57,7 @@ def chain() -> IR:
 
 
 def passes_alone(ir: IR) -> IR:
-    """Run the passes as the manager does, but keep nothing of what they did."""
+    """Run the passes as the manager does, but keep no record of them."""
     for pass_ in THIRTY.flat():
         edit = Edit(ir.bare(), licence=LICENCE)
         pass_.run(edit.base, edit)
@@ -66,7 +66,7 @@ def passes_alone(ir: IR) -> IR:
 
 
 def held(make: Callable[[], object]) -> int:
-    """Return the bytes that what a call makes keeps alive."""
+    """Return the bytes that the result of a call keeps alive."""
     gc.collect()
     tracemalloc.start()
     kept = make()
@@ -81,7 +81,7 @@ def snapshots() -> Iterator[tuple[str, str]]:
     """Compare 30 passes with and without their snapshots."""
     ir = chain()
     name = f"{len(ir):,} nodes, 30 passes: "
-    # One after the other, so that the machine's moods meet both alike.
+    # One after the other, so that the machine's moods affect both alike.
     pairs = [
         (
             best(lambda: passes_alone(ir), 1),
@@ -123,7 +123,7 @@ def model(*, with_gradients: bool = False) -> ll.Graph:
 
 
 def generic() -> Iterator[tuple[str, str]]:
-    """Time the generic compiler on GPT-2, and run it again on what came out."""
+    """Time the generic compiler on GPT-2, and again on its own result."""
     ir = model().ir
     name = f"GPT-2, 12 layers, {len(ir):,} nodes: "
     compiled = compile_ir(ir, GenericCompiler())

@@ -16,9 +16,9 @@ class Planted:
     """A model with something slow in it, and the same without."""
 
     kind: str
-    """What the finding is called."""
+    """The name of the finding."""
     marked: str
-    """What stands in the line that is to be named."""
+    """Part of the line that should be named."""
     slow: Callable[[Graph, int], Tensor]
     """Writes it in a graph, larger or smaller."""
     mended: Callable[[Graph, int], Tensor]

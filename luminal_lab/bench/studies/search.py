@@ -1,14 +1,14 @@
-"""What a search finds on this machine: shares of the default's time, and candidates a minute.
+"""What a search finds on this machine: shares of the default's time, and candidates per minute.
 
     python -m luminal_lab.bench.studies.search [loops] [regions] [gpt2] [warm] [--seconds 30]
         [--old COMMIT]
 
 `loops` are products of twelve shapes, searched from three plain loops; with `--old` the default of
-an old commit, today's and the best that is found are timed in turns, each in a process of its own.
+an old commit, today's and the best found are timed in turns, each in a process of its own.
 `regions` are attentions, in all their forms; `gpt2` is a model of 12 layers, run before and after
-in turns; `warm` is what it costs to compile with what was found before, in turns with compiling
+in turns; `warm` is the cost of compiling with what was found before, in turns with compiling
 without a search, each in a process of its own. Nothing is taken from earlier searches. The load of
-the machine stands above the tables: times under load mean little.
+the machine is printed above the tables: times under load mean little.
 """
 # pyright: basic
 
@@ -118,10 +118,10 @@ def regions(seconds: float, old: str | None) -> None:
         rate = 60 * len(search.candidates) / (monotonic() - begin)
         (region,) = search.kernels.values()
         times = (region.default, region.unfused, region.best)
-        shown = " ".join(f"{seconds_text(one.seconds or 0.0):>9}" for one in times)
+        shown = " ".join(f"{seconds_text(c.seconds or 0.0):>9}" for c in times)
         print(f"{title:30} {shown} {rate:9.0f}  {region.best.form.name}")
         for form in region.forms:
-            own = [one.ratio for one in region.candidates if one.form is form and one.ratio]
+            own = [c.ratio for c in region.candidates if c.form is form and c.ratio]
             print(f"{'':8} {form.name:40} {min(own, default=float('nan')):6.3f} of {len(own)}")
 
 
@@ -147,7 +147,7 @@ def gpt2(seconds: float, old: str | None) -> None:
     ratios, times = [], ([], [])
     for _ in range(TURNS):
         for own, (cx, given) in zip(times, sessions, strict=True):
-            given.set(tokens)  # or nothing would be computed again
+            given.set(tokens)  # otherwise nothing would be computed again
             begin = perf_counter()
             cx.execute()
             own.append(perf_counter() - begin)
@@ -173,9 +173,9 @@ def model(title: str) -> ll.Graph:
 
 
 def compiled(title: str, budget: float) -> None:
-    """Print how long it takes to compile; with a budget, with a search, which finds what it can."""
+    """Print how long compiling takes; with a budget, it includes a search."""
     device = ll.Search(ll.CPUCompiler(), budget=budget) if budget else ll.CPUCompiler()
-    first = ll.Graph("first")  # all modules are loaded with it
+    first = ll.Graph("first")  # this loads all modules
     (first.tensor((9, 7), name="a") @ first.tensor((7, 5), name="b")).softmax(-1).retrieve()
     first.compile(ll.GenericCompiler(), ll.Search(ll.CPUCompiler(), budget=1) if budget else device)
     cx = model(title)
@@ -200,13 +200,13 @@ def warm(seconds: float, old: str | None) -> None:
             return float(done.stdout)
 
         for title in ("matmul", "attention", "gpt2"):
-            for _ in range(TRIES):  # what does not come to its end is not kept
+            for _ in range(TRIES):  # an unfinished search is not kept
                 if timed(title, 4 * seconds) < seconds:
                     break
             pairs = [(timed(title, 0), timed(title, seconds)) for _ in range(PROCESSES + 1)][1:]
-            without, found = (min(times) for times in zip(*pairs, strict=True))
+            without, best = (min(times) for times in zip(*pairs, strict=True))
             ratios = median(b / a for a, b in pairs)
-            shown = f"{seconds_text(without):>9} {seconds_text(found):>9} {found / without:6.3f}"
+            shown = f"{seconds_text(without):>9} {seconds_text(best):>9} {best / without:6.3f}"
             print(f"{title:12} {shown}  {ratios:.3f}", flush=True)
 
 

@@ -45,9 +45,9 @@ for line in sys.stdin:
         answer = [sum(samples) for samples in zip(*rows)]
     print(json.dumps(answer), file=answers, flush=True)
 """
-"""What a side's process runs, by whichever package it has; both have these calls."""
+"""What a side's process runs, with whichever package it has; both have these calls."""
 WRONG = 1e-4
-"""How far a value may be from what it should be, by the root of how many products it sums."""
+"""How far off a value may be, times the root of how many products it sums."""
 TURN, MOST, ROUNDS = 0.02, 50, 40
 """The seconds of a turn, the runs in it at most, and the turns of each side."""
 
@@ -78,7 +78,7 @@ class CheckoutSide:
             raise DeviceError(f"study: the side {self.name!r} has ended") from error
 
     def prepare(self, shape: tuple[int, int, int], schedule: str | None = None) -> None:
-        """Compile a product, by its default schedule or another, and check what it computes."""
+        """Compile a product, with its default schedule or another, and check its result."""
         away = self._ask(shape=shape, schedules=None if schedule is None else {"matmul": schedule})
         if not away < WRONG:
             raise DeviceError(f"study: the side {self.name!r} computes {shape} wrong, by {away:g}")
@@ -108,7 +108,7 @@ def sides(old: str, *others: str) -> Iterator[dict[str, CheckoutSide]]:
 
 
 def turns(known: Mapping[str, CheckoutSide]) -> dict[str, list[float]]:
-    """Return the seconds of each side, of so many rounds; the order changes from round to round."""
+    """Return the seconds of each side in each round; the order changes from round to round."""
     times: dict[str, list[float]] = {name: [] for name in known}
     names = [*known]
     for number in range(ROUNDS):

@@ -3,8 +3,8 @@
     python -m luminal_lab.bench.studies.spaces
 
 A line for each spelling, over sizes and over symbols: the nodes of its space, the seconds until its
-programs are there, how often the cheapest one goes along the keys, and the firings that lead to
-it. Then the same of other layers and of a block of a GPT.
+programs are there, how often the cheapest one passes over the keys, and the firings that lead to
+it. Then the same for other layers and for a block of a GPT.
 """
 # pyright: basic
 
@@ -120,7 +120,7 @@ def told(name: str, cx: ll.Graph, keys: Any) -> str:
 
 def main() -> None:
     print(f"{'':32} {'nodes':>6} {'time':>10} {'passes':>7} {'firings':>8}")
-    ll.search.space_of(rows(lambda x: x.softmax(-1)).ir).programs(1)  # what is loaded with it
+    ll.search.space_of(rows(lambda x: x.softmax(-1)).ir).programs(1)  # the modules that it loads
     for n, t in ((13, KEYS), ("n", "t")):
         for name, spelling in SPELLINGS.items():
             line = told(f"{name}, {n} × {t}", attention(n, t, **spelling), t)

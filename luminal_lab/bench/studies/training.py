@@ -27,7 +27,7 @@ Y = RNG.integers(0, 10, BATCH)
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print one line for each figure."""
     for name, optimiser in (("SGD, momentum", nn.SGD(0.1, 0.9)), ("AdamW", nn.AdamW())):
         ours(name, optimiser)
     if find_spec("torch"):
@@ -94,7 +94,7 @@ def theirs() -> None:
 
 
 def page(letters: int = 800, context: int = 32, batch: int = 8, steps: int = 350) -> None:
-    """Have a small GPT learn the beginning of README.md by heart."""
+    """Let a small GPT learn the beginning of README.md by heart."""
     text = PAGE.read_text(encoding="utf-8")[:letters]
     known = sorted(set(text))
     codes = np.array([known.index(letter) for letter in text])

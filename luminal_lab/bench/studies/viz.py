@@ -1,11 +1,11 @@
-"""What pictures cost: the static one in Python, and the live ones in a real, headless Chromium.
+"""What pictures cost: static ones in Python, and live ones in a real, headless Chromium.
 
     python -m luminal_lab.bench.studies.viz [FOLDER]
 
-Needs `playwright` and a Chromium on the PATH. Every figure is measured in this one run, and stands
-beside its goal; with a folder, the pages that were measured are left there. What somebody waits for
-is counted from a key or a click, which are real ones, to the frame in which the last part of what
-is in sight has been drawn; nothing glides, as for somebody who does not want to see motion.
+Needs `playwright` and a Chromium on the PATH. Every figure is measured in this one run, and printed
+beside its goal; with a folder, the measured pages are left there. Waiting times are counted from a
+key or a click, which are real ones, to the frame in which the last visible part has been drawn;
+nothing glides, as for a user who prefers reduced motion.
 """
 # pyright: basic
 
@@ -26,6 +26,7 @@ from luminal_lab import nn
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
 from luminal_lab.machines.load import Load
+from luminal_lab.passes.collector import uncollected
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.pipeline import LICENCE, Pipeline
 from luminal_lab.viz.layered import layered
@@ -41,16 +42,16 @@ SIZE: "ViewportSize" = {"width": 1400, "height": 900}
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
 LONG = 60_000
 ITEMS = 2_000
-"""How many nodes and boxes shall be in sight while one pans."""
+"""How many nodes and boxes should be visible during panning."""
 Made = TypeVar("Made")
 Figure: TypeAlias = tuple[str, str, str]
-"""What was measured, what came out, and the goal."""
+"""What was measured, the result, and the goal."""
 SCRIPT = Path(__file__).with_suffix(".js")
-"""What watches a page: when something was done, and when its last frame was there."""
+"""Watches a page: when something was done, and when its last frame was there."""
 
 
 def main() -> None:
-    """Print one line a figure."""
+    """Print one line for each figure."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     tell("", loaded())
@@ -67,13 +68,13 @@ def main() -> None:
 
 
 def tell(name: str, figures: Iterable[Figure]) -> None:
-    """Print figures, each as soon as it is there."""
+    """Print figures, each as soon as it is known."""
     for title, value, goal in figures:
         print(f"{name + title:<66} {value:>17}  {f'(goal: {goal})' if goal else ''}", flush=True)
 
 
 def busy() -> Iterator[Figure]:
-    """Say how many cores others keep busy."""
+    """Say how many cores other programs keep busy."""
     with Load() as load:
         time.sleep(0.3)
     if load.others is not None:
@@ -86,7 +87,7 @@ def gpt2() -> ll.Graph:
 
 
 def llama() -> ll.Graph:
-    """Return the graph of a Llama that is as large as those with eight billion weights."""
+    """Return the graph of a Llama as large as those with eight billion weights."""
     module = nn.models.Llama(
         layers=54, heads=32, kv_heads=8, width=4096, hidden=14336, vocab=128256, context=8192
     )
@@ -94,7 +95,7 @@ def llama() -> ll.Graph:
 
 
 def wide() -> ll.Graph:
-    """Return a graph of which one can see very much at once: chains beside each other."""
+    """Return a graph much of which is visible at once: chains beside each other."""
     cx = ll.Graph("wide")
     for row in range(80):
         x = cx.tensor((4,), name=f"x{row}")
@@ -113,7 +114,7 @@ def model(name: str, module: nn.Module) -> ll.Graph:
 
 def chromium() -> "tuple[Browser, Callable[[], None]]":
     """Start the browser; return it, and how to end it."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # a part needs no browser
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # some parts need no browser
 
     names = ("chromium", "chromium-browser", "google-chrome", "chrome")
     path = next(filter(None, map(shutil.which, names)), None)
@@ -125,7 +126,7 @@ def chromium() -> "tuple[Browser, Callable[[], None]]":
 
 
 def seconds(call: Callable[[], Made]) -> tuple[float, Made]:
-    """Return how long a call took, and what it gave."""
+    """Return how long a call took, and its result."""
     gc.collect()
     start = time.perf_counter()
     result = call()
@@ -155,18 +156,19 @@ def drawn(cx: ll.Graph) -> Iterator[Figure]:
     took, bundle = seconds(lambda: cx.display()._repr_mimebundle_())
     yield "static picture, collapsed", ms(took), "300 ms"
     yield "  its bytes, HTML and SVG", f"{len(json.dumps(bundle)):,}", "300,000"
-    # Views are in it too: what a graph costs that says nothing about its scopes.
+    # This includes views: the cost of a graph without information about scopes.
     nodes = cx.ir.nodes[:3516]
     index = {node.id: at for at, node in enumerate(nodes)}
     blocks = [PlacedBlock(40.0 + 6 * len(node.op.name), 40.0) for node in nodes]
     ends = [(index[id], index[node.id]) for node in nodes for id in dict.fromkeys(node.sources)]
     wires = [Wire(*end) for end in ends]
-    took = min(seconds(lambda: layered(blocks, wires))[0] for _ in range(5))
+    lay = uncollected(layered)  # as pictures do
+    took = min(seconds(lambda: lay(blocks, wires))[0] for _ in range(5))
     yield f"layout of {len(nodes):,} nodes in one frame", ms(took), "150 ms"
 
 
 def unrecorded(ir: IR, pipeline: Pipeline) -> tuple[IR, bool]:
-    """Run passes as a compile does, but keep nothing of what they did."""
+    """Run passes as a compile does, but keep no record of them."""
     any_change = False
     for _ in range(pipeline.rounds):
         changed = False
@@ -186,7 +188,7 @@ def unrecorded(ir: IR, pipeline: Pipeline) -> tuple[IR, bool]:
 
 
 def recorded(ir: IR) -> None:
-    """Compile with all that a recording needs: snapshots, and every firing."""
+    """Compile with everything that a recording needs: snapshots, and every firing."""
     with ll.trace() as traced:
         compilation = compile_ir(ir, ll.GenericCompiler(), verifying=False)
     assert traced.compilations
@@ -195,7 +197,7 @@ def recorded(ir: IR) -> None:
 
 
 def passes_alone(ir: IR) -> None:
-    """Run the same passes, with the collector of cycles held off as a compile does."""
+    """Run the same passes, with the collector of cycles held off as in a compile."""
     gc.disable()
     unrecorded(ir.bare(), ll.GenericCompiler())
     gc.enable()
@@ -237,7 +239,7 @@ def explored(cx: ll.Graph, browser: "Browser", path: Path) -> Iterator[Figure]:
 
 
 def spread(browser: "Browser", path: Path) -> Iterator[Figure]:
-    """Measure how a picture moves in which so many nodes are in sight at once."""
+    """Measure the movement of a picture in which this many nodes are visible at once."""
     cx = wide()
     cx.explore().export(path)
     page, *_ = opened(browser, path)
@@ -250,7 +252,7 @@ def spread(browser: "Browser", path: Path) -> Iterator[Figure]:
 
 
 def panned(page: "Page", how: str) -> Iterator[Figure]:
-    """Measure how a picture moves that is dragged."""
+    """Measure the movement of a picture that is dragged."""
     items = page.evaluate("bench.items()")
     page.hover(".ll-graph")
     page.mouse.down()
@@ -320,7 +322,7 @@ def compiled(cx: ll.Graph, browser: "Browser", path: Path) -> Iterator[Figure]:
 
 
 def begun(live: "Live") -> "tuple[Live, bytes]":
-    """Return what is shown, and the data that are sent at first."""
+    """Return what is shown, and the data that are sent first."""
     return live, live.first_data
 
 
@@ -341,7 +343,7 @@ def opened(browser: "Browser", path: Path) -> "tuple[Page, float, float]":
 
 
 def settled(page: "Page") -> float:
-    """Return the seconds from what was done last to the last frame that it changed."""
+    """Return the seconds from the last action to the last frame that it changed."""
     return page.evaluate("bench.settled()")[0] / 1e3
 
 

@@ -5,6 +5,14 @@
 # pyright: reportUnusedImport=false
 
 from luminal_lab.core.ops import intrinsic
+from luminal_lab.core.ops.bits import (
+    BitAnd,
+    Bitcast,
+    BitOr,
+    BitXor,
+    ShiftLeft,
+    ShiftRight,
+)
 from luminal_lab.core.ops.primitive import (
     Add,
     Contiguous,

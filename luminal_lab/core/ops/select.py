@@ -51,9 +51,9 @@ class Cast(Elementwise):
                 kept = np.clip(np.where(np.isnan(known), known.dtype.type(0), known), low, high)
                 return kept.astype(self.dtype.numpy)
             wide = x.astype(np.float64)
-            whole = np.where(np.isnan(wide), 0, wide).astype(np.int64)
-            whole = np.where(wide >= high, high, np.where(wide <= low, low, whole))
-            return whole.astype(self.dtype.numpy)
+            inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(self.dtype.numpy)
+            ends = np.array([low, high], self.dtype.numpy)
+            return np.where(wide >= high, ends[1], np.where(wide <= low, ends[0], inside))
         return x.astype(self.dtype.numpy)
 
 

@@ -15,6 +15,7 @@ from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 FIRST, OTHER = "simplify, cse, dce", "cse, simplify, dce"
 """The orders of passes that are compared."""
@@ -54,7 +55,7 @@ def compiled(program: str, passes: str) -> Compilation:
 
 def no_function(answer: object, wanted: str) -> Verdict | None:
     """Return what is said of an answer that cannot be called."""
-    if callable(answer) and not isinstance(answer, type):
+    if is_function(answer) and not isinstance(answer, type):
         return None
     text = f"expected a function, got {kind(answer)}"
     return Verdict.no(text, f"{wanted}: …, and then the name of the function as the answer")

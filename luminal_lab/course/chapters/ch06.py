@@ -17,6 +17,7 @@ from luminal_lab.nn import Module, Optimiser, cross_entropy
 from luminal_lab.passes.gradients import grad
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 SHAPES = (((5,),), ((2, 3),), ((4, 1, 2),))
@@ -27,7 +28,7 @@ STEPS, BATCH, NUMBERS, SHARE = 100, 64, 1_000, 0.9
 
 def no_function(answer: object, wanted: str) -> Verdict | None:
     """Return what is said of an answer that cannot be called as a function of a tensor."""
-    if callable(answer) and not isinstance(answer, (type, Tensor, Module)):
+    if is_function(answer) and not isinstance(answer, (type, Tensor, Module)):
         return None
     text = f"expected a function, got {kind(answer)}"
     return Verdict.no(text, f"{wanted}: …, and then the name of the function as the answer")

@@ -16,6 +16,7 @@ from luminal_lab.nn.models.llama import Llama
 from luminal_lab.nn.module import Module
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 WIDTH, HIDDEN = 8, 12
 SHAPES = {
@@ -74,7 +75,7 @@ def _gated(x: Array, values: dict[str, Array]) -> Array:
 
 def kept(answer: object) -> Verdict:
     """Does a function tell the bytes of a KV cache in float32?"""
-    if not callable(answer) or isinstance(answer, type):
+    if not is_function(answer) or isinstance(answer, type):
         hint = "def size(layers, kv_heads, head, positions): … and then answer = size"
         return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     call = cast("Callable[[int, int, int, int], object]", answer)
@@ -127,7 +128,7 @@ class _Watched:
 
 def loop(answer: object) -> Verdict:
     """Does a function write with a cache what the model says?"""
-    if not callable(answer) or isinstance(answer, type | Tensor):
+    if not is_function(answer) or isinstance(answer, type | Tensor):
         hint = "def generate(model, prompt, count): … and then answer = generate"
         return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     call = cast("Callable[[_Watched, list[int], int], object]", answer)
@@ -189,7 +190,7 @@ def tempered(answer: object) -> Verdict:
         fault = agrees_lazily(tempered, reference, [[(5,)], [(2, 7)]])
         return f"at a temperature of {degree:g}, {fault}" if fault else ""
 
-    if not callable(answer) or isinstance(answer, type | Tensor):
+    if not is_function(answer) or isinstance(answer, type | Tensor):
         hint = "def probabilities(logits, temperature): … and then answer = probabilities"
         return Verdict.no(f"expected a function, got {kind(answer)}", hint)
     return Verdict.all(

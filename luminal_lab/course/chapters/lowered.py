@@ -33,6 +33,7 @@ from luminal_lab.course.exercise import Verdict
 from luminal_lab.course.probing import Shape, kind
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 PRIMITIVES = (
     Log2, Exp2, Sin, Sqrt, Recip, Add, Mul, Mod, LessThan, SumReduce, MaxReduce, Contiguous,
@@ -87,7 +88,7 @@ def no_function(answer: object, called: str) -> Verdict | None:
     >>> no_function(3, "floor").said
     ('not yet: expected a function, got a number',)
     """
-    if not isinstance(answer, Tensor) and callable(answer):
+    if not isinstance(answer, Tensor) and is_function(answer):
         return None
     hint = f"define it with def, and write answer = {called}, without calling it"
     return Verdict.no(f"expected a function, got {kind(answer)}", hint)

@@ -1,16 +1,15 @@
-"""Compiled libraries on disk, by what they were made from; what is found is checked before use.
+"""Compiled libraries on disk, by what they were made from; each is checked before use.
 
     ~/.cache/luminal_lab/libraries/     readable and writable by its owner alone
         lib-<key>/                      an entry, which appears and goes as a whole
-            library.so
-            source.c                    what it was made from, to be looked at
-            entry.json                  the digest of both, the compiler, the date; its time of
+            library.so source.c                    what it was made from, for reading entry.json
+            the digest of both, the compiler, the date; its time of
                                         change is when the entry was last used
         .draft-<random>/                an entry that is being written, or removed
 
-Two processes may make the same entry at once, each in a draft of its own: the first to give it its
-name wins, and the other uses that. Where that folder cannot be used, one in the folder for
-temporary files takes its place.
+Two processes may make the same entry at the same time, each in a draft of its own: the first to
+rename it wins, and the other uses that one. If that folder cannot be used, one in the folder for
+temporary files replaces it.
 """
 
 import hashlib
@@ -38,13 +37,13 @@ from luminal_lab.interrupts import held
 from luminal_lab.reading import read_json, read_plain
 
 FORMAT = 1
-"""What an entry holds, and how; one more whenever that changes."""
+"""The format of an entry, raised whenever it changes."""
 LIMIT = 512 << 20
-"""The bytes that a folder may hold before what was not used for longest goes."""
+"""The bytes that a folder may hold before the libraries unused for longest are removed."""
 FRESH = 600
 """The seconds for which an entry stays after its use, since a process may be about to load it."""
 ABANDONED = 3600
-"""The age in seconds at which a draft counts as left by a killed process."""
+"""The age in seconds at which a draft counts as left behind by a killed process."""
 TRIES = 10
 """How often renaming an entry into place is tried."""
 LIBRARY = {"win32": "library.dll", "darwin": "library.dylib"}.get(sys.platform, "library.so")
@@ -56,7 +55,7 @@ Check: TypeAlias = Callable[[Path], None]
 
 
 def key_of(*parts: str | bytes) -> str:
-    """Return the key of a library that is made from these parts, in this order.
+    """Return the key of a library made from these parts, in this order.
 
     >>> key_of("ab", "c") == key_of("a", "bc")
     False
@@ -69,7 +68,7 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def user_folder() -> Path | None:
-    """Return where this platform has a user keep such files; None for one who has no home."""
+    """Return where users of this platform keep such files; None for a user without a home."""
     parts = {"win32": "AppData/Local", "darwin": "Library/Caches"}.get(sys.platform, ".cache")
     try:
         return Path.home() / parts / "luminal_lab" / "libraries"
@@ -78,26 +77,26 @@ def user_folder() -> Path | None:
 
 
 def spare_folder() -> Path:
-    """Return the folder that takes the place of one that cannot be used."""
+    """Return the folder that replaces one that cannot be used."""
     user = "" if sys.platform == "win32" else f"-{os.geteuid()}"
     return temporary_folder().absolute() / f"luminal_lab{user}"
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether an error says that there is no room on a disk."""
+    """Return whether an error says that a disk is full."""
     return error.errno in (ENOSPC, EDQUOT)
 
 
 def is_passing(error: OSError) -> bool:
-    """Return whether an error says what has run out, and not what can never be done."""
+    """Return whether an error says that something ran out, not that it can never work."""
     return is_full(error) or error.errno in (EAGAIN, EFBIG, EMFILE, ENFILE, ENOMEM)
 
 
 def temporary_folder() -> Path:
-    """Return where temporary files go, also where none can be written."""
+    """Return the folder for temporary files, even if it cannot be written."""
     try:
         return Path(tempfile.gettempdir())
-    except FileNotFoundError:  # Python has tried all that it knows
+    except FileNotFoundError:  # Python has tried all the places that it knows
         return Path(tempfile.gettempprefix()).absolute().parent
 
 
@@ -114,7 +113,7 @@ class CachedLibrary:
 
     @property
     def source(self) -> str:
-        """What the library was made from; empty where that is lost."""
+        """What the library was made from; empty if that is lost."""
         try:
             return (self.path / SOURCE).read_bytes().decode("utf-8", "replace")
         except OSError:
@@ -122,7 +121,7 @@ class CachedLibrary:
 
     @property
     def head(self) -> str:
-        """The first line of the source that says anything of its own."""
+        """The first line of the source that says something of its own."""
         lines = (line.strip() for line in self.source.split("\n"))
         return cut_text(next((line for line in lines if line and line[0] != "#"), ""), 60)
 
@@ -136,7 +135,7 @@ class CachedLibrary:
 
 
 class CachedLibraries(tuple[CachedLibrary, ...]):
-    """What is cached, last used first; shown as a table."""
+    """The cached libraries, last used first; shown as a table."""
 
     __slots__ = ()
 
@@ -152,19 +151,19 @@ class CachedLibraries(tuple[CachedLibrary, ...]):
 
 
 def entries(folder: str | Path | None = None) -> CachedLibraries:
-    """Return all that is cached, each entry checked; without a folder, in the user's."""
+    """Return everything cached, each entry checked; by default in the user's folder."""
     listed = [_entry(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_)]
     existing = (entry for entry in listed if entry is not None)
     return CachedLibraries(sorted(existing, key=lambda entry: entry.used, reverse=True))
 
 
 def clear(folder: str | Path | None = None) -> int:
-    """Remove all that is cached, and return how many entries that was."""
+    """Remove everything cached, and return how many entries there were."""
     return sum(remove(path) for folder_ in Cache(folder).folders for path in entry_paths(folder_))
 
 
 class Cache:
-    """A folder of libraries, and the one that takes its place where it cannot be used."""
+    """A folder of libraries, and the one that replaces it if it cannot be used."""
 
     def __init__(self, folder: str | Path | None = None, *, limit: int = LIMIT) -> None:
         spare = spare_folder()
@@ -173,7 +172,7 @@ class Cache:
         self.limit: Final = limit
 
     def find(self, key: str, source: bytes) -> Path | None:
-        """Return the library of that key if there is one that can be trusted."""
+        """Return the library with a key, if there is one that can be trusted."""
         for folder in self.folders:
             path = folder / f"lib-{key}"
             if not path.is_dir() or _mistrusted(folder) or _fault(path, source):
@@ -183,15 +182,15 @@ class Cache:
         return None
 
     def drop(self, library: Path) -> None:
-        """Remove the entry of a library that turned out to be of no use."""
+        """Remove the entry of a library that turned out to be useless."""
         remove(library.parent)
 
     def store(
         self, key: str, source: bytes, library: bytes, made_by: str, check: Check | None = None
     ) -> Path:
-        """Keep a library and return where it is; one that was there and is sound stays.
+        """Keep a library and return its path; an existing sound one stays.
 
-        What `check`, which is given its path, raises an error about is not kept.
+        A library is not kept if `check`, which is given its path, raises an error.
         """
         reasons: list[str] = []
         full: list[Path] = []
@@ -223,7 +222,7 @@ class Cache:
 
 
 def _unfit(folder: Path) -> str | None:
-    """Return why libraries cannot be kept in a folder, which is made if it is not there."""
+    """Return why libraries cannot be kept in a folder, which is created if it is missing."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
@@ -234,7 +233,7 @@ def _unfit(folder: Path) -> str | None:
 
 
 def _mistrusted(folder: Path) -> str | None:
-    """Return why what is in a folder is not to be run."""
+    """Return why the contents of a folder must not be run."""
     try:
         # Anybody may have put a link among the temporary files.
         reason = _others(folder.lstat() if folder == spare_folder() else folder.stat(), folder=True)
@@ -250,7 +249,7 @@ def _others(status: os.stat_result, *, folder: bool) -> str | None:
     """Return why another user may have written a file, and so could run code here."""
     if not (stat.S_ISDIR if folder else stat.S_ISREG)(status.st_mode):
         return "it is not a folder" if folder else "it is not a file"
-    if sys.platform != "win32":  # there the owner of a folder of a user's is not in these numbers
+    if sys.platform != "win32":  # there these numbers do not show the owner of a user's folder
         if status.st_uid not in (os.geteuid(), 0):
             return f"it is user {status.st_uid}'s, and this is user {os.geteuid()}"
         if status.st_mode & 0o022:
@@ -259,7 +258,7 @@ def _others(status: os.stat_result, *, folder: bool) -> str | None:
 
 
 def _fault(path: Path, source: bytes | None = None) -> str | None:
-    """Return what is wrong with a library's entry, or with its being the one for a source."""
+    """Return what is wrong with a library's entry, or why it does not belong to a source."""
     try:
         files, _ = _sound(path, (LIBRARY, SOURCE), _digest)
     except OSError as error:
@@ -295,7 +294,7 @@ def _key(path: Path) -> str:
 
 
 def _facts(path: Path) -> dict[str, object]:
-    """Return what is noted of an entry, or raise an OSError."""
+    """Return what is noted about an entry, or raise an OSError."""
     with suppress(ValueError):
         facts = read_json(read_plain(path / FACTS))
         if isinstance(facts, dict):
@@ -307,9 +306,9 @@ def _facts(path: Path) -> dict[str, object]:
 
 
 def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, object]) -> None:
-    """Keep files as an entry, in place of one that was there; raise an OSError if that fails.
+    """Keep files as an entry, replacing an existing one; raise an OSError if that fails.
 
-    Above the limit, entries of its folder go as libraries do.
+    Above the limit, entries of its folder are removed as libraries are.
     """
     reason = _unfit(path.parent)
     if reason is not None:
@@ -319,7 +318,7 @@ def write_files(path: Path, files: Mapping[str, bytes], facts: Mapping[str, obje
 
 
 def read_files(path: Path, names: Sequence[str]) -> tuple[dict[str, bytes], dict[str, object]]:
-    """Return the files of an entry and what is noted of it; raise an OSError if it is not sound.
+    """Return the files of an entry and its facts; raise an OSError if it is not sound.
 
     It is sound if nobody else may have written it, and it is as it was stored.
     """
@@ -341,7 +340,7 @@ def _digest_of(files: Mapping[str, bytes]) -> str:
 def _put(
     folder: Path, key: str, source: bytes, library: bytes, made_by: str, check: Check | None
 ) -> Path:
-    """Write an entry and return its path; until it is whole it does not have its name."""
+    """Write an entry and return its path; it only gets its name once it is complete."""
     files = {LIBRARY: library, SOURCE: source}
     created = datetime.now(UTC).isoformat(timespec="seconds")
     facts = {"digest": _digest(files), "made_by": made_by, "created": created}
@@ -355,7 +354,7 @@ def _placed(
     fault_of: Callable[[Path], str | None],
     check: Check | None = None,
 ) -> Path:
-    """Write an entry of some files, and return its path; a sound one that was there stays."""
+    """Write an entry of some files, and return its path; an existing sound one stays."""
     noted = json.dumps({"key": _key(path), **facts}, indent=1)
     with _draft(path.parent) as draft:
         entry = draft / "made"
@@ -375,21 +374,21 @@ def _placed(
                     raise
             else:
                 return path
-            if fault_of(path) is None:  # somebody was faster
+            if fault_of(path) is None:  # another process was faster
                 return path
-            # What is loaded somewhere stays so: it is put aside, never written into.
+            # What a process has loaded must stay: it is put aside, never overwritten.
             aside = draft / str(tries) / path.name
             aside.parent.mkdir()
             with suppress(FileNotFoundError):
                 path.rename(aside)
                 fault = fault_of(aside)
-                if fault:  # it has not been replaced just now
+                if fault:  # it has not just been replaced
                     warn(f"cache: {path} was damaged and is made again: {fault}")
 
 
 @contextmanager
 def _draft(folder: Path) -> Generator[Path, None, None]:
-    """Make a draft, which is gone behind the block, with Ctrl-C held off."""
+    """Make a draft, which is removed after the block, with Ctrl-C held off."""
     with held():
         draft = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder))
         try:
@@ -399,7 +398,7 @@ def _draft(folder: Path) -> Generator[Path, None, None]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that others see as a whole, or not at all."""
+    """Write a file that others see either complete or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _draft(path.parent) as draft:
         (draft / "made").touch(mode=0o600)
@@ -408,13 +407,13 @@ def write_whole(path: Path, text: str) -> None:
 
 
 _room: dict[tuple[Path, int], int] = {}
-"""The bytes that may still come into a folder with a limit before all of it is looked at again."""
+"""The bytes that may still go into a folder with a limit before it is fully checked again."""
 SHARES = 8
-"""So many processes may use their room at once and stay below the limit."""
+"""This many processes may use up their room at once and stay below the limit."""
 
 
 def _make_room(folder: Path, keep: Path, limit: int) -> None:
-    """Keep a folder below its limit: looking at all its entries takes longer than adding one."""
+    """Keep a folder below its limit; checking all its entries takes longer than adding one."""
     _, size = use_of(keep)
     _room[folder, limit] = _room.get((folder, limit), 0) - size
     if _room[folder, limit] < 0:
@@ -422,7 +421,7 @@ def _make_room(folder: Path, keep: Path, limit: int) -> None:
 
 
 def _prune(folder: Path, keep: Path, limit: int) -> int:
-    """Remove abandoned drafts, and, above the limit, what was not used for longest.
+    """Remove abandoned drafts and, above the limit, the entries unused for longest.
 
     Return the bytes that stay.
     """
@@ -440,11 +439,11 @@ def _prune(folder: Path, keep: Path, limit: int) -> int:
 
 
 def remove(path: Path) -> bool:
-    """Remove an entry as a whole, and return whether it could be."""
+    """Remove an entry as a whole, and return whether that worked."""
     try:
         with _draft(path.parent) as draft:
             path.rename(draft / path.name)
-    except OSError:  # somebody was faster, or, on Windows, has it loaded
+    except OSError:  # another process was faster or, on Windows, has loaded it
         return False
     return True
 
@@ -475,7 +474,7 @@ def use_of(path: Path) -> tuple[float, int]:
 
 
 def _entry(path: Path) -> CachedLibrary | None:
-    """Return what there is to say of an entry; None if it has gone."""
+    """Return what there is to say about an entry; None if it is gone."""
     fault, (used, size), facts = _fault(path), use_of(path), dict[str, object]()
     if not os.path.lexists(path):
         return None
@@ -489,12 +488,12 @@ def _entry(path: Path) -> CachedLibrary | None:
 
 
 def bytes_text(size: float) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes as people write it."""
     if size < 1000:
         return f"{size:.0f} B"
     return f"{size / 1e3:.1f} KB" if size < 1e6 else f"{size / 1e6:,.1f} MB"
 
 
 def cut_text(text: str, width: int) -> str:
-    """Return a text with at most so many letters."""
+    """Return a text with at most `width` letters."""
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -30,30 +30,30 @@ from luminal_lab.progress import progress
 from luminal_lab.trust import admit
 
 USUAL = "cc", "gcc", "clang"
-"""The names under which a machine has its compiler."""
+"""The usual names of a machine's compiler."""
 ABSENT = "it is not there"
 PROGRAM = "program.c"
 PATIENCE = 300.0
-"""The seconds a compiler may take; zig builds its C library when it is first used, in 10 to 150."""
+"""The seconds a compiler may take; on first use zig builds its C library, in 10 to 150."""
 ANSWER = 10.0
 """The seconds in which a compiler must identify itself; a silent one is not asked again."""
 WAITING = 0.05
-"""The seconds between two looks at a compiler that runs."""
+"""The seconds between two checks of a compiler that runs."""
 DOUBT = 5.0
-"""The seconds after which a compiler that is still at work has to compile a line beside."""
+"""The seconds after which a compiler that is still at work must compile a test line."""
 SAID = 1 << 20
-"""The bytes that are kept of what a compiler says, from the first on."""
+"""How many bytes of a compiler's messages are kept, from the start."""
 LONGEST = 400
-"""How much of a line that a compiler has said an error shows."""
+"""How much of a line of a compiler's messages an error shows."""
 SHOWN = 12
 """How many lines of a kernel's definition an error shows."""
 KERNEL = re.compile(r"[a-z][\w ]* (kernel_\w+)\([^;]*\{$")
 """How a function of a kernel begins."""
 Behind: TypeAlias = Callable[[str], str]
-"""Says what a function of the source is made from: ops, and lines of the user's."""
+"""Says what a function of the source is made from: ops, and the user's lines."""
 STILL = "without a compiler graphs run in NumPy's interpreter, slowly"
 KILLED = 9
-"""The signal by which a system ends programs when it has no more memory."""
+"""The signal with which a system ends programs when memory runs out."""
 ROOM = f"end other programs that take memory, or compile a smaller graph; {STILL}"
 FULL = "the disk of {} is full; make room there"
 NO_MEMORY = re.compile(
@@ -66,7 +66,7 @@ NO_MEMORY = re.compile(
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C compiler: how it is called, its version, the machine it compiles for, our flags."""
+    """A C compiler: its command, its version, the machine it compiles for, our flags."""
 
     command: tuple[str, ...]
     version: str
@@ -86,10 +86,10 @@ class Compiler:
 
 
 def find_compiler(asked: str | None = None, *, patience: float | None = None) -> Compiler:
-    """Return the compiler of that name or path, or else the first that this machine has.
+    """Return the compiler with a name or path, or else the first that this machine has.
 
-    These are cc, gcc, clang, and zig's, which is a package of Python's: `pip install ziglang`. One
-    that has had no answer for `patience` seconds is asked again only with more patience.
+    The candidates are cc, gcc, clang, and zig's, which is a Python package: `pip install ziglang`.
+    One that did not answer for `patience` seconds is asked again only with more patience.
     """
     if asked is not None:
         command = _command(asked)
@@ -109,7 +109,7 @@ def find_compiler(asked: str | None = None, *, patience: float | None = None) ->
 
 
 class UnfitError(Exception):
-    """A compiler cannot be used, and why; `hangs` if it has not answered."""
+    """A compiler cannot be used, and why; `hangs` if it did not answer."""
 
     def __init__(self, why: str, *, hangs: bool = False) -> None:
         super().__init__(why)
@@ -139,19 +139,19 @@ def _first_compiler(
 
 
 def find_cpp_compiler() -> Compiler:
-    """Return the first C compiler of this machine that compiles C++ too, or else zig's.
+    """Return the first C compiler of this machine that also compiles C++, or else zig's.
 
-    Its flags are for a library that needs nothing of C++'s own, whose headers may not be there.
+    Its flags are for a library that needs nothing of C++'s own, whose headers may be missing.
     """
     return _first_compiler("C++", _with_cpp, None)
 
 
 def _with_cpp(compiler: Compiler) -> Compiler:
-    """Return a C compiler as one for C++, or raise: often its other half is missing."""
+    """Return a C compiler as a C++ compiler, or raise: that half is often not installed."""
     command = (*compiler.command, "-x", "c++")
     _try(command, "template <class T> T lab_try(T x) { return x; }\n", "C++", ANSWER)
     flags = ["-std=gnu++17", "-w", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
-    if "zig" in compiler.version:  # which checks for undefined behaviour unless it is told not to
+    if "zig" in compiler.version:  # which checks for undefined behaviour unless told otherwise
         flags.append("-fno-sanitize=undefined")
     if not re.search("msvc|mingw|windows", compiler.target):
         flags.append("-fPIC")
@@ -159,10 +159,10 @@ def _with_cpp(compiler: Compiler) -> Compiler:
 
 
 def _command(name: str) -> tuple[str, ...] | None:
-    """Return how a compiler is called, from any folder."""
+    """Return the command for a compiler, valid in any folder."""
     if name == "ziglang":
         spec = None
-        with suppress(ImportError, ValueError):  # whoever finds modules may refuse
+        with suppress(ImportError, ValueError):  # a module finder may refuse
             spec = importlib.util.find_spec("ziglang")
         available = sys.executable and spec is not None
         return (sys.executable, "-m", "ziglang", "cc") if available else None
@@ -175,13 +175,13 @@ def _command(name: str) -> tuple[str, ...] | None:
 
 
 _HANGING: dict[tuple[object, ...], float] = {}
-"""The compilers that had no answer in this process, as they were then, and for how many seconds."""
+"""The compilers that did not answer in this process, as they were, and for how many seconds."""
 _KNOWN: dict[tuple[object, ...], Compiler] = {}
-"""The compilers that have said in this process what they are, as they were then."""
+"""The compilers that have identified themselves in this process, as they were then."""
 
 
 def _probe(command: tuple[str, ...] | None, patience: float | None) -> Compiler:
-    """Return what a compiler says that it is; it is asked once, and again when its file changes."""
+    """Return how a compiler identifies itself; it is asked once, and again if its file changes."""
     if command is None:
         raise UnfitError(ABSENT)
     try:
@@ -194,7 +194,7 @@ def _probe(command: tuple[str, ...] | None, patience: float | None) -> Compiler:
 
 
 def _file_of(command: tuple[str, ...]) -> tuple[int, ...]:
-    """Return which file a compiler is, and of when; of a package of Python's, how it begins."""
+    """Return the file of a compiler and its date; for a Python package, how it begins."""
     path = command[0]
     if command[1:2] == ("-m",) and (spec := importlib.util.find_spec(command[2])) is not None:
         path = spec.origin or path
@@ -203,7 +203,7 @@ def _file_of(command: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _answers(command: tuple[str, ...], patience: float | None) -> Compiler:
-    """Ask a compiler what it is."""
+    """Ask a compiler to identify itself."""
     zig = command[-1] == "cc" and len(command) > 1
     questions = [(*command, "--version")]
     questions += [(*command[:-1], "version")] if zig else [(*command, "-dumpmachine")]
@@ -213,7 +213,7 @@ def _answers(command: tuple[str, ...], patience: float | None) -> Compiler:
     )
     version = about.splitlines()[0].strip()
     stated = re.search(r"^Target: (\S+)", about, re.MULTILINE)
-    if zig:  # its --version is clang's, and its -dumpmachine is not what it compiles for
+    if zig:  # its --version is clang's, and its -dumpmachine is not its target
         version = f"zig {more} ({version})"
     target = stated[1] if stated else more.splitlines()[0]
     return Compiler(command, version, target, flags_for(target))
@@ -222,10 +222,10 @@ def _answers(command: tuple[str, ...], patience: float | None) -> Compiler:
 def _asked(
     command: tuple[str, ...], question: tuple[str, ...], subject: str, folder: Path, patience: float
 ) -> str:
-    """Return what a compiler answers to a question; it is not asked if it had no answer before."""
+    """Return a compiler's answer to a question; it is not asked if it did not answer before."""
     key: tuple[object, ...] = command
     try:
-        key = (_file_of(command), *command[1:])  # the program itself, whatever it is called here
+        key = (_file_of(command), *command[1:])  # the program itself, whatever its name here
         waited = _HANGING.get(key)
         if waited is not None and waited >= patience:
             why = f"it gave no answer within {waited:g} s, and is not asked again"
@@ -259,7 +259,7 @@ def _more_patience(asked: str, patience: float | None) -> str:
 
 
 def flags_for(target: str) -> tuple[str, ...]:
-    """Return the flags with which a target's library is made: fast, and for this very machine."""
+    """Return the flags for a library for a target: fast, and made for this very machine."""
     arch, *_ = target.split("-")
     flags = ["-std=gnu11", "-O3"]
     if re.fullmatch(r"x86_64|amd64|i[3-6]86", arch):
@@ -268,13 +268,13 @@ def flags_for(target: str) -> tuple[str, ...]:
         flags.append("-mcpu=native")
     flags += ["-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
     flags.append("-fwrapv")  # integers wrap around, as NumPy's do
-    # A warning about generated code helps nobody; without them what is said first is the error.
+    # Warnings about generated code help nobody; without them, the first message is the error.
     flags += ["-w", "-shared"]
     if "msvc" in target:
         return tuple(flags)
     if "mingw" in target or "windows" in target:
         return (*flags, "-static-libgcc", "-lm")
-    # Elsewhere than on Linux it is an error by itself that a function is nowhere.
+    # Outside Linux, an undefined function is an error anyway.
     missing = ["-Wl,--no-undefined"] if "linux" in target else []
     return (*flags, "-fPIC", *missing, "-lm")
 
@@ -288,7 +288,7 @@ def machine() -> str:
         telling = r"(model name|flags|features|cpu|cpu (implementer|part|variant)|isa)\s*:.*"
         lines = info.read_text("utf-8", "replace").splitlines()
         parts += sorted({line for line in lines if re.fullmatch(telling, line, re.IGNORECASE)})
-    elif sys.platform == "darwin":  # where platform.processor() says "arm" of all that are
+    elif sys.platform == "darwin":  # where platform.processor() says "arm" for all of them
         names = ["brand_string", "features", "leaf7_features"]
         ask = ["/usr/sbin/sysctl", "-n", *(f"machdep.cpu.{name}" for name in names)]
         parts.append(run_program(ask, Path("/"), 10)[1])
@@ -309,15 +309,15 @@ def compile_library(
     timeout: float | None = None,
     behind: Behind | None = None,
 ) -> Path:
-    """Return a shared library of some C source: the cached one if that is sound, or a new one.
+    """Return a shared library for some C source: the cached one if it is sound, or a new one.
 
-    `entries` are functions that it must have: what cannot be loaded with them is not kept.
-    `behind` says of a function of the source what it is made from, should it be refused.
+    `entries` are functions that it must have: a library that cannot be loaded with them is not
+    kept. `behind` says what a function of the source is made from, should it be refused.
     """
 
     def check(path: Path) -> None:
         fault = _unusable(path, entries)
-        path.stat()  # it is no fault of the compiler's if somebody has removed it
+        path.stat()  # a file that somebody has removed is not the compiler's fault
         if fault:
             raise device_error(
                 f"compile: {compiler} ended with status 0, and what it made {fault}",
@@ -346,7 +346,7 @@ def build(
     patience = PATIENCE if timeout is None else timeout
 
     def hangs() -> bool:
-        """Return whether that was too much for it, or whether it does nothing any more."""
+        """Return whether that was too much for it, or whether it has stopped working."""
         try:
             _try(compiler.command, "int lab_try;\n", "C", min(patience, ANSWER))
         except UnfitError as why:
@@ -386,7 +386,7 @@ def build(
 
 @contextmanager
 def _folder() -> Generator[Path, None, None]:
-    """Make a folder of temporary files, which is gone behind the block, with Ctrl-C held off."""
+    """Make a temporary folder, which is removed after the block, with Ctrl-C held off."""
     with (
         held(),
         tempfile.TemporaryDirectory(prefix="luminal_lab-", ignore_cleanup_errors=True) as name,
@@ -397,8 +397,8 @@ def _folder() -> Generator[Path, None, None]:
 def _refusal(
     source: str, compiler: Compiler, code: int, said: str, full: Path | None, behind: Behind | None
 ) -> DeviceError:
-    """Return what to tell of a compiler that made no library."""
-    # Its own excerpts and carets are indented; ours has more lines.
+    """Return the error about a compiler that made no library."""
+    # The compiler's own excerpts and carets are indented; our excerpt has more lines.
     lines = [line[:LONGEST] for line in said.splitlines()]
     said = "\n".join(lines)
     words = [line for line in lines if line.strip() and not line[0].isspace()]
@@ -427,7 +427,7 @@ def _refusal(
 def source_excerpt(
     source: str, line: int, behind: Behind | None, head: re.Pattern[str] = KERNEL
 ) -> str:
-    """Return a line among its neighbours, the kernel that it is of, and what is behind that."""
+    """Return a line among its neighbours, the kernel it belongs to, and what that is made from."""
     shown = [window(source, line)]
     function, comment = kernel_at(source, line, head)
     if function:
@@ -440,9 +440,9 @@ def source_excerpt(
 
 
 def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[str, list[str]]:
-    """Return the function of a kernel that a line is in, and the lines of the comment above it.
+    """Return the function of a kernel that contains a line, and the lines of the comment above it.
 
-    Of a kernel's functions only the first has the comment, and the others share it.
+    Only the first of a kernel's functions has the comment, and the others share it.
 
     >>> kernel_at("// kernel a(x)\\nvoid kernel_a(int x) {\\n  y;\\n}", 3)
     ('kernel_a', ['kernel a(x)'])
@@ -462,11 +462,11 @@ def kernel_at(source: str, line: int, head: re.Pattern[str] = KERNEL) -> tuple[s
 
 
 def _culprit(source: str, said: str) -> int | None:
-    """Return the number of the first line that a compiler or linker complains of."""
+    """Return the number of the first line that a compiler or linker complains about."""
     position = re.search(rf"{re.escape(PROGRAM)}:(\d+)", said)
     if position:
         return int(position[1])
-    # A linker names what is missing, and no line.
+    # A linker names what is missing, but no line.
     missing = re.search(r"undefined (?:reference to|symbol)[^\w]*?([A-Za-z_]\w*)", said)
     missing = missing or re.search(r"[Uu]ndefined symbols[^\n]*\n\s*\"_(\w+)\"", said)
     if missing:
@@ -477,14 +477,14 @@ def _culprit(source: str, said: str) -> int | None:
 
 
 def window(source: str, line: int, around: int = 3) -> str:
-    """Return a line of source, counted from 1, among its neighbours, and marked.
+    """Return a line of source, counted from 1, marked and among its neighbours.
 
     >>> print(window("int f(void) {\\n  return y;\\n}", 2))
       1 | int f(void) {
     > 2 |   return y;
       3 | }
     """
-    lines = source.removesuffix("\n").split("\n")  # as C counts: a form feed ends no line
+    lines = source.removesuffix("\n").split("\n")  # as in C: a form feed ends no line
     line = min(line, len(lines))
     first, last = max(1, line - around), min(len(lines), line + around)
     width = len(str(last))
@@ -497,10 +497,10 @@ def window(source: str, line: int, around: int = 3) -> str:
 def run_program(
     command: list[str], folder: Path, timeout: float, hangs: Callable[[], bool] | None = None
 ) -> tuple[int, str]:
-    """Run a program, and return its status and how what it says begins.
+    """Run a program, and return its status and the beginning of its output.
 
-    Nothing that it has started outlives it; what it writes besides goes into the folder for
-    temporary files, too. After some seconds `hangs` is asked whether to wait any longer.
+    Nothing that it starts outlives it; its temporary files go into the folder too. After some
+    seconds `hangs` is asked whether to keep waiting.
     """
     with held():
         process = subprocess.Popen(
@@ -523,7 +523,7 @@ def run_program(
 
 
 def end_with_children(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a session of its own, and all that it has started."""
+    """End a process that leads a session of its own, and everything that it has started."""
     if process.returncode is not None:
         return
     if sys.platform == "win32":
@@ -537,14 +537,14 @@ def end_with_children(process: subprocess.Popen[bytes]) -> None:
 
 
 def end_children(process: int) -> None:
-    """End all that a process has started, which nobody can tell once it has ended itself."""
+    """End everything that a process has started; nobody can list that once it has ended."""
     for started in [*_started_by(process)]:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(started, signal.SIGKILL)
 
 
 def _started_by(process: int) -> Iterator[int]:
-    """Yield the processes that one has started, and those that they have; where Linux says so."""
+    """Yield the processes started by one, directly or not, if Linux lists them."""
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
             for child in map(int, path.read_text("ascii").split()):
@@ -553,14 +553,14 @@ def _started_by(process: int) -> Iterator[int]:
 
 
 def has_ended(process: int) -> bool:
-    """Return whether a child has ended; its number stays its own."""
+    """Return whether a child has ended; its number stays reserved."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _said(
     process: subprocess.Popen[bytes], timeout: float, hangs: Callable[[], bool] | None
 ) -> bytes:
-    """Return what a program says until it ends; whoever waits is told for how long, or ends it."""
+    """Return a program's output until it ends; `hangs` is told how long it has been."""
     begin, said = monotonic(), bytearray()
     with progress("the compiler") as bar:
         while not _listened(process, said):
@@ -575,13 +575,13 @@ def _said(
 
 
 def _listened(process: subprocess.Popen[bytes], said: bytearray) -> bool:
-    """Add what a program says in a moment, up to SAID; return whether it has ended."""
+    """Add what a program prints within a moment, up to SAID; return whether it has ended."""
     assert process.stdout is not None
     if sys.platform == "win32":
         with suppress(subprocess.TimeoutExpired):
             said += process.communicate(timeout=WAITING)[0][:SAID]
         return process.returncode is not None
-    # The end of its output is not its own: what it has started may keep it open.
+    # The end of its output is not its end: processes that it started may keep it open.
     ended = has_ended(process.pid)
     output = select.poll()
     output.register(process.stdout, select.POLLIN)
@@ -589,7 +589,7 @@ def _listened(process: subprocess.Popen[bytes], said: bytearray) -> bool:
         part = os.read(process.stdout.fileno(), 1 << 16)
         said += part[: SAID - len(said)]
         if not ended and not part:
-            sleep(WAITING / 50)  # it ends, or has closed its output and goes on
+            sleep(WAITING / 50)  # it is ending, or has closed its output and goes on
         if not (ended and part and len(said) < SAID):
             break
     return ended
@@ -607,7 +607,7 @@ def _unusable(path: Path, entries: Sequence[str]) -> str:
     except OSError as error:
         return f"cannot be loaded: {str(error).removeprefix(f'{path}: ')}"
     missing = [name for name in entries if not hasattr(library, name)]
-    if sys.platform == "win32":  # what is loaded cannot get its name
+    if sys.platform == "win32":  # a loaded library cannot be renamed
         ctypes.WinDLL("kernel32").FreeLibrary(ctypes.c_void_p(library._handle))  # pyright: ignore[reportPrivateUsage]  # there is no other name for it
     return f"has no function {missing[0]!r}" if missing else ""
 

@@ -1,1 +1,1 @@
-"""The CPU: kernels as C, in threads; trials of kernels that nobody trusts."""
+"""The CPU: kernels as C, in threads; trials of kernels that are not trusted."""

@@ -27,13 +27,13 @@ from luminal_lab.trust import admit
 
 P = ParamSpec("P")
 SECONDS = 60.0
-"""How long a tool may take."""
+"""The seconds that a tool may take."""
 FILE, RESULT = "kernel.c", "kernel.s"
 DISASSEMBLERS = ("objdump", "llvm-objdump")
 
 
 def cpu_maker(compiler: Compiler | None) -> KernelMaker:
-    """Return what makes kernels in C, each with what makes its assembly."""
+    """Return the maker of kernels in C, each with a function that makes its assembly."""
     bare = c_maker(this_machine())
 
     def ready(make: Callable[P, Kernel]) -> Callable[P, Kernel]:
@@ -52,7 +52,7 @@ def cpu_maker(compiler: Compiler | None) -> KernelMaker:
 
 
 def assembled(kernel: Kernel, compiler: Compiler | None = None) -> Assembly:
-    """Return the assembly of a kernel, with the lines of its C where the compiler names them."""
+    """Return the assembly of a kernel, with the lines of its C if the compiler names them."""
     values = tuple(range(max(1, len(kernel.names) + len(kernel.locals))))
     source = program_source([kernel], [Use(kernel, values, tuple(range(len(kernel.dims))), 1)])
     admit(source)
@@ -68,17 +68,17 @@ def _assembled(
     compiler = asked or find_compiler()
     text = _by_compiler(source, compiler)
     if text is not None:
-        found = assembly_of(text, functions, first, count, f"{compiler} -S")
-        if found.text:
-            return found
+        assembly = assembly_of(text, functions, first, count, f"{compiler} -S")
+        if assembly.text:
+            return assembly
     library = compile_library(source, compiler, entries=[PROGRAM])
     for tool in DISASSEMBLERS:
         path = shutil.which(tool)
         if path is not None:
             said = _said([path, "-d", "--no-show-raw-insn", str(library)])
-            found = disassembly_of(said or "", functions, tool)
-            if found.text:
-                return found
+            assembly = disassembly_of(said or "", functions, tool)
+            if assembly.text:
+                return assembly
     raise DeviceError(
         f"assembly: {compiler} writes none with -S that has {', '.join(functions)}, and there is "
         f"no {' and no '.join(DISASSEMBLERS)} that finds them in the library",
@@ -87,7 +87,7 @@ def _assembled(
 
 
 def _by_compiler(source: str, compiler: Compiler) -> str | None:
-    """Return what a compiler writes with -S; None where it cannot."""
+    """Return what a compiler writes with -S; None if it cannot."""
     with TemporaryDirectory(prefix="luminal-lab-") as name:
         folder = Path(name)
         (folder / FILE).write_bytes(source.encode("utf-8", "backslashreplace"))

@@ -2,13 +2,13 @@
 
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
 
-fuses what came out of the passes before it into kernels and compiles all of them as one library,
-with a small pool of threads. What no kernel can be (calls to the host, ops of the user's without a
-form in C) NumPy does, as in the interpreter.
+fuses the results of earlier passes into kernels and compiles all of them as one library, with a
+small pool of threads. What cannot be a kernel (calls to the host, the user's ops without a form in
+C) is computed by NumPy, as in the interpreter.
 
-worklist.py says what is launched, plan.py where values live; program.py and run.py have what any
-device does with both; plan.py, program.py and run.py add the CPU's part, and program.py calls C.
-Without a compiler there are kernels to be read.
+worklist.py says what is launched, and plan.py where values live; program.py and run.py have what
+every device does with both. The files plan.py, program.py and run.py here add the CPU's part, and
+program.py calls C. Without a compiler, kernels can only be read.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class CPUCompiler(DeviceCompiler):
     """Fuse into kernels, and run them as C.
 
     `threads` is how many compute at most, `compiler` the C compiler by name or path. With
-    `reuse_outputs` a run may write over what earlier ones returned. `schedules` has the schedules
-    of kernels that are to have another than the default one, as in {"matmul": "parallel i"};
-    `programs` says what is computed in place of a kernel's definition.
+    `reuse_outputs` a run may overwrite what earlier ones returned. `schedules` replaces the default
+    schedules of some kernels, as in {"matmul": "parallel i"}; `programs` says what is computed
+    instead of a kernel's definition.
 
     >>> print(CPUCompiler(compiler="gcc", threads=2))
     cpu{compiler = gcc, threads = 2}
@@ -50,9 +50,9 @@ class CPUCompiler(DeviceCompiler):
     shown: ClassVar[tuple[str, ...]] = ("compiler", "threads", "reuse_outputs")
     example: ClassVar[str] = "parallel i"
     compiler: str | None = None
-    """The C compiler to use, by its name or path; None: the first that is found."""
+    """The C compiler to use, by its name or path; None: the first one available."""
     threads: int | None = None
-    """How many threads compute, at most; None: one for each core that the process may use."""
+    """How many threads compute at most; None: one for each core that the process may use."""
 
     def __init__(
         self,

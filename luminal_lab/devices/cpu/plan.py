@@ -1,14 +1,17 @@
-"""A run of a CPU program for sizes of dims: the lists that the library is given."""
+"""A run of a CPU program for sizes of dims: the lists that are passed to the library."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
+from luminal_lab.core.dims import Dim
 from luminal_lab.core.ir import Node
 from luminal_lab.core.ops import Update, UserKernel
+from luminal_lab.devices.cpu.inputs import InputPointers
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import Bound, Remembered, RunPlan, RunRequest
 from luminal_lab.devices.runtime.worklist import Worklist
@@ -22,7 +25,7 @@ SHORT_BYTES, SHORT_FLOPS = 32 << 10, 64 << 10
 
 
 class RunRecord(ctypes.Structure):
-    """What `lab_execute` is given; `lab_run` in the C source."""
+    """The argument of `lab_execute`; `lab_run` in the C source."""
 
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "dims", "launches", "tasks")),
@@ -33,47 +36,49 @@ class RunRecord(ctypes.Structure):
     ]
 
 
+class AlikeWorks(NamedTuple):
+    """What works have in common that take the same number of tasks for any sizes of dims."""
+
+    kernel: Kernel
+    touched: tuple[Dim, ...]
+    """The bytes of each array that it reads or writes."""
+
+
 class CPUBound(Bound):
-    """The lists that the library is given, for sizes of dims."""
+    """The lists that are passed to the library, for sizes of dims."""
 
     def __init__(self, plan: CPUPlan, dims: Mapping[str, int]) -> None:
         super().__init__(plan, dims)
         self.plan = plan
-        worklist = plan.list
-        launches: list[int] = []
-        tasks: list[int] = []
-        stride = worklist.most_phases
-        scratch = 0
-        self.spans = plan.spans()
-        for work in plan.works:
-            launches.append(plan.number_of(work) or 0)
-            kernel = plan.kernel_of(work)
-            counts = [0] * stride
-            if kernel is not None:
-                _check_called(work.node, dims)
-                scratch = max(scratch, self.number(kernel.scratch))
-                for number, phase in enumerate(kernel.phases):
-                    counts[number] = self.number(phase.tasks)
-                if max(counts) > 1 and self._is_short(kernel, (*work.reads, *work.makes)):
-                    counts = [-count for count in counts]
-            tasks += counts
+        self.spans = plan.at_one_go
+        for node in plan.called:
+            _check_called(node, dims)
+        scratch = max((self.number(alike.kernel.scratch) for alike in plan.alike), default=0)
         self.scratch_bytes = -(-scratch // 64) * 64
-        self._launches = np.array(launches or [0], np.int32)
-        self.tasks = np.array(tasks or [0], np.int64)
+        rows = [[0] * plan.list.most_phases, *map(self._tasks, plan.alike)]
+        self.tasks = np.array(rows, np.int64)[plan.alike_of].reshape(-1)
         """How many tasks each phase of each launch has; negative where one thread does them."""
-        self._dims = np.array([dims.get(name, 0) for name in worklist.dims] or [0], np.int64)
-        self.values = (ctypes.c_void_p * max(1, len(worklist.slots)))()
-        lists = (self._dims, self._launches, self.tasks)
-        given = ctypes.addressof(self.values), *(array.ctypes.data for array in lists)
+        self._dims = np.array([dims.get(name, 0) for name in plan.list.dims] or [0], np.int64)
+        self.values = np.zeros(max(1, len(plan.list.slots)), np.uintp)
+        """Where each slot is."""
+        lists = (self.values, self._dims, plan.launches, self.tasks)
+        given = [array.ctypes.data for array in lists]
         limits = {"scratch_bytes": self.scratch_bytes, "no_return": plan.no_return}
         self.run = RunRecord(*given, **limits)
         self.address = ctypes.addressof(self.run)
         self.arena: MemoryBlock | None = None
         """The arena for which the pointers are filled in."""
 
+    def _tasks(self, alike: AlikeWorks) -> list[int]:
+        counts = [self.number(phase.tasks) for phase in alike.kernel.phases]
+        counts += [0] * (self.plan.list.most_phases - len(counts))
+        if max(counts) > 1 and self._is_short(alike):
+            return [-count for count in counts]
+        return counts
+
     @property
     def bytes_written(self) -> int:
-        """The bytes that a run writes: of an update in place, those of its rows alone."""
+        """The bytes that a run writes; for an update in place, only those of its rows."""
         sizes, over = self.memory.bytes, self.plan.plan.written_over
         total = 0
         for work, own in zip(self.plan.works, self.plan.locals, strict=True):
@@ -82,9 +87,10 @@ class CPUBound(Bound):
                 total += sizes[work.reads[1] if is_rows else slot]
         return total
 
-    def _is_short(self, kernel: Kernel, slots: tuple[int, ...]) -> bool:
-        if sum(self.memory.bytes[slot] for slot in slots) >= SHORT_BYTES:
+    def _is_short(self, alike: AlikeWorks) -> bool:
+        if sum(map(self.number, alike.touched)) >= SHORT_BYTES:
             return False
+        kernel = alike.kernel
         key = kernel.name, tuple([self.dims[name] for name in kernel.dims])
         short = self.plan.short
         if key not in short:
@@ -92,10 +98,10 @@ class CPUBound(Bound):
         return short[key]
 
     def locate(self, arena: MemoryBlock, scratch: MemoryBlock | None) -> None:
-        """Fill in where the values of the arena are."""
+        """Fill in the addresses of the values in the arena."""
         if self.arena is not arena:
-            for slot, offset in self.memory.offsets.items():
-                self.values[slot] = arena.address + offset
+            offsets = self.memory.offsets
+            self.values[[*offsets]] = np.array([*offsets.values()], np.uintp) + arena.address
             self.arena = arena
         self.run.scratch = 0 if scratch is None else scratch.address
 
@@ -109,6 +115,28 @@ class CPUPlan(RunPlan[CPUBound]):
         super().__init__(work, asked)
         self.short = Remembered[tuple[str, tuple[int, ...]], bool](MOST_SHORT)
         """Which kernels, for sizes of their dims, take no longer than waking a thread does."""
+        self.at_one_go = self.spans()
+        self.launches = np.array([self.number_of(at) or 0 for at in self.works] or [0], np.int32)
+        """For each work the number of its launch in the source."""
+        self.called = [at.node for at in self.works if isinstance(at.node.op, UserKernel)]
+        sizes = {value.id: value.bytes for value in self.plan.program.values}
+        self.alike: list[AlikeWorks] = []
+        self.alike_of = np.zeros(len(self.works), np.int64)
+        """For each work its place in `alike`, from 1 on; 0 for what NumPy does."""
+        places: dict[tuple[str, tuple[Dim, ...]], int] = {}
+        for at, node_work in enumerate(self.works):
+            kernel = self.kernel_of(node_work)
+            if kernel is not None:
+                touched = tuple([sizes[slot] for slot in (*node_work.reads, *node_work.makes)])
+                number = places.setdefault((kernel.name, touched), len(places) + 1)
+                if number > len(self.alike):
+                    self.alike.append(AlikeWorks(kernel, touched))
+                self.alike_of[at] = number
+        self.input_of = {slot: node for node, slot in self.inputs}
+        self.carried = [pair for pair in self.inputs if pair[1] in self.owned]
+        """The inputs that a run writes over."""
+        self.pointers = InputPointers([pair for pair in self.inputs if pair[1] not in self.owned])
+        """Where the others are."""
 
 
 def _check_called(node: Node, dims: Mapping[str, int]) -> None:

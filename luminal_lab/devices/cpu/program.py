@@ -1,4 +1,4 @@
-"""A graph of kernels for the CPU: its source, and, compiled, its library and what it runs in."""
+"""A graph of kernels for the CPU: its source and, if compiled, its library and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from luminal_lab.core.ops import UserKernel
 from luminal_lab.devices.build.toolchain import Compiler, compile_library, find_compiler, load
 from luminal_lab.devices.cpu.assembly import cpu_maker
 from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
-from luminal_lab.devices.cpu.run import CPURun, Pointers
+from luminal_lab.devices.cpu.run import CPURun
 from luminal_lab.devices.cpu.trial import SECONDS
 from luminal_lab.devices.cpu.trial_build import Builds, builds
 from luminal_lab.devices.cpu.trials import CPUTrial
@@ -74,7 +74,7 @@ class ProgramLibrary:
         self._pool: int = opens(threads)
         if not self._pool:
             raise DeviceError("cpu: there is no memory for a pool of threads")
-        # At the end of the process the system ends the threads, one that runs a kernel too.
+        # When the process ends, the system ends the threads, even one that is running a kernel.
         weakref.finalize(self, closes, self._pool).atexit = False
 
     def execute(self, run: int, first: int, last: int) -> int:
@@ -82,7 +82,7 @@ class ProgramLibrary:
         return self._execute(self._pool, self._program, run, first, last)
 
     def cancel(self) -> None:
-        """Have a run that is going on in another thread end soon."""
+        """Make a run in another thread end soon."""
         self._cancel(self._pool)
 
 
@@ -101,21 +101,20 @@ class CPUProgram(CPUSource):
     ) -> None:
         super().__init__(ir, compiler, **options)
         self.threads = usable_cores() if threads is None else threads
-        self.pointers = Pointers()
         self._arena = self._scratch = MemoryBlock(0)
-        # Now, so that what cannot be compiled is said by compile.
+        # Done now, so that compile reports what cannot be compiled.
         chosen = compiler or find_compiler()
         for op in dict.fromkeys(node.op for node in ir if isinstance(node.op, UserKernel)):
-            check_source(op, chosen)  # what is wrong in a user's lines is said of those lines
+            check_source(op, chosen)  # errors in a user's lines are reported for those lines
         self.compiler = chosen
         self.patience = SECONDS
-        """The seconds that a trial may take, beside those that its operations do."""
+        """The seconds that a trial may take, in addition to those for its operations."""
         self.path = compile_library(self.source, chosen, entries=[PROGRAM], behind=self.behind)
         pool = compile_library(pool_source(), chosen, entries=POOL)
         self.library = ProgramLibrary(self.path, pool, self.threads)
 
     def behind(self, function: str) -> str:
-        """Return the lines of the user's that a function of a kernel is made from."""
+        """Return the user's lines that a function of a kernel is made from."""
         origins = [
             work.node.meta.origin
             for work, number in (*self.numbers(is_exact=False), *self.numbers(is_exact=True))
@@ -129,15 +128,15 @@ class CPUProgram(CPUSource):
 
     @cached_property
     def builds(self) -> Builds | None:
-        """What its trials are built of; None where there can be no child process."""
+        """What its trials are built from; None if there can be no child process."""
         return builds(self.compiler)
 
     def tried(
         self, environment: Environment, wanted: Iterable[int], known: Mapping[int, Array]
     ) -> list[dict[int, Array]]:
-        """Return the values of the wanted nodes by each way in which a child process had them.
+        """Return the values of the wanted nodes for each way of running them in a child process.
 
-        Where there can be no such process they are those of a run in this one.
+        If there can be no child process, they come from a run in this one.
         """
         build = self.builds
         if build is None:
@@ -155,10 +154,10 @@ class CPUProgram(CPUSource):
     # -- memory ------------------------------------------------------------------------------------
 
     def memory(self, bound: CPUBound) -> tuple[MemoryBlock, MemoryBlock | None]:
-        """Return the arena and the threads' own memory, larger ones if they must be."""
+        """Return the arena and the threads' own memory, enlarged if necessary."""
         size = bound.memory.arena_bytes
         if size > self._arena.bytes:
-            self._arena = MemoryBlock(0)  # the old one goes first
+            self._arena = MemoryBlock(0)  # the old one is released first
             self._arena = MemoryBlock(size)
         if not bound.scratch_bytes:
             return self._arena, None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from signal import SIGINT, raise_signal
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,7 +12,7 @@ from typing_extensions import override
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.interpret import NodeStep
 from luminal_lab.core.ir import Node
-from luminal_lab.devices.cpu.plan import CPUBound
+from luminal_lab.devices.cpu.plan import CPUBound, CPUPlan
 from luminal_lab.devices.runtime.blocks import MemoryBlock
 from luminal_lab.devices.runtime.plan import LaunchSpan, NumpyType
 from luminal_lab.devices.runtime.run import DeviceRun
@@ -29,31 +28,15 @@ BYTE = np.dtype(np.uint8)
 MAIN = threading.main_thread().ident
 
 
-class Pointers:
-    """Where arrays are, which NumPy takes a microsecond to say."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Array], int]] = {}
-
-    def of(self, slot: int, array: Array) -> int:
-        """Return where the data of a slot is."""
-        base = array.base
-        # What is frozen, or given out, is a new view of the same data each time.
-        owner = base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
-        known = self._known.get(slot)
-        if known is not None and known[0]() is owner:
-            return known[1]
-        address: int = array.ctypes.data
-        self._known[slot] = weakref.ref(owner), address
-        return address
-
-
 class CPURun(DeviceRun[CPUBound]):
     """The state of a run."""
 
     program: CPUProgram
+    plan: CPUPlan
     arrays: dict[int, Array]
-    """What lies outside the arena, by slot: inputs, what was known, and what is returned."""
+    """What lies outside the arena, by slot: what was known, carried or returned, or looked at."""
+    owners: list[Array | None]
+    """What the other inputs lie in."""
     nanoseconds: Times | None = None
     """When each launch began and ended."""
 
@@ -62,34 +45,29 @@ class CPURun(DeviceRun[CPUBound]):
     @override
     def find_inputs(self, *, may_overwrite: bool) -> None:
         self.arrays = {}
-        plan, values, owned = self.plan, self.bound.values, self.bound.owned
-        data, pointers = self.environment.data, self.program.pointers
-        for node, slot in plan.inputs:
-            array = data(node)
-            if slot in owned:
-                block = self.program.blocks.owner(array)
-                if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
-                    block = self._copied(slot, array)
-                for other in plan.owned[slot]:
-                    values[other] = block.address
-                    self.blocks[other] = block
-            else:
-                flags = array.flags
-                if not (flags.c_contiguous and flags.aligned):
-                    array = np.require(array, requirements=("C", "A"))
-                values[slot] = pointers.of(slot, array)
+        plan, values = self.plan, self.bound.values
+        self.owners = plan.pointers.find(self.environment)
+        values[plan.pointers.slots] = plan.pointers.addresses
+        for node, slot in plan.carried:
+            array = self.environment.data(node)
+            block = self.program.blocks.owner(array)
+            if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
+                block = self._copied(slot, array)
+            for other in plan.owned[slot]:
+                values[other] = block.address
+                self.blocks[other] = block
             self.arrays[slot] = array
         for node_id, slot in plan.known:
             array = np.require(self.known[node_id], requirements=("C", "A"))
-            values[slot] = pointers.of(slot, array)
+            values[slot] = array.ctypes.data
             self.arrays[slot] = array
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
-        """Return memory with a copy of a carried input, which may be written over."""
+        """Return memory with a copy of a carried input, which may be overwritten."""
         block = self.program.blocks.take(self.bound.owned[slot])
         copy = block.array(array.shape, array.dtype)
         copy[...] = array
-        # So that no other copy takes its memory before an output lies in it.
+        # So that no other copy takes its memory before an output is in it.
         self.held.append(copy)
         return block
 
@@ -98,14 +76,14 @@ class CPURun(DeviceRun[CPUBound]):
         values, program, bound = self.bound.values, self.program, self.bound
         arena, scratch = program.memory(bound)
         bound.locate(arena, scratch)
-        read = {id(array.base) for array in self.arrays.values()}
+        read = {id(array.base) for array in self.arrays.values()}.union(self.plan.pointers.bases)
         for slots, size in bound.outputs:
             block = program.output(slots, size, read)
             for slot in slots:
                 values[slot] = block.address
                 self.blocks[slot] = block
             if len(bound.outputs) > 1:
-                # So that no other output takes it before an array lies in it.
+                # So that no other output takes it before an array is in it.
                 held = block.array((0,), BYTE)
                 self.arrays |= dict.fromkeys(slots, held)
         bound.run.step = self.environment.step & 0xFFFFFFFF
@@ -115,7 +93,7 @@ class CPURun(DeviceRun[CPUBound]):
 
     @override
     def launch(self, span: LaunchSpan) -> None:
-        # C notices Ctrl-C meanwhile, and stops where nothing is written over yet.
+        # C notices Ctrl-C meanwhile, and stops at a point where nothing has been overwritten.
         look()
         run, first, last = self.bound.run, span.first, span.last
         if self.times is not None and self.nanoseconds is None:
@@ -159,6 +137,8 @@ class CPURun(DeviceRun[CPUBound]):
             return self.blocks[slot].array(shape, dtype)
         offset = self.bound.memory.offsets.get(slot)
         if offset is None:
+            if slot not in self.arrays:
+                self.arrays[slot] = self.environment.data(self.plan.input_of[slot])
             return self.arrays[slot].reshape(shape)
         assert self.bound.arena is not None
         return self.bound.arena.array(shape, dtype, offset)

@@ -3,12 +3,12 @@
        trial <program> <memory> <commands> <answers> <seconds> <bytes>
 
    The first process sets the limits and becomes <program>, which is this file again, built with the
-   sanitizers that there are. <memory> is a file that the parent has mapped, too. It begins with
-   numbers (struct told) and has each array at pages of its own. Here every array ends where a page
-   ends that nobody may touch, and begins behind another one, with less than a page between.
+   sanitizers that are available. <memory> is a file that the parent has also mapped. It begins with
+   numbers (struct told) and has each array at pages of its own. Here every array ends just before a
+   page that nobody may touch, and begins less than a page after another one.
 
-   A command is four numbers; the answer is one, or the process dies, having noted where it was.
-   What a kernel leaves behind that is not its own is an answer below 0. */
+   A command is four numbers; the answer is one, or the process dies, having noted where it was. An
+   answer below 0 means that a kernel left something behind: a process, a rounding mode, files. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ typedef struct {
     lab_i64 values, values_at;       /* area and offset of each of the program's values */
     lab_i64 launches, launches_at;   /* numbers of launches, as 32 bits each */
     lab_i64 tasks_at, dims_at;
-    lab_i64 writes_at;               /* where the areas that a launch writes are listed, and one more */
+    lab_i64 writes_at;               /* where each launch's list of areas begins, and one more */
     lab_i64 written_at;
     lab_i64 scratch, scratch_bytes;  /* an area or -1, and the bytes of each thread */
     lab_i64 threads, step, no_return;
@@ -123,7 +123,7 @@ static void become(char **given) {
     if (bytes > 0) limit(RLIMIT_AS, bytes);
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    personality(ADDR_NO_RANDOMIZE);    /* where addresses are too random, a sanitizer finds no room */
+    personality(ADDR_NO_RANDOMIZE);    /* if addresses are too random, a sanitizer finds no room */
 #endif
     char *program = given[1];
     given[1] = "-";
@@ -158,7 +158,7 @@ static void protect(lab_i64 area, int how) {
     if (room[PAGES]) mprotect(end - room[PAGES], room[PAGES], how);
 }
 
-/* Lets a launch write what it makes, and nothing else. */
+/* Lets a launch write its results, and nothing else. */
 static void open_for(lab_i64 at, int how) {
     if (!shared->writes_at) return;
     volatile lab_i64 *range = numbers + shared->writes_at + at;
@@ -249,7 +249,7 @@ static lab_i64 runs(lab_i64 first, lab_i64 last, lab_i64 backwards) {
 }
 
 static lab_i64 times(lab_i64 first, lab_i64 last, lab_i64 rounds) {
-    if (!program) return 0;          /* what notes each task is not timed */
+    if (!program) return 0;          /* a library that notes each task is not timed */
     run.step = (lab_u32)shared->step;
     for (lab_i64 k = 0; k < rounds; k++) {
         const lab_i64 start = lab_now();
@@ -272,7 +272,7 @@ static int take(int from, void *to, size_t size) {
 }
 
 int main(int count, char **given) {
-    if (count < 8) {                 /* it can be started; now whether its checks are there */
+    if (count < 8) {                 /* it can be started; now test its checks */
         if (LAB_CHECKED == 2 && !__asan_poison_memory_region) return 1;
         return LAB_CHECKED ? 1 << (count + 31) : 0;
     }
@@ -285,7 +285,7 @@ int main(int count, char **given) {
     shared = all;
     watch();
 #ifdef __linux__
-    prctl(PR_SET_CHILD_SUBREAPER, 1);          /* who is started by a kernel stays below this one */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);          /* what a kernel starts stays below this one */
 #endif
     own = getpid();
     rounded = rounding();
@@ -300,6 +300,6 @@ int main(int count, char **given) {
                                                  : times(command[1], command[2], command[3]);
         if (write(answers, &answer, sizeof answer) != sizeof answer) break;
     }
-    shared->left = FILES;                      /* or else nobody is there who reads this */
+    shared->left = FILES;                      /* otherwise nobody reads this any more */
     return 0;
 }

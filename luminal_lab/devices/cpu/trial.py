@@ -1,4 +1,4 @@
-"""A trial: kernels that nobody trusts yet run in a child process, which can be killed.
+"""A trial: kernels that are not trusted yet run in a child process, which can be killed.
 
     room ─┬─ a page that nobody may touch
           ├─ less than a page that stays as it is     a store before the array is found
@@ -6,9 +6,9 @@
           └─ a page that nobody may touch             a store, or a load, behind it is found
 
 The child is a program of its own (trial.c), which loads a library and is told which launches to
-run. Both processes have the memory of the arrays. A child that dies, takes too long or too much
-memory is a `Death`; trial_report.py says in words what it means. Nothing of it is left when the
-block ends, however it ends: no process, no file.
+run. Both processes share the memory of the arrays. A child that dies, or takes too much time or
+memory, is a `Death`; trial_report.py says in words what it means. Nothing is left when the block
+ends, however it ends: no process, no file.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from luminal_lab.interrupts import InterruptHold, held, look
 from luminal_lab.machines.here import available_memory
 
 FILLS: Final = 0xFF, 0x3F
-"""The bytes of unwritten memory in the first and the second run: as floats NaN, and about 0.5."""
+"""The byte of unwritten memory in the first and the second run: as floats NaN, and about 0.5."""
 SECONDS: Final = 15.0
-"""How long a run may take, beside what its operations do: what takes longer has no end."""
+"""The seconds that a run may take, plus those for its operations; longer counts as endless."""
 FLOPS: Final = 2e7
-"""What a checked kernel does in a second at least; large ones are given the time that they take."""
+"""The least operations per second of a checked kernel; large kernels get the time for theirs."""
 BYTES: Final = 4 << 30
-"""How much memory a child may take beside its arrays."""
+"""How much memory a child may take in addition to its arrays."""
 GUARD: Final = 16 << 20
 """The protected bytes before and after each array."""
 PAGE: Final = mmap.PAGESIZE
 POLL: Final = 0.05
-"""The seconds between two looks at a child that runs."""
+"""The seconds between two checks of a child that runs."""
 STACKS: Final = 1 << 30
-"""Room for addresses that nobody uses: the threads' stacks, libraries."""
+"""Address space for other uses: the threads' stacks, libraries."""
 DYING: Final = 10.0
 """The seconds that a child may take to say why it dies."""
 ASKED: Final = 2.0
 """The seconds that a child may take to say where it is."""
 SAID: Final = 1 << 16
-"""The bytes that are read of what a child has said last."""
+"""How many of the last bytes of a child's messages are read."""
 FIELDS: Final = (
     *("areas", "areas_at", "values", "values_at", "launches", "launches_at", "tasks_at", "dims_at"),
     *("writes_at", "written_at", "scratch", "scratch_bytes", "threads", "step", "no_return"),
@@ -68,7 +68,7 @@ FIELDS: Final = (
 PLACE: Final = {name: number for number, name in enumerate(FIELDS)}
 EACH: Final = 5
 RUN, TIME = 1, 2
-FAULTS: Final = signal.SIGSEGV, getattr(signal, "SIGBUS", 0)  # Windows has one alone
+FAULTS: Final = signal.SIGSEGV, getattr(signal, "SIGBUS", 0)  # Windows has only one
 Access: TypeAlias = Literal["reaches", "reads", "writes"]
 ACCESSES: Final[tuple[Access, ...]] = "reaches", "reads", "writes"
 Bytes: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint8]]
@@ -84,7 +84,7 @@ class Area:
 
 @dataclass(frozen=True)
 class TrialJob:
-    """What a child is to do: a library, what it is given, and within which limits."""
+    """What a child should do: a library, its arguments, and its limits."""
 
     library: Path
     areas: Sequence[Area]
@@ -96,7 +96,7 @@ class TrialJob:
     """How many tasks each phase of each launch has."""
     dims: Sequence[int] = ()
     writes: Sequence[Sequence[int]] | None = None
-    """The areas that each launch writes, where it may write no others."""
+    """The only areas that each launch may write; None if it may write all."""
     scratch: int | None = None
     """The area of the threads' own memory."""
     scratch_bytes: int = 0
@@ -113,21 +113,21 @@ class Death:
 
     cause: Literal["signal", "seconds", "bytes", "report", "status", "left"]
     number: float
-    """The signal, the seconds or bytes of the limit, the status, or what the kernel has left."""
+    """The signal, the seconds or bytes of the limit, the status, or what the kernel left behind."""
     launch: int
     phase: int
     task: int
     said: str = ""
-    """What it said, as a sanitizer does."""
+    """Its messages, such as a sanitizer's."""
     access: Access = "reaches"
     area: int | None = None
-    """The area at or within which it touched what it must not."""
+    """The area in or next to which it touched forbidden memory."""
     offset: int = 0
-    """Where, counted in bytes from the beginning of the array."""
+    """The position, in bytes from the beginning of the array."""
     is_null: bool = False
 
 
-class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked for it
+class Died(Exception):  # noqa: N818  # a child's end is reported by its caller
     """A child has died."""
 
     def __init__(self, death: Death) -> None:
@@ -137,14 +137,14 @@ class Died(Exception):  # noqa: N818  # a child's end is told by whoever asked f
 
 @dataclass
 class TrialProcess:
-    """A child process, from `with` to the end of its block; Ctrl-C comes where it is waited for."""
+    """A child process that lives for a `with` block; Ctrl-C is noticed while it is waited for."""
 
     builds: Builds
     job: TrialJob
     checked: bool = True
     """Whether it is the child with the sanitizers; the library must be of the same kind."""
     rounds: int = 0
-    """The most rounds that `seconds` will be asked for."""
+    """The most rounds that `seconds` will request."""
     _file: int = field(default=-1, init=False, repr=False)
     _map: mmap.mmap | None = field(default=None, init=False, repr=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
@@ -179,7 +179,7 @@ class TrialProcess:
             self._hold.__exit__()
 
     def _lay_out(self) -> None:
-        """Make the memory that both processes have."""
+        """Make the memory that both processes share."""
         job = self.job
         launches = np.array([*job.launches, 0, 0][: len(job.launches) // 2 * 2 + 2], np.int32)
         writes = [len(FIELDS), *(len(areas) for areas in job.writes or ())]
@@ -225,10 +225,10 @@ class TrialProcess:
     def _start(self) -> None:
         job, builds = self.job, self.builds
         program = builds.child if self.checked else builds.plain
-        has_shadow = self.checked and "address" in builds.sanitizers  # which takes all addresses
+        has_shadow = self.checked and "address" in builds.sanitizers  # which takes up all addresses
         guards = 2 * GUARD * len(job.areas)
         room = 0 if has_shadow else job.bytes + self._size + guards + STACKS
-        processor = int(job.seconds * job.threads) + 10  # should nobody be there to kill it
+        processor = int(job.seconds * job.threads) + 10  # in case nobody is there to kill it
         taken, commands = os.pipe()
         self._pipes += (taken, commands)
         answers, given = os.pipe()
@@ -258,7 +258,7 @@ class TrialProcess:
                 end_with_children(self._process)
         finally:
             self._process = None
-            # It goes with the last array that lies in it.
+            # It is released with the last array that uses it.
             self._map, self._numbers = None, np.empty(0, np.int64)
             left, self._pipes = self._pipes, []
             if self._file >= 0:
@@ -281,7 +281,7 @@ class TrialProcess:
     # -- memory ------------------------------------------------------------------------------------
 
     def raw(self, area: int) -> Bytes:
-        """Return the bytes of an array, as both processes have them."""
+        """Return the bytes of an array, as both processes see them."""
         return np.frombuffer(
             self._memory(), np.uint8, self.job.areas[area].bytes, self._begins[area]
         )
@@ -289,11 +289,11 @@ class TrialProcess:
     def array(
         self, area: int, shape: tuple[int, ...], dtype: np.dtype[np.generic], offset: int = 0
     ) -> Array:
-        """Return an array as both processes have it."""
+        """Return an array as both processes see it."""
         return np.ndarray(shape, dtype, self._memory(), self._begins[area] + offset)
 
     def _before(self, area: int) -> Bytes:
-        """Return the bytes between the page that nobody may touch and an array."""
+        """Return the bytes between an array and the protected page before it."""
         size = self.job.areas[area].bytes
         left = _pages(size) - size
         return np.frombuffer(self._memory(), np.uint8, left, self._begins[area] - left)
@@ -302,17 +302,17 @@ class TrialProcess:
         """Fill all arrays with a byte, and what is before each with another."""
         for area in range(len(self.job.areas)):
             self.raw(area)[:] = byte
-            # Guards differ, so that what is read from one shows when it is written into another.
+            # Guards differ, so that a value read from one shows if it is written into another.
             self._before(area)[:] = (byte ^ 0x11) - area % 16
 
     def prepare(self, byte: int, given: Iterable[tuple[int, Array]]) -> None:
-        """Fill memory with what nobody may go by, and put arrays into their areas."""
+        """Fill memory with meaningless bytes, and put arrays into their areas."""
         self.fill(byte)
         for area, array in given:
             self.raw(area)[:] = array.reshape(-1).view(np.uint8)
 
     def overwritten(self, byte: int) -> int | None:
-        """Return an area before which something was written, after `fill`."""
+        """Return an area before which something was written after `fill`."""
         for area in range(len(self.job.areas)):
             if (self._before(area) != (byte ^ 0x11) - area % 16).any():
                 return area
@@ -334,7 +334,7 @@ class TrialProcess:
         *,
         within: float | None = None,
     ) -> tuple[float, ...]:
-        """Run launches some times, all of them or a range, and return the seconds of each time."""
+        """Run all launches, or a range, several times, and return the seconds of each."""
         assert rounds <= self.rounds
         last = len(self.job.launches) if last is None else last
         self._ask(TIME, first, last, rounds, within=within)
@@ -356,7 +356,7 @@ class TrialProcess:
             waiting.register(self._answers, selectors.EVENT_READ)
             while not waiting.select(min(POLL, max(0.0, end - monotonic()))):
                 look()
-                if has_ended(process.pid):  # what it has started may still have the pipe
+                if has_ended(process.pid):  # processes that it started may still hold the pipe
                     break
                 if monotonic() >= end:
                     raise Died(self._death("seconds", patience))
@@ -371,7 +371,7 @@ class TrialProcess:
     def _death(
         self, cause: Literal["signal", "seconds", "bytes", "left"], most: float = 0
     ) -> Death:
-        """Return how the child died, which it has if it was not killed for a limit, `most`."""
+        """Return how the child died, as it has unless it was killed for a limit, `most`."""
         process = self._process
         assert process is not None
         told = cause == "signal" or (cause == "seconds" and self._asked_where(process.pid))
@@ -412,7 +412,7 @@ class TrialProcess:
         return Death("status", status, *where, said)
 
     def _asked_where(self, process: int) -> bool:
-        """Have the child say in which line it is, as AddressSanitizer does when it is aborted."""
+        """Make the child say which line it is in, as AddressSanitizer does when it is aborted."""
         can_say = self.checked and "address" in self.builds.sanitizers
         if can_say:
             end_children(process)
@@ -421,7 +421,7 @@ class TrialProcess:
         return can_say
 
     def located(self, address: int, access: int) -> tuple[Access, int | None, int]:
-        """Return the area that an address is in or nearest to, and where, from its beginning."""
+        """Return the area with an address, or the nearest, and the offset from its beginning."""
         least, nearest, where = GUARD, None, 0
         for number, area in enumerate(self.job.areas):
             at = len(FIELDS) + EACH * number  # the areas come first
@@ -438,7 +438,7 @@ def _pages(size: int) -> int:
 
 
 def _nameless() -> int:
-    """Return a file that has no name, and lies in memory where the system has such files."""
+    """Return a file without a name, in memory if the system has such files."""
     if sys.platform == "linux":
         return os.memfd_create("luminal_lab")
     with tempfile.TemporaryFile() as file:
@@ -446,16 +446,16 @@ def _nameless() -> int:
 
 
 def _resident(process: int) -> int:
-    """Return the memory that a process has; 0 where the system does not say."""
+    """Return the memory that a process uses; 0 if the system does not say."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1]) * PAGE
     return 0
 
 
 def difference(name: str, first: Array, other: Array, writer: str) -> tuple[str, str] | None:
-    """Say how two runs on memory filled with FILLS differ, with a hint; None where they do not.
+    """Say how two runs on memory filled with FILLS differ, with a hint; None if they do not.
 
-    `writer` is what ought to have written all elements.
+    `writer` is what should have written all elements.
     """
     size = first.dtype.itemsize
     a, b = (

@@ -1,8 +1,8 @@
-"""What a trial is built of: the child process, with the sanitizers that a compiler has, if any.
+"""What a trial is built from: the child process, with the compiler's sanitizers if it has any.
 
-A trial runs a kernel that nobody trusts yet (trial.py). Its library is made from the same source
-as the one that Python would load, by the same compiler, with all that finds faults switched on:
-AddressSanitizer, UndefinedBehaviorSanitizer, and local variables that begin as a pattern.
+A trial runs a kernel that is not trusted yet (trial.py). Its library is made from the same source
+as the one that Python would load, by the same compiler, with everything that finds faults switched
+on: AddressSanitizer, UndefinedBehaviorSanitizer, and a pattern that fills local variables.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.render.c.program import pool_source
 
 CHECKS = {"address": "AddressSanitizer", "undefined": "UndefinedBehaviorSanitizer"}
-"""The sanitizers, and what they are called."""
+"""The sanitizers, and their names."""
 FOUND = (
     *("-fsanitize=float-cast-overflow", "-fno-sanitize=object-size"),
     *("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"),
 )
-"""What AddressSanitizer says of an object that is too small is more; integers may overflow."""
+"""AddressSanitizer says more about an object that is too small; integers may overflow."""
 PATTERN = "-ftrivial-auto-var-init=pattern"
 PATIENCE = 20.0
 """The seconds in which a child that does nothing must have ended."""
@@ -36,13 +36,13 @@ class Builds:
     """How a compiler builds what is tried."""
 
     compiler: Compiler
-    """The compiler of libraries that are tried."""
+    """The compiler for libraries that are tried."""
     plain: Path
     """The child without sanitizers, for libraries as they are; it also starts the other one."""
     child: Path
-    """The child with all sanitizers that there are."""
+    """The child with all available sanitizers."""
     sanitizers: tuple[str, ...]
-    """Their names; none where the compiler has no runtime for them."""
+    """Their names; empty if the compiler has no runtime for them."""
 
     def library(self, source: str, *, behind: Behind | None = None) -> Path:
         """Return a library to be tried."""
@@ -50,9 +50,9 @@ class Builds:
 
 
 def builds(compiler: Compiler) -> Builds | None:
-    """Return how a compiler builds what is tried; None where there can be no child process.
+    """Return how a compiler builds what is tried; None if there can be no child process.
 
-    Where less is found than elsewhere it says so.
+    If it finds less than elsewhere, it says so.
     """
     if sys.platform == "win32" or not _starts(compiler, ()):
         warn("trial: there can be no child process here; kernels are tried in this one")
@@ -66,7 +66,7 @@ def builds(compiler: Compiler) -> Builds | None:
 
 @cache
 def _checked(compiler: Compiler) -> tuple[Compiler, tuple[str, ...]]:
-    """Return a compiler with all checks that work, and which these are."""
+    """Return a compiler with all checks that work, and their names."""
     for checks in (tuple(CHECKS), (*CHECKS,)[1:]):
         for extra in ((PATTERN,), ()):
             left = [flag for flag in compiler.flags if flag not in ("-O3", "-Wl,--no-undefined")]
@@ -85,18 +85,18 @@ def _child(compiler: Compiler, checks: tuple[str, ...]) -> Path:
     flags = tuple(flag for flag in compiler.flags if flag not in ("-shared", "-fPIC", "-O3"))
     exported = () if sys.platform == "darwin" else ("-rdynamic",)
     path = compile_library(text, replace(compiler, flags=("-O1", *flags, *exported, "-ldl")))
-    if not path.stat().st_mode & 0o100:  # what is in the cache is there to be loaded
+    if not path.stat().st_mode & 0o100:  # files in the cache are there to be loaded, not run
         path.chmod(0o700)
     return path
 
 
 @cache
 def _starts(compiler: Compiler, checks: tuple[str, ...]) -> bool:
-    """Return whether a compiler makes a child that can be started, and finds what it should."""
+    """Return whether a compiler makes a child that starts, and finds what it should."""
     try:
         status, said = run_program([str(_child(compiler, checks))], Path("/"), PATIENCE)
     except (DeviceError, OSError, subprocess.SubprocessError) as error:
-        # What a full disk prevents may work the next time, so that nothing is concluded from it.
+        # What a full disk prevents may work the next time, so nothing is concluded from it.
         for reason in (error, error.__cause__):
             if isinstance(reason, OSError) and is_passing(reason):
                 raise DeviceError(
@@ -104,5 +104,5 @@ def _starts(compiler: Compiler, checks: tuple[str, ...]) -> bool:
                     hint="without check= kernels run in this process",
                 ) from reason
         return False
-    # Some compilers take the flags of sanitizers whose runtime they do not have.
+    # Some compilers accept the flags of sanitizers whose runtime they lack.
     return "shift exponent" in said if checks else status == 0

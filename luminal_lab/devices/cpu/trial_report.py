@@ -1,4 +1,4 @@
-"""What became of a child in words: what a kernel did, where, and what would help."""
+"""The fate of a child in words: what a kernel did, where, and what would help."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RAISED: Final = {
         "large arrays belong in outputs",
     ),
 }
-"""What AddressSanitizer calls signals, in words, and what would help."""
+"""AddressSanitizer's names for signals, in words, and what would help."""
 SMALLER: Final = "keep what it needs on the way in its outputs, or use less memory"
 
 
@@ -51,7 +51,7 @@ class ArrayName(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What is told of a kernel: what it did, in which line of the source, and what would help."""
+    """The report on a kernel: what it did, in which line of the source, and what would help."""
 
     event: str
     line: int | None
@@ -124,7 +124,7 @@ def _reported(trial: TrialProcess, death: Death, names: Mapping[int, ArrayName])
 def _touched(
     trial: TrialProcess, access: Access, area: int, offset: int, names: Mapping[int, ArrayName]
 ) -> tuple[str, str]:
-    """Say that a launch touched what is beside an array, or within one that it may not write."""
+    """Say that a launch touched memory outside an array, or wrote one that it may only read."""
     size = trial.job.areas[area].bytes
     if area not in names:
         return f"it {access} memory of another value", INDEX

@@ -1,11 +1,11 @@
-"""A CPU program on trial: its runs in a child process, before anybody trusts its kernels.
+"""A CPU program on trial: its runs in a child process, before its kernels are trusted.
 
-Each run is done in two ways, and each way twice, on memory that held other bytes before:
+Each run is done in two ways, each of them twice, on memory that held other bytes before:
 
-- *apart*, where every value has memory of its own between pages that nobody may touch, a launch
-  may write what it makes and nothing else, and tasks run one after another, forwards and
-  backwards; by a library that checks itself with all the sanitizers that the compiler has;
-- *as it is*, by the very library that Python would call, with its threads, its arena and all.
+- *apart*: every value has memory of its own between pages that nobody may touch, a launch may write
+  its results and nothing else, and tasks run one after another, forwards and backwards; the library
+  checks itself with all the sanitizers that the compiler has;
+- *as it is*: by the very library that Python would call, with its threads and its arena.
 
 What either finds is an error that names the kernel, and its line. The values of both are returned.
 """
@@ -70,7 +70,7 @@ class CPUTrial(CPURun):
         self.place_of: dict[int, tuple[int, int]] = {}
         """The area and the offset of each slot."""
         self.given: list[tuple[int, Array]] = []
-        """What is given to a run, with its area."""
+        """The arrays given to a run, each with its area."""
         self.scratch = self._lay_out()
         works, slots = plan.works, plan.list.slots
         flops = sum(k.flops(environment.dims) for w in works if (k := plan.kernel_of(w)))
@@ -165,7 +165,7 @@ class CPUTrial(CPURun):
 
     @contextmanager
     def _told(self) -> Generator[None]:
-        """Have a death told as an error of the kernel that was running."""
+        """Report a death as an error of the kernel that was running."""
         try:
             yield
         except Died as died:
@@ -173,7 +173,7 @@ class CPUTrial(CPURun):
             raise self._error(at, *words(self.trial, died.death, self._names(at))) from None
 
     def _made(self) -> Iterator[tuple[int, str, Array]]:
-        """Yield the number of each work, and what it makes, with its name there and its bytes."""
+        """Yield the number of each work, and its results, with their names and their bytes."""
         for at, work in enumerate(self.plan.works):
             names = self._names(at)
             for slot in work.makes:
@@ -197,7 +197,7 @@ class CPUTrial(CPURun):
                 raise self._error(at, f"it writes before {name}", None, INDEX)
 
     def _check_same(self, at: int | None, name: str, first: Array, other: Array) -> None:
-        """Raise unless two runs on memory that held different bytes have made the same."""
+        """Raise unless two runs on memory that held different bytes have the same results."""
         told = difference(name, first, other, "each task")
         if told is not None:
             event, hint = told
@@ -206,7 +206,7 @@ class CPUTrial(CPURun):
     # -- names -------------------------------------------------------------------------------------
 
     def _names(self, at: int) -> dict[int, ArrayName]:
-        """Return what a launch calls the areas that it is given."""
+        """Return the names that a launch uses for its areas."""
         work, kernel = self.plan.works[at], self.plan.kernel_of(self.plan.works[at])
         slots = self.plan.list.slots
         names = list(kernel.names if kernel is not None else ())

@@ -1,10 +1,10 @@
-"""Try a user's kernel alone: it compiles, writes its outputs and nothing else, and means it.
+"""Try a user's kernel alone: it compiles, writes only its outputs, and fits its meaning.
 
     ll.devices.check_kernel(scale, np.arange(10.0))
 
 runs C in a child process (trial.py), between pages that nobody may touch, with outputs that are
-filled before, its tasks in both orders: once with the sanitizers that the compiler has, and once as
-it will be. Kernels for GPUs run in the emulator, with each access looked at.
+filled before, and its tasks in both orders: once with the compiler's sanitizers, and once as it
+will run. Kernels for GPUs run in the emulator, which checks each access.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from luminal_lab.trust import admit_kernels
 
 ENTRY = "lab_alone"
 GUARD: Final = 4096
-"""Bytes before and behind each array, which a kernel must leave alone."""
+"""The bytes before and after each array, which a kernel must leave alone."""
 EMULATED: Final = 60.0
 """The seconds that a kernel for a GPU may take in the emulator."""
 TRIED: Final = f"""
@@ -98,7 +98,7 @@ def check_source(op: UserKernel, compiler: Compiler) -> None:
 
 
 def _own_lines(where: str, source: str) -> str:
-    """Return a window of C without the lines behind the user's, unless one of those is meant."""
+    """Return a window of C without the lines after the user's, unless one of those is meant."""
     last = source.rstrip("\n").count("\n") + 1
     lines = where.splitlines()
     numbers = [re.match(r"[> ] +(\d+) \|", line) for line in lines]
@@ -113,9 +113,9 @@ def check_kernel(
     seconds: float = SECONDS,
     **dims: int,
 ) -> tuple[Array, ...]:
-    """Run a user's kernel on data, hold it to its header and its meaning; return its outputs.
+    """Run a user's kernel on data, check it against its header and its meaning; return its outputs.
 
-    C may take `seconds`, beside the time for the operations of its meaning.
+    C may take `seconds`, in addition to the time for the operations of its meaning.
 
     >>> from luminal_lab.kernels.user.call import kernel
     >>> half = kernel('''
@@ -144,7 +144,7 @@ def check_kernel(
         for first, second in ways:
             for name, earlier, other in zip(run.names, first, second, strict=True):
                 _check_written(call.name, name, earlier, other)
-        # Of the two at most one says what it means.
+        # At most one of the two gives its meaning.
         meant = outputs_of(op.body, given, {}) if call.meaning else _by_numpy(call, op, given)
         for name, mine, expected in zip(run.names, first, meant, strict=False):
             _check_meant(call.name, name, mine, expected)
@@ -159,7 +159,7 @@ def check_kernel(
 
 
 def _emulated(call: KernelCall, op: UserKernel, given: list[Array]) -> tuple[Array, ...]:
-    """Return what a kernel for a GPU makes in the emulator, or raise for what is wrong in it."""
+    """Return the results of a GPU's kernel in the emulator, or raise for what is wrong in it."""
     kernel = gpu_user_kernel(op, call.name)
     names = [name for name, _ in header_of(call.header).inputs]
     data = dict(zip(names, given, strict=True))
@@ -190,7 +190,7 @@ def _check_meant(kernel: str, name: str, mine: Array, meant: Array) -> None:
 
 
 def _by_numpy(call: KernelCall, op: UserKernel, given: list[Array]) -> list[Array]:
-    """Return what the function of arrays makes that says what a kernel means; or nothing."""
+    """Return the results of the function of arrays that is a kernel's meaning; or nothing."""
     if call.numpy is None:
         return []
     returned = call.numpy(*given)
@@ -203,7 +203,7 @@ def _by_numpy(call: KernelCall, op: UserKernel, given: list[Array]) -> list[Arra
 def _use(
     call: KernelCall, arrays: Sequence[object], dims: Mapping[str, int]
 ) -> tuple[UserKernel, list[Array]]:
-    """Return the op for the shapes of some data, and the data as its inputs are."""
+    """Return the op for the shapes of some data, and the data in the types of its inputs."""
     inputs = header_of(call.header).inputs
     if len(arrays) != len(inputs):
         raise ArgumentError(
@@ -245,7 +245,7 @@ class _CheckedRun:
         return DefinitionError(f"kernel {self.name}: {event}", where=where, hint=hint)
 
     def _outputs(self, raw: Sequence[Any]) -> tuple[Array, ...]:
-        """Return the outputs, of which these are the bytes."""
+        """Return the outputs from their bytes."""
         return tuple(
             np.frombuffer(bytes(raw_bytes), type.dtype.numpy).reshape(ints(type.shape)).copy()
             for raw_bytes, type in zip(raw, self.types, strict=True)
@@ -256,7 +256,7 @@ class _CheckedRun:
     def apart(
         self, build: Builds, compiler: Compiler, seconds: float
     ) -> Iterator[tuple[tuple[Array, ...], ...]]:
-        """Yield what a child makes in two runs: by a library that checks itself, and as it is."""
+        """Yield a child's results in two runs: with a library that checks itself, and as it is."""
         source = alone(self.op) + TRIED
         seconds += evaluate(operations_of(self.op.body), {}) / FLOPS
         if build.sanitizers:
@@ -294,15 +294,15 @@ class _CheckedRun:
     # -- in this process, where there is no other --------------------------------------------------
 
     def here(self, compiler: Compiler) -> tuple[tuple[Array, ...], ...]:
-        """Return what the kernel makes in two runs, in this process."""
+        """Return the kernel's results in two runs, in this process."""
         library = load(compile_library(alone(self.op), compiler, entries=[ENTRY]), ENTRY)
         pointer = ctypes.c_void_p
         function = function_of(library, ENTRY, None, pointer, pointer, ctypes.c_longlong)
         return tuple(self._made(function, fill) for fill in FILLS)
 
     def _made(self, function: Callable[..., object], fill: int) -> tuple[Array, ...]:
-        """Return what the kernel makes of outputs that hold one byte everywhere."""
-        # Guards differ, so that what is read from one shows when it is written into another.
+        """Return the kernel's results in outputs that hold one byte everywhere."""
+        # Guards differ, so that a value read from one shows if it is written into another.
         guards = [(fill ^ 0x11) - number % 16 for number in range(len(self.sizes))]
         pairs = zip(self.sizes, guards, strict=True)
         areas = [np.full(size + 2 * GUARD, guard, np.uint8) for size, guard in pairs]
@@ -326,7 +326,7 @@ class _CheckedRun:
 def _check_written(
     kernel: str, name: str, first: Array, other: Array, part: str = "each call of the function"
 ) -> None:
-    """Raise unless two runs on outputs that held different bytes have made the same."""
+    """Raise unless two runs on outputs that held different bytes have the same results."""
     told = difference(name, first, other, part)
     if told is not None:
         event, hint = told

@@ -2,11 +2,11 @@
 
     cx.compile(ll.GenericCompiler(), ll.CUDACompiler(arch="sm_90a"))
 
-makes the source on any machine, `cx.kernels[…].ptx` and `.resources` with it. `cx.execute()` needs
-a GPU; with `emulate=True` the emulator runs the same source on the CPU, for small sizes.
+makes the source on any machine, along with `cx.kernels[…].ptx` and `.resources`. `cx.execute()`
+needs a GPU; with `emulate=True` the emulator runs the same source on the CPU, for small sizes.
 
-gpu.py has what all GPUs share, gpu/program.py what is compiled, gpu/run.py runs it; engine.py
-calls CuPy, driver.py finds the GPU, library.py has cuBLAS beside our own kernels.
+gpu/compiler.py has what all GPUs share; gpu/program.py compiles, gpu/run.py runs; engine.py calls
+CuPy, driver.py finds the GPU, and library.py has cuBLAS beside our own kernels.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from luminal_lab.kernels.steps.applied import ScheduleLike
 
 __all__ = ["CUDACompiler"]
 DEFAULT = "sm_80"
-"""What is compiled for where there is no GPU to ask."""
+"""The architecture to compile for if there is no GPU to ask."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class CUDACompiler(GPUCompiler):
     """Fuse into kernels, and run them on an NVIDIA GPU.
 
-    `arch` is the architecture, as in "sm_90a"; without it that of the GPU that is there, or sm_80.
-    With `tf32` products of float32 may be rounded to 10 bits for the tensor units. With `cublas`
-    plain products are NVIDIA's library's where a first run finds that faster. `emulate` runs the
-    kernels in the emulator, `schedules` has those of kernels that are to have another than the
-    default one; `programs` says what is computed in place of a kernel's definition. With
-    `reuse_outputs` a run may write over what earlier ones returned.
+    `arch` is the architecture, as in "sm_90a"; by default that of the GPU that is here, or sm_80.
+    With `tf32`, products of float32 may be rounded to 10 bits for the tensor units. With `cublas`,
+    plain products use NVIDIA's library if a first run finds it faster. `emulate` runs the kernels
+    in the emulator, `schedules` replaces the default schedules of some kernels, and `programs` says
+    what is computed instead of a kernel's definition. With `reuse_outputs` a run may overwrite what
+    earlier ones returned.
 
     >>> print(CUDACompiler(arch="sm_90", tf32=True))
     cuda{arch = sm_90, tf32 = true}
@@ -52,11 +52,11 @@ class CUDACompiler(GPUCompiler):
     name: ClassVar[str] = "cuda"
     shown: ClassVar[tuple[str, ...]] = ("arch", "tf32", "cublas", "emulate", "reuse_outputs")
     arch: str | None = None
-    """What is compiled for; None: the GPU that is there."""
+    """The architecture to compile for; None: that of the GPU that is here."""
     tf32: bool = False
     """Whether products of float32 may be rounded to 10 bits."""
     cublas: bool = True
-    """Whether cuBLAS may compute plain products, where it is faster."""
+    """Whether cuBLAS may compute plain products, if it is faster."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ STILL: Final = (
 """What works where nothing runs."""
 NO_DEVICE, OLD_DRIVER, NO_MEMORY = 100, 35, 2
 KINDS: Final = {DType.float16: "FLOAT16", DType.bfloat16: "BFLOAT16"}
-"""How CUtensorMapDataType calls what is copied."""
+"""The names of dtypes in CUtensorMapDataType."""
 
 
 def import_cupy() -> Any:  # noqa: ANN401  # CuPy has no types
@@ -69,7 +69,7 @@ def version_text(number: int) -> str:
 
 
 class Present(NamedTuple):
-    """The GPU that is there."""
+    """The GPU that is here."""
 
     arch: str
     cores: int
@@ -77,7 +77,7 @@ class Present(NamedTuple):
 
 
 def present() -> Present | None:
-    """Return the GPU that is there, if one is."""
+    """Return the GPU that is here, if there is one."""
     try:
         if not gpu_count():
             return None
@@ -85,13 +85,13 @@ def present() -> Present | None:
         return None
     device = import_cupy().cuda.Device()
     capability = str(device.compute_capability)
-    # What only this generation has, such as products of whole warp groups, has an a.
+    # Features of only this generation, such as products of whole warp groups, need an a.
     arch = f"sm_{capability}a" if int(capability) >= 90 else f"sm_{capability}"
     return Present(arch, int(device.attributes["MultiProcessorCount"]))
 
 
 class DeviceMemory:
-    """Memory of the GPU alone; it goes when nobody needs it any more."""
+    """Memory of the GPU alone, released when nothing needs it any more."""
 
     def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
         self.owner = owner
@@ -107,13 +107,13 @@ class ManagedBlock(MemoryBlock):
     def __init__(self, owner: Any, size: int) -> None:  # noqa: ANN401  # CuPy's
         self.owner = owner
         seen: Any = (ctypes.c_ubyte * max(1, size)).from_address(int(owner.ptr))
-        seen.owner = owner  # whoever has an array of it keeps the memory
+        seen.owner = owner  # an array in it keeps the memory
         self.lie_in(np.frombuffer(seen, np.uint8), size)
 
 
 @functools.lru_cache(maxsize=64)
 def load_module(device: int, capability: str, arch: str, source: str) -> Any:  # noqa: ANN401  # CuPy's
-    """Return a source compiled and loaded; equal ones are one."""
+    """Return a source compiled and loaded; equal sources share one module."""
     compiled = compile_cuda(source, arch)
     cupy = import_cupy()
     module = cupy.cuda.Module()
@@ -137,7 +137,7 @@ def load_module(device: int, capability: str, arch: str, source: str) -> Any:  #
 
 @functools.lru_cache(maxsize=4096)
 def tensor_map(address: int, tile: TileMap) -> Array:
-    """Return the map of a matrix that lies at an address of the GPU's, as a kernel is given it.
+    """Return the map of a matrix at an address of the GPU's, as a kernel's argument.
 
     CuPy passes an array of one element by its bytes.
     """

@@ -1,9 +1,9 @@
 """An NVIDIA GPU, through CuPy: memory, copies, launches, graphs of launches, events, cuBLAS.
 
-CuPy is imported when something is to run, and only here. A first run waits behind each launch, so
-that what fails has a name; from the third on with the same memory launches are replayed as CUDA
-graphs. CuPy refuses to record cuBLAS in a graph, so those calls stand between graphs, as do kernels
-that are given the count of runs.
+CuPy is imported when something is about to run, and only here. A first run waits after each launch,
+so that a failure has a name; from the third run on with the same memory, launches are replayed as
+CUDA graphs. CuPy refuses to record cuBLAS in a graph, so those calls stand between graphs, as do
+kernels that take the number of runs.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ AHEAD: Final = 64 << 20
 SETS: Final = 2
 """Memsets for each launch, which take longer than Python needs to launch it."""
 MOST_GRAPHS: Final = 8
-"""How many graphs a range of a program has: for as many choices of its memory."""
+"""How many graphs a range of a program has: one for each choice of its memory."""
 SHOWN: Final = 4
 NOT_READY: Final = 600
-"""The status of a stream on which something is still to be done."""
+"""The status of a stream that still has work to do."""
 LONGEST: Final = 1e-3
-"""The seconds from one question to the next whether all is done, at most."""
+"""The most seconds between two checks whether all is done."""
 
 
 class _Graph(NamedTuple):
@@ -131,12 +131,12 @@ class CuPyEngine(Engine):
     # -- memory ------------------------------------------------------------------------------------
 
     def reserve(self, size: int) -> driver.DeviceMemory:
-        """Return memory of the GPU's."""
+        """Return memory on the GPU."""
         with self._named("cuda: no memory could be allocated"):
             return driver.DeviceMemory(self.cupy.cuda.Memory(max(1, size)), size)
 
     def shared(self, size: int) -> MemoryBlock:
-        """Return memory whose pages go where they are used."""
+        """Return memory whose pages move to where they are used."""
         with self._named("cuda: no shared memory could be allocated"):
             return driver.ManagedBlock(self.cupy.cuda.malloc_managed(max(1, size)), size)
 
@@ -151,10 +151,10 @@ class CuPyEngine(Engine):
         if array.nbytes:
             begin: int = array.ctypes.data
             self._copy(location.address, begin, array.nbytes, self.runtime.memcpyDefault)
-            self.wait()  # the array may go
+            self.wait()  # the array may be released
 
     def download(self, location: Location, array: Array) -> None:
-        """Copy from the GPU, behind all that was launched."""
+        """Copy from the GPU, after everything that was launched."""
         if array.nbytes:
             begin: int = array.ctypes.data
             self._copy(begin, location.address, array.nbytes, self.runtime.memcpyDefault)
@@ -196,7 +196,7 @@ class CuPyEngine(Engine):
             yield is_graph, tuple(launch for work in group for launch in work)
 
     def _replay(self, key: Hashable, launches: tuple[PlacedLaunch, ...], *, again: bool) -> bool:
-        """Launch a graph, if there is one or it is time to record it; return if so."""
+        """Launch a graph, if there is one or it is time to record it; return whether it was."""
         graphs = self._graphs.setdefault(key, [])
         recorded = next((launch for launch in graphs if _are_same(launch.launches, launches)), None)
         if recorded is None:
@@ -214,7 +214,7 @@ class CuPyEngine(Engine):
         return True
 
     def _record(self, launches: Sequence[PlacedLaunch]) -> Any:  # noqa: ANN401  # CuPy's graph
-        """Return a graph of launches; None where the driver cannot record them."""
+        """Return a graph of launches; None if the driver cannot record them."""
         try:
             self.stream.begin_capture()
             try:
@@ -254,7 +254,7 @@ class CuPyEngine(Engine):
         function(*sizes, given, shared_mem=shared, stream=self.stream)
 
     def wait(self) -> None:
-        """Wait for all that was launched."""
+        """Wait for everything that was launched."""
         names, self._open = self._open, []
         with self._named(_among(names)):
             try:
@@ -264,7 +264,7 @@ class CuPyEngine(Engine):
             self.stream.synchronize()
 
     def _await(self) -> None:
-        """Ask until all is done, so that Ctrl-C comes through where a kernel does not end."""
+        """Ask repeatedly until all is done, so that Ctrl-C works even if a kernel never ends."""
         pause = 0.0
         while self.runtime.streamQuery(self.stream.ptr) == NOT_READY:
             sleep(pause)
@@ -294,14 +294,14 @@ class CuPyEngine(Engine):
             return [float(elapsed(a, b)) * 1e-3 for a, b in pairwise(events)]
 
     def _seconds(self, call: Callable[[], None]) -> float:
-        """Return how long the GPU takes for something, once it has done it before."""
+        """Return how long the GPU takes for something, after doing it once before."""
         self._timed([call])
         return median(self._timed([call] * TRIED))
 
     def _set_ahead(self, launches: int) -> None:
         """Keep the GPU busy for longer than Python takes for some launches, if there is room.
 
-        Else it would wait for Python between short ones, and that would be timed.
+        Otherwise it would wait for Python between short launches, and the waiting would be timed.
         """
         try:
             memory = self._ahead or self.reserve(AHEAD)
@@ -312,7 +312,7 @@ class CuPyEngine(Engine):
             self.runtime.memsetAsync(memory.address, 0, memory.bytes, self.stream.ptr)
 
     def chosen(self, kernel: str) -> str:
-        """Return what computes a plain product, and what the other candidate would take."""
+        """Return what computes a plain product, and how long the other candidate would take."""
         return self.products.chosen(kernel)
 
 
@@ -323,7 +323,7 @@ def _passed(argument: Argument) -> np.generic | Array:
 
 
 def _works(launches: Sequence[PlacedLaunch]) -> list[tuple[PlacedLaunch, ...]]:
-    """Return launches by the works that they are of."""
+    """Return launches grouped by the works that they belong to."""
     return [tuple(group) for _, group in groupby(launches, lambda launch: launch.work)]
 
 
@@ -335,7 +335,7 @@ def _are_same(some: Sequence[PlacedLaunch], others: Sequence[PlacedLaunch]) -> b
 
 
 def _still_running(names: Sequence[str]) -> Interrupted:
-    """Return what Ctrl-C becomes while the GPU is busy: nobody can take a kernel off it."""
+    """Return the error for Ctrl-C while the GPU is busy: nothing can take a kernel off it."""
     kernels = _kernels_of(names)
     return Interrupted(
         f"{kernels}: stopped by Ctrl-C, and the GPU is still busy with it"
@@ -349,7 +349,7 @@ def _still_running(names: Sequence[str]) -> Interrupted:
 
 
 def _kernels_of(names: Sequence[str]) -> str:
-    """Return which kernels names are of, the first few of many."""
+    """Return the names' kernels, only the first few of many."""
     distinct = list(dict.fromkeys(names))
     listed = ", ".join(distinct[:SHOWN])
     more = f" and {len(distinct) - SHOWN} more" if len(distinct) > SHOWN else ""
@@ -357,7 +357,7 @@ def _kernels_of(names: Sequence[str]) -> str:
 
 
 def _among(names: Sequence[str]) -> str:
-    """Say which kernels something that went wrong is of."""
+    """Say which kernels an error may be about."""
     kernels = _kernels_of(names)
     if not kernels:
         return "cuda: the GPU stopped"

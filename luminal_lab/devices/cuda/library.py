@@ -2,7 +2,7 @@
 
     %y: f32[512, 512] = matmul(a=%x, b=%w).O  # by cuBLAS: 20.0 µs, where its own code takes 30.0
 
-CuPy records no cuBLAS in a graph, so it must be faster by what a launch outside of one costs.
+CuPy cannot record cuBLAS in a graph, so it must be faster by the cost of a launch outside one.
 
     O[i < m, j < n] = sum k < 512: fused(a[i, k] * b[k, j])     →  gemm(n, m, 512, b, n, a, 512, n)
 
@@ -37,22 +37,22 @@ from luminal_lab.kernels.nest.sizes import slope
 ProductKey: TypeAlias = tuple[str, tuple[tuple[str, int], ...]]
 """A kernel, and the sizes of its dims."""
 OUTSIDE: Final = 5e-6
-"""The seconds that a launch takes more outside of a graph."""
+"""The extra seconds of a launch outside a graph."""
 TYPES: Final = {DType.float32: 0, DType.float64: 1, DType.float16: 2, DType.bfloat16: 14}
 """The numbers of cudaDataType_t."""
 COMPUTE_32F, COMPUTE_32F_TF32, COMPUTE_64F = 68, 77, 70
-"""Of cublasComputeType_t: how products are added up."""
+"""From cublasComputeType_t: how products are added up."""
 
 
 class MeasuredChoice(NamedTuple):
-    """Which of two candidates computes a product, and the seconds that were measured of each."""
+    """Which of two candidates computes a product, and the measured seconds of each."""
 
     ours: float
     library: float
 
     @property
     def is_library(self) -> bool:
-        """Whether cuBLAS is faster, by more than being no part of a graph costs."""
+        """Whether cuBLAS is faster, by more than staying outside a graph costs."""
         return self.library + OUTSIDE < self.ours
 
     @override
@@ -72,7 +72,7 @@ class Products:
     device: Any
     stream: Any
     named: Callable[[str], AbstractContextManager[None]]
-    """Makes of an error of CuPy's one of ours."""
+    """Turns an error from CuPy into one of ours."""
     tf32: bool
     is_asked: bool
     """Whether cuBLAS may compute them."""
@@ -81,7 +81,7 @@ class Products:
     )
     """What computes them, by kernels and sizes of dims."""
     why_not: str = ""
-    """Why cuBLAS is no candidate, where it is none."""
+    """Why cuBLAS is not a candidate, if it is not."""
 
     @functools.cached_property
     def library(self) -> Any:  # noqa: ANN401  # CuPy's
@@ -93,7 +93,7 @@ class Products:
             return None
 
     def chosen(self, kernel: str) -> str:
-        """Return what computes a plain product, and what the other candidate would take."""
+        """Return what computes a plain product, and how long the other candidate would take."""
         texts = [str(choice) for (name, _), choice in self.choices.items() if name == kernel]
         return texts[-1] if texts else ""
 
@@ -108,7 +108,7 @@ class Products:
         mine: Callable[[], None],
         seconds: Callable[[Callable[[], None]], float],
     ) -> None:
-        """Time a plain product of our own and of cuBLAS's, the first time that it is met."""
+        """Time a plain product by our own kernel and by cuBLAS, the first time that it is met."""
         key = work[0].kernel.name, work[0].sizes
         if key in self.choices or not self.is_asked:
             return
@@ -127,7 +127,7 @@ class Products:
         self.choices[key] = MeasuredChoice(ours, library)
 
     def multiply(self, work: Sequence[PlacedLaunch]) -> None:
-        """Have cuBLAS do some work."""
+        """Let cuBLAS do some work."""
         product = product_of(work[0].kernel.definition, dict(work[0].sizes))
         assert product is not None
         try:
@@ -139,7 +139,7 @@ class Products:
             ) from error
 
     def _multiply(self, product: GemmCall, launch: PlacedLaunch) -> None:
-        """Have cuBLAS do what a kernel does."""
+        """Let cuBLAS do what a kernel does."""
         library = self.library
         is_double = product.factor_dtype is DType.float64
         compute = COMPUTE_64F if is_double else COMPUTE_32F
@@ -173,7 +173,7 @@ class Products:
 
 
 def _address(arguments: Sequence[Argument], which: int, kernel: Kernel) -> int:
-    """Return where an operand is; its number counts inputs, and then the result."""
+    """Return the address of an operand; numbers count the inputs, and then the result."""
     assert kernel.definition is not None
     at = which if which < len(kernel.definition.inputs) else which + len(kernel.locals)
     location = arguments[at]
@@ -182,7 +182,7 @@ def _address(arguments: Sequence[Argument], which: int, kernel: Kernel) -> int:
 
 
 def _is_apart(launch: PlacedLaunch) -> bool:
-    """Return whether the result lies over none of the inputs, so that it can be computed twice."""
+    """Return whether the result overlaps none of the inputs, so that it can be computed twice."""
     assert launch.kernel.definition is not None
     count = len(launch.kernel.definition.inputs)
     result = _address(launch.arguments, count, launch.kernel)
@@ -241,7 +241,7 @@ def _uncast(term: Term, to: DType) -> Term:
 
 
 def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCall | None:
-    """Return the product that a kernel is for some sizes of dims, if cuBLAS has that.
+    """Return the product that a kernel computes for some sizes of dims, if cuBLAS has it.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> product_of(parse_definition('''kernel matmul(a: f32[n, 8], b: f32[8, 4]) -> (O: f32[n, 4])
@@ -281,7 +281,7 @@ def product_of(definition: Definition | None, dims: Mapping[str, int]) -> GemmCa
 
 
 def _steps(position: Dim, axes: Sequence[Symbol], dims: Mapping[str, int]) -> dict[str, int] | None:
-    """Return by how many elements a place grows along each axis; None if it is not straight."""
+    """Return by how many elements a position grows along each axis; None if it is not linear."""
     rest = substitute(position, {**dims})
     steps: dict[str, int] = {}
     for axis in axes:
@@ -295,7 +295,7 @@ def _steps(position: Dim, axes: Sequence[Symbol], dims: Mapping[str, int]) -> di
 def _product(
     lies: Sequence[dict[str, int]], sizes: Mapping[str, int], k: str, arguments: tuple[int, ...]
 ) -> GemmCall | None:
-    """Return the product with the first on the left, if all lies as cuBLAS can have it."""
+    """Return the product with the first operand on the left, if cuBLAS accepts the layout."""
     a, b, c = lies
     inner = [name for name in sizes if sizes[name] > 1 and name != k]
     if any(a[name] < 0 or b[name] < 0 for name in inner):
@@ -323,7 +323,7 @@ def _product(
 def _merged(
     names: list[str], lies: tuple[dict[str, int], ...], sizes: Mapping[str, int]
 ) -> tuple[int, tuple[int, ...]] | None:
-    """Return axes as one: its size and its steps; None if they are not one after the other."""
+    """Return axes as one: its size and its steps; None if they are not contiguous."""
     size, steps = 1, tuple(0 for _ in lies)
     for name in reversed(names):
         mine = tuple(steps_of[name] for steps_of in lies)

@@ -1,12 +1,12 @@
-"""What is kept on this machine's disk to save time: compiled libraries, winners of searches, rates.
+"""What is kept on this machine's disk to save time: compiled libraries, search winners, rates.
 
     ~/.cache/luminal_lab/libraries/lib-<key>/           a compiled library
     ~/.cache/luminal_lab/libraries/rates-<key>.json     the machine's rates, once measured
     ~/.cache/luminal_lab/winners/<key>/                 what a search found
 
-All of it can go at any time: it is made again when it is needed. Other processes may use it
-meanwhile, so an entry goes as a whole, and by default none goes that was used a moment ago. A link
-is removed as a link; what it leads to stays.
+All of it can be removed at any time, and is made again when it is needed. Other processes may be
+using it, so an entry is removed as a whole, and by default none that was used a moment ago. A link
+is removed as a link; its target stays.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from typing_extensions import override
 
 from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.cache import FRESH, bytes_text, cut_text
-from luminal_lab.errors import ArgumentError, nearest
+from luminal_lab.errors import ArgumentError, nearest, real_number
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.reading import read_plain
+from luminal_lab.tensor.arguments import told_object
 
 CachedKind: TypeAlias = Literal["libraries", "winners", "rates"]
 KINDS: tuple[CachedKind, ...] = get_args(CachedKind)
@@ -36,7 +37,7 @@ ABOUT = {
     "winners": "the fastest programs that searches found",
     "rates": "what this machine can do at most, measured",
 }
-"""What each kind is."""
+"""A description of each kind."""
 RATES = re.compile(r"rates-[0-9a-f]{32}\.json")
 UNITS = (("week", 7 * 86400), ("day", 86400), ("hour", 3600), ("minute", 60))
 
@@ -53,7 +54,7 @@ class CachedEntry(NamedTuple):
 
     @property
     def about(self) -> str:
-        """What it is of: the first line of a source or a definition, or the device of rates."""
+        """What it belongs to: the first line of a source or a definition, or a device for rates."""
         with suppress(OSError, ValueError):
             if self.kind == "rates":
                 rates = PeakRates.from_json(read_plain(self.path).decode())
@@ -87,7 +88,7 @@ class CachedEntry(NamedTuple):
         return time.time() - self.used.timestamp() < FRESH
 
     def remove(self) -> bool:
-        """Remove it as a whole; return whether that could be done."""
+        """Remove it as a whole; return whether that worked."""
         if self.kind != "rates":
             return cache.remove(self.path)
         try:
@@ -97,6 +98,7 @@ class CachedEntry(NamedTuple):
         return True
 
 
+@told_object("cached")
 class CachedEntries(tuple[CachedEntry, ...]):
     """What is kept on disk, the most recently used first; shown as a table."""
 
@@ -113,7 +115,7 @@ class CachedEntries(tuple[CachedEntry, ...]):
         return CachedEntries(entry for entry in self if not entry.is_fresh)
 
     def of(self, kind: CachedKind) -> CachedEntries:
-        """Return those of one kind."""
+        """Return the entries of one kind."""
         return CachedEntries(entry for entry in self if entry.kind == kind)
 
     def clear(self) -> CachedEntries:
@@ -150,7 +152,7 @@ def named(kind: CachedKind, many: int) -> str:
 
 
 def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntries:
-    """Return what is kept on disk: all kinds or one, and only what was not used for a time.
+    """Return what is kept on disk: all kinds or one, and optionally only what is long unused.
 
     Kinds are "libraries", "winners" and "rates"; `older` is in seconds. `.clear()` removes what is
     returned. Everything is made again when it is needed.
@@ -159,17 +161,22 @@ def cached(kind: CachedKind | None = None, *, older: float = 0.0) -> CachedEntri
     >>> sorted({entry.kind for entry in ll.devices.cached("rates")}) in ([], ["rates"])
     True
     """
-    if kind is not None and kind not in KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind in KINDS):  # pyright: ignore[reportUnnecessaryIsInstance]  # nobody checks notebooks
         raise ArgumentError(
             f"cached: there is no kind {kind!r}",
             hint=nearest(kind, KINDS) or f"the kinds are {', '.join(KINDS)}",
         )
-    latest = time.time() - older
+    seconds = real_number(older)
+    if seconds is None or not seconds >= 0:
+        raise ArgumentError(
+            f"cached: older is {older!r}", hint="give seconds, as in older=30 * 86400 for 30 days"
+        )
+    latest = time.time() - seconds
     entries = [
         entry
         for folder in folders()
         for entry in _entries(folder)
-        if kind in (None, entry.kind) and (not older or entry.used.timestamp() <= latest)
+        if kind in (None, entry.kind) and (not seconds or entry.used.timestamp() <= latest)
     ]
     return CachedEntries(sorted(entries, key=lambda entry: entry.used, reverse=True))
 

@@ -1,4 +1,4 @@
-// What a processor can do: multiply and add in registers, read, and copy.
+// A processor's rates: multiply and add in registers, read, and copy.
 #if defined(__AVX512F__)
 enum { BYTES = 64, CHAINS = 24 };
 #elif defined(__AVX__)
@@ -13,7 +13,7 @@ typedef float f32s __attribute__((vector_size(BYTES)));
 typedef double f64s __attribute__((vector_size(BYTES)));
 typedef long long words __attribute__((vector_size(BYTES)));
 
-// Independent chains, as many as hide how long one operation takes; returns flops a round.
+// Independent chains, enough to hide the latency of one operation; returns flops per round.
 #define FMA(name, number, vector) \
     long name(long rounds, double factor, double *sink) { \
         const number f = (number)factor, one = 1; \

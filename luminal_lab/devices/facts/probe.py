@@ -1,8 +1,8 @@
 """The CPU's peak rates, measured in about a second and kept: FMA, and bytes from caches and memory.
 
-A short C program goes through registers, or through memory, with as many threads as are asked
-for; the best of several samples counts, since what else runs can only slow it down. Without a
-compiler NumPy does something like it, and the result says that it is an estimate.
+A short C program goes through registers, or through memory, with the requested number of threads;
+the best of several samples counts, since other programs can only slow it down. Without a compiler
+NumPy does something similar, and the result says that it is an estimate.
 """
 
 from __future__ import annotations
@@ -43,40 +43,43 @@ from luminal_lab.machines.load import Load, load_text
 from luminal_lab.machines.rates import PeakRates, Rate
 from luminal_lab.progress import progress
 from luminal_lab.reading import read_plain
+from luminal_lab.tensor.arguments import told_class
+
+told_class(PeakRates)  # `machines/` is below what tells of wrong calls
 
 METHOD = 4
-"""How rates are measured; one more whenever that changes, so that they are measured again."""
+"""The version of the method, raised whenever it changes, so that rates are measured again."""
 SMALL = 128 << 10, 1 << 20
-"""The working sets, of each thread, that are in the caches of its own or not far from them."""
+"""The working sets of each thread that are in its own caches or close to them."""
 LEAST, MOST = 192 << 20, 1 << 30
-"""Bytes for what is beyond all caches: four times the last one, within these."""
+"""Bytes for what is beyond all caches: four times the last one, within these limits."""
 LEAST_ROUNDS = 2
 BUDGET = 0.8
-"""The seconds for which all rates are sampled, in rounds, of which there are a few at least."""
+"""The seconds for sampling all rates, in at least a few rounds."""
 PATIENCE = 60.0
-"""The seconds for which rates stand that were measured again in vain."""
+"""The seconds for which rates stand after they were measured again in vain."""
 _TRIED: dict[str, float] = {}
 """When rates were last measured in this process, by the name of their file."""
 SHORTEST = 2e-3
-"""The seconds that a sample takes at least, so that starting it does not count."""
+"""The least seconds of a sample, so that its start does not count."""
 
 ALIGNED = 1024
-"""The numbers by which parts are cut, so that each begins and ends where vectors do."""
+"""The unit by which parts are cut, so that each begins and ends where vectors do."""
 
 SOURCE = Path(__file__).with_name("probe.c").read_text("utf-8")
 Move = Callable[[Array, Array, int], None]
 """Reads its first array, or copies it into the second, a number of times."""
 Work = Callable[[int, int], object]
-"""Does the work of the thread with a number, a number of times."""
+"""Does the work of the thread with a given number, a number of times."""
 
 
 def peak_rates(
     threads: int | None = None, *, fresh: bool = False, folder: str | Path | None = None
 ) -> PeakRates:
-    """Return what this machine's processor can do at most, with one thread and with so many.
+    """Return this machine's peak rates, with one thread and with all of them.
 
-    It is measured when it is first asked for, and then kept on disk; `fresh=True` measures again,
-    and so does the first question on a quiet machine after a measurement under load.
+    They are measured when first requested, and then kept on disk; `fresh=True` measures again, and
+    so does the first request on a quiet machine after a measurement under load.
 
     >>> import luminal_lab as ll
     >>> rates = ll.devices.peak_rates()
@@ -107,7 +110,7 @@ def peak_rates(
 
 
 def better_rates(known: PeakRates) -> PeakRates:
-    """Measure again what something has just surpassed; at most once in a while, and never worse."""
+    """Measure again the rates just exceeded; at most once in a while, and never for the worse."""
     if known.how != "measured":
         return known
     name = _entry(known.threads, _compiler())
@@ -155,16 +158,16 @@ def _kept(cache: Cache, name: str) -> PeakRates | None:
 
 
 def cpu_name() -> str:
-    """Return what the maker calls this machine's processor."""
+    """Return the maker's name for this machine's processor."""
     line = re.search(r"^model name\s*:\s*(.+)", machine(), re.MULTILINE)
-    # A Mac tells its name first, and then what it can do.
+    # A Mac gives its name first, and then its features.
     mac_name = machine().splitlines()[3] if sys.platform == "darwin" else ""
     named = line[1] if line else mac_name
     return named.strip() or platform.processor() or platform.machine()
 
 
 class _Question(NamedTuple):
-    """A rate that is asked for, and the ways to work at it, each with what one time amounts to."""
+    """A requested rate, and the ways to work at it, each with the amount of one repetition."""
 
     rate: Rate
     ways: list[tuple[Work, float]]
@@ -196,7 +199,7 @@ def _measured(count: int, compiler: Compiler | None, folder: str | Path | None) 
 
 
 def _answers(questions: list[_Question], *, alone: bool) -> tuple[Rate, ...]:
-    """Return the rates. All are sampled in turn, so that what disturbs for a moment harms none."""
+    """Return the rates. All are sampled in turn, so that a short disturbance spoils none."""
     start = perf_counter()
     samples: list[list[float]] = [[] for _ in questions]
     often: dict[tuple[int, int], int] = {}
@@ -230,7 +233,7 @@ def _through(
     """Return how threads go through an array, each through its part, and the bytes of that."""
     share = data.size // threads // ALIGNED * ALIGNED
     parts = [data[k * share : (k + 1) * share] for k in range(threads)]
-    # A copy's working set is what it reads and what it writes.
+    # A copy's working set is what it reads plus what it writes.
     halves = [(part[: share // 2], part[share // 2 :]) for part in parts]
     pairs = [(part, part) for part in parts] if what == "read" else halves
 
@@ -242,7 +245,7 @@ def _through(
 
 
 def _aligned(size: int) -> Array:
-    """Return memory that begins where vectors may; it is written once, so that it is there."""
+    """Return memory aligned for vectors; it is written once, so that it really exists."""
     whole = np.ones(size // 8 + ALIGNED)
     start = -whole.ctypes.data // 8 % ALIGNED
     return whole[start : start + size // 8]
@@ -269,7 +272,7 @@ def _together(work: Work, threads: int, times: int) -> float:
     cores = _cores()
 
     def run_share(thread: int) -> None:
-        # Systems that pack threads onto one core would have them share it for most of a sample.
+        # Systems that pack threads onto one core would make them share it for most of a sample.
         if threads <= len(cores):
             os.sched_setaffinity(0, {cores[thread]})
         barrier.wait()
@@ -278,7 +281,7 @@ def _together(work: Work, threads: int, times: int) -> float:
         spans.append((start, perf_counter()))
 
     others = [threading.Thread(target=run_share, args=(k,)) for k in range(1, threads)]
-    # It is over soon; until then the others wait for this thread, which is where it was sent.
+    # It is over soon; until then the others wait for this thread, which runs where it was sent.
     with held():
         for thread in others:
             thread.start()
@@ -293,7 +296,7 @@ def _together(work: Work, threads: int, times: int) -> float:
 
 
 def _cores() -> list[int]:
-    """Return the cores that threads may be sent to, where the system lets us send them."""
+    """Return the cores that threads can be sent to, if the system allows that."""
     return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
 
 
@@ -306,11 +309,11 @@ class _Probe:
         self.library: Final = load(path, *names)
 
     def fma(self, dtype: str, threads: int) -> tuple[Work, float]:
-        """Return how threads multiply and add, and the operations of one time."""
+        """Return how threads multiply and add, and the operations of one repetition."""
         name = "fma_f32" if dtype == "float32" else "fma_f64"
         long, pointer = ctypes.c_long, ctypes.c_void_p
         function = function_of(self.library, name, long, long, ctypes.c_double, pointer)
-        sinks = (ctypes.c_double * (8 * threads))()  # each in a line of the cache of its own
+        sinks = (ctypes.c_double * (8 * threads))()  # each in a cache line of its own
 
         def work(thread: int, times: int) -> int:
             return function(times * 1000, 0.5, ctypes.addressof(sinks) + 64 * thread)

@@ -1,11 +1,11 @@
-"""What devices can do at most, by their makers' figures: each one with where it stands.
+"""What devices can do at most, by their makers' figures, each with its source.
 
     ll.devices.specification("h200")      by name, in any case and form: "M3 Max", "m3-max"
     ll.devices.known_devices()           all of them, as a table
     ll.devices.specification("cpu")       this machine's processor: measured, and not from a paper
 
 `machines/figures.py` says what a specification is, `machines/cards.py` has those of GPUs, and
-`timing/roofline.py` makes times of them.
+`timing/roofline.py` turns them into times.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from luminal_lab.machines.figures import (
 from luminal_lab.machines.here import this_machine
 from luminal_lab.machines.rates import PeakRates
 from luminal_lab.tables import Table, aligned, frame
-from luminal_lab.tensor.arguments import told_class
+from luminal_lab.tensor.arguments import told_class, told_object
 
-for _record in (Specification, PeakRates):  # `machines/` is below what tells of wrong calls
-    told_class(_record)
+told_class(Specification)  # `machines/` is below what tells of wrong calls
 
 CPU_LAUNCH = 1e-6
-"""The seconds that a launch takes at least on a CPU."""
+"""The least seconds that a launch takes on a CPU."""
 CPU_LAUNCH_SOURCE = "calling a function and waking a thread, in round numbers"
 SHOWN = "bandwidth, bytes/s", "memory, bytes", "cores", "shared memory of a block, bytes"
-"""The figures that a table shows beside rates, by their names."""
+"""The figures that a table shows beside rates, by name."""
 THIS_CPU = ("cpu", "thiscpu")
 FORMS = frozenset(("nvidia", "apple", "geforce", "tesla", "sxm", "sxm4", "sxm5", "gpu"))
-"""Words of a name that say nothing which the table does not."""
+"""Words in a name that add nothing to the table's names."""
 ALIASES = {"a100": "A100 80 GB", "4090": "RTX 4090"}
-"""What else devices are called; the name of the device that is meant."""
+"""Other names of devices, with the device that each means."""
 
 
+@told_object("specifications")
 class Specifications(tuple[Specification, ...]):
     """All devices whose figures are known; a sequence with a table."""
 
@@ -69,7 +69,7 @@ class Specifications(tuple[Specification, ...]):
         return f"<Specifications: {len(self)} devices; print(…) shows them>"
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas: a row for each figure of each device, with its source."""
+        """Return a pandas table with a row for each figure of each device, with its source."""
         rows = (
             (device.name, device.maker, label, *figure)
             for device in self
@@ -101,7 +101,7 @@ def specification(name: str) -> Specification:
 
 
 def known_devices() -> Specifications:
-    """Return what is known of all devices, but for this machine's processor, which is measured.
+    """Return everything known about devices, except this machine's processor, which is measured.
 
     >>> import luminal_lab as ll
     >>> [known.name for known in ll.devices.known_devices()][:3]
@@ -131,7 +131,7 @@ def this_cpu(rates: PeakRates | None = None) -> Specification:
 
 
 def bare_name(name: str) -> str:
-    """Return a name as it is compared: without its maker, its form, and what is between words.
+    """Return a name in the form for comparisons: without maker, form, and separators.
 
     >>> bare_name("NVIDIA A100-SXM4-80GB"), bare_name("apple m3-max")
     ('a10080gb', 'm3max')
@@ -143,7 +143,7 @@ def bare_name(name: str) -> str:
 
 @cache
 def by_bare_name() -> dict[str, Specification]:
-    """Return all devices by the names that they are looked up by."""
+    """Return all devices by the names under which they are looked up."""
     known = {bare_name(card.name): card for card in CARDS}
     return known | {other: known[bare_name(name)] for other, name in ALIASES.items()}
 

@@ -1,4 +1,4 @@
-"""What the compilers for GPUs share: the passes, the kernels, and the text that spells them."""
+"""What the compilers for GPUs share: the passes, the kernels, and their spelling as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from luminal_lab.kernels.user.gpu import gpu_user_kernel
 
 
 def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
-    """Return what makes kernels in a GPU's language, each with the emulator and the compiler."""
+    """Return the maker of kernels in a GPU's language, each with the emulator and the compiler."""
 
     def ready(kernel: Kernel) -> Kernel:
         compiles = None if gpu.arch is None else partial(compile_kernel, arch=gpu.arch)
@@ -58,7 +58,7 @@ def gpu_maker(gpu: GPU, name: str) -> KernelMaker:
 
 
 def moving_meaning(op: Update | Scatter, types: Sequence[TensorType]) -> Meaning:
-    """Return what an update or a scatter takes, gives and computes."""
+    """Return what an update or a scatter takes, returns and computes."""
     names = ("x", "rows") if isinstance(op, Update) else ("x", "index", "values")
     inputs = tuple(Buffer(name, type) for name, type in zip(names, types, strict=True))
 
@@ -79,7 +79,7 @@ class GPUCompiler(DeviceCompiler):
 
     @abstractmethod
     def target(self, ir: IR) -> tuple[GPU, FindEngine]:
-        """Return the GPU that a graph is compiled for, and what finds the engine that runs it.
+        """Return the GPU that a graph is compiled for, and what finds the engine to run it.
 
         >>> gpu, _ = ll.CUDACompiler(arch="sm_90").target(cx.ir)
         >>> gpu.arch, gpu.threads, gpu.shared

@@ -1,7 +1,7 @@
-"""What a program asks of a GPU: memory, copies, launches, times; and the emulator as a GPU.
+"""What a program needs from a GPU: memory, copies, launches, times; and the emulator as a GPU.
 
-An engine belongs to one program. Memory that the host sees too is a `Block`, as the CPU's is: where
-all of it is, nothing is copied but what is given in from outside.
+An engine belongs to one program. Memory that the host also sees is a `Block`, as the CPU's is: if
+all memory is like that, only data from outside is copied.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Memory(Protocol):
 
     bytes: int
     address: int
-    """Where the device has them."""
+    """Its address on the device."""
 
 
 class Location(NamedTuple):
-    """Where a value is."""
+    """The location of a value."""
 
     memory: Memory
     offset: int
@@ -42,12 +42,12 @@ class Location(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Where the device has it."""
+        """Its address on the device."""
         return self.memory.address + self.offset
 
 
 class Mapped(NamedTuple):
-    """A value as the tensor map of a matrix, by which bulk copies find its tiles."""
+    """A value passed as the tensor map of a matrix, by which bulk copies find its tiles."""
 
     location: Location
     tile: TileMap
@@ -57,23 +57,23 @@ Argument: TypeAlias = Location | Mapped | np.generic
 
 
 class PlacedLaunch(NamedTuple):
-    """A launch; its arguments follow once it is known where its values are."""
+    """A launch; its arguments are added once the locations of its values are known."""
 
     kernel: Kernel
     phase: Phase
     blocks: int
     work: int
-    """Which of the program's works it is of."""
+    """The program's work that it belongs to."""
     slots: tuple[int, ...]
     numbers: tuple[np.generic, ...]
     sizes: tuple[tuple[str, int], ...] = ()
     """The sizes of its kernel's dims."""
     arguments: tuple[Argument, ...] = ()
-    """All that it is given, in the order in which its function takes it."""
+    """All its arguments, in the order in which its function takes them."""
 
 
 class Engine(ABC):
-    """What runs the kernels of one program; the host sees all memory unless an engine says else."""
+    """What runs the kernels of one program; the host sees all memory unless an engine differs."""
 
     name: str
     """What it runs on, as shown beside times."""
@@ -82,11 +82,11 @@ class Engine(ABC):
     sees_all = True
     """Whether the host sees all of its memory."""
     can_share = True
-    """Whether there is memory that the host sees."""
+    """Whether there is memory that the host also sees."""
 
     @abstractmethod
     def reserve(self, size: int) -> Memory:
-        """Return memory of the device's, or raise MemoryError."""
+        """Return memory of the device, or raise MemoryError."""
 
     def shared(self, size: int) -> MemoryBlock:
         """Return memory that host and device see, or raise MemoryError."""
@@ -104,32 +104,32 @@ class Engine(ABC):
         bytes_of(location)[...] = array.reshape(-1).view(BYTE)
 
     def download(self, location: Location, array: Array) -> None:
-        """Copy from the device into an array, once all that was launched is done."""
+        """Copy from the device into an array, once everything launched is done."""
         self.wait()
         array.reshape(-1).view(BYTE)[...] = bytes_of(location)
 
     @abstractmethod
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        """Launch in order. Careful: wait for each, so that what fails has a name.
+        """Launch in order. Careful: wait for each, so that a failure has a name.
 
-        What has the same key is the same range of a program, and may be kept for a replay.
+        Launches with the same key are the same range of a program, and may be kept for a replay.
         """
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until all is done, and raise what went wrong."""
+        """Wait until all is done, and raise an error if something went wrong."""
 
     @abstractmethod
     def seconds(self, groups: Sequence[Sequence[PlacedLaunch]]) -> list[float]:
         """Launch all in order, and return how long each group took on the device."""
 
     def chosen(self, kernel: str) -> str:
-        """Return what computes a kernel in place of its own code, and why; mostly nothing."""
+        """Return what computes a kernel instead of its own code, and why; usually nothing."""
         return ""
 
 
 FindEngine: TypeAlias = Callable[[str, Kernels], Engine]
-"""Returns what runs a source of these kernels, or says what there is not."""
+"""Returns an engine for a source with these kernels, or raises the error that there is none."""
 
 
 class EmulatorEngine(Engine):

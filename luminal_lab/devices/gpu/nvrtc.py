@@ -3,7 +3,7 @@
     compiled = compile_cuda(source, "sm_90a")
     compiled.ptx, compiled.cubin, compiled.resources["kernel_softmax"].registers
 
-Equal sources are compiled once in a process, and kept on disk as the CPU's libraries are.
+Equal sources are compiled once per process, and kept on disk as the CPU's libraries are.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from luminal_lab.trust import admit
 
 PROGRAM = "program.cu"
 OPTIONS: Final = ("--std=c++17", "-default-device", "--fmad=false", "-w", "--ptxas-options=-v")
-"""What every source is compiled with. Products are rounded before they are added, as in C, but for
-lab_fma's; division and square roots are correctly rounded, and numbers too small to be normal are
-kept, since nothing says otherwise."""
+"""The options for every source. Products are rounded before they are added, as in C, except in
+lab_fma; division and square roots are correctly rounded, and subnormal numbers are kept, by
+default."""
 HEAD: Final = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(')
 """How a kernel's function begins."""
 ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for")
@@ -71,7 +71,7 @@ def compile_cuda(
 def compile_kernel(kernel: Kernel, arch: str, folder: str | Path | None = None) -> CompiledCUDA:
     """Return one kernel, with what it calls, compiled for an architecture.
 
-    What its launches are asked for of shared memory counts as what its functions take.
+    The shared memory that its launches request counts as taken by its functions.
     """
     compiled = compile_cuda(gpu_source([kernel]), arch, name=kernel.name, folder=folder)
     asked = {phase.function: phase.shared for phase in kernel.phases if phase.shared}
@@ -92,16 +92,16 @@ def version() -> tuple[int, int]:
 
 @functools.cache
 def architectures() -> tuple[str, ...]:
-    """Return the names of the architectures that NVRTC compiles for, the oldest first."""
+    """Return the names of the architectures for which NVRTC compiles, the oldest first."""
     (numbers,) = _call("nvrtcGetSupportedArchs")
     return tuple(f"sm_{number}" for number in numbers)
 
 
 def check_arch(arch: str) -> None:
-    """Raise an error about an architecture that NVRTC does not compile for."""
+    """Raise an error about an architecture for which NVRTC does not compile."""
     plain = re.fullmatch(r"(sm_(\d+))([af]?)", arch)
     known = architectures()
-    # Only from 9.0 on there are features that later cards do not have: sm_90a.
+    # Only from 9.0 on are there features that later cards lack: sm_90a.
     if plain is None or plain[1] not in known or (plain[3] and int(plain[2]) < 90):
         major, minor = version()
         raise device_error(
@@ -115,7 +115,7 @@ def check_arch(arch: str) -> None:
 
 @functools.cache
 def _library() -> Any:  # noqa: ANN401  # it has no types
-    """Return the module through which NVRTC is called, with NVRTC loaded."""
+    """Return the module that calls NVRTC, with NVRTC loaded."""
     try:
         module = importlib.import_module("cuda.bindings.nvrtc")
     except ImportError:
@@ -136,7 +136,7 @@ def _missing(why: str) -> DeviceError:
 
 
 def _call(function: str, *given: object) -> list[Any]:
-    """Return what a function of NVRTC's gives; it must succeed."""
+    """Return the results of one of NVRTC's functions, which must succeed."""
     status, *results = _tried(function, *given)
     if int(status):
         _, text = _tried("nvrtcGetErrorString", status)
@@ -149,7 +149,7 @@ def _tried(function: str, *given: object) -> Any:  # noqa: ANN401  # it has no t
 
 
 def _read(text_name: str, program: object) -> bytes:
-    """Return one of the texts that a program has."""
+    """Return one of a program's texts."""
     (size,) = _call(f"nvrtcGet{text_name}Size", program)
     data = bytes(size)
     _call(f"nvrtcGet{text_name}", program, data)
@@ -157,7 +157,7 @@ def _read(text_name: str, program: object) -> bytes:
 
 
 def _compile(source: str, arch: str) -> CompiledCUDA | str:
-    """Return what NVRTC makes of a source, or what it says against it."""
+    """Return what NVRTC makes of a source, or its objections."""
     text = source.encode("utf-8", "backslashreplace")
     with _program(text) as program:
         status = _made_of(program, arch)
@@ -166,7 +166,7 @@ def _compile(source: str, arch: str) -> CompiledCUDA | str:
             fault = f"compile: out of memory: NVRTC had none left for {lines:,} lines of source"
             raise device_error(fault, hint=f"end other programs that take memory; {WHAT_WORKS}")
         lines = _text(_read("ProgramLog", program)).split("\n")
-        # How long it took is another each time.
+        # The time it took differs each time.
         log = "\n".join(line for line in lines if "Compile time" not in line)
         if status:
             return log or f"it ended with status {status}"
@@ -183,7 +183,7 @@ def _made_of(program: object, arch: str) -> int:
 
 @contextmanager
 def _program(text: bytes) -> Generator[object, None, None]:
-    """Make a program of a source, which is gone behind the block, with Ctrl-C held off."""
+    """Make a program from a source, which is removed after the block, with Ctrl-C held off."""
     with held():
         (program,) = _call("nvrtcCreateProgram", text, PROGRAM.encode(), 0, [], [])
         try:
@@ -197,7 +197,7 @@ def _text(data: bytes) -> str:
 
 
 def resources_of(log: str, ptx: str) -> dict[str, Resources]:
-    """Return what each function takes, from what the assembler says and the PTX.
+    """Return the resources of each function, from the assembler's messages and the PTX.
 
     >>> log = '''Compiling entry function 'k' for 'sm_80'
     ... Function properties for k
@@ -224,7 +224,7 @@ def resources_of(log: str, ptx: str) -> dict[str, Resources]:
 
 @functools.lru_cache(maxsize=1024)
 def _known(source: str, arch: str, folder: str | Path | None) -> CompiledCUDA | str:
-    """Return what was made of a source before, or is made now, or what is said against it."""
+    """Return what was made of a source, now or before, or the objections to it."""
     text = source.encode("utf-8", "backslashreplace")
     major, minor = version()
     made_by = f"NVRTC {major}.{minor} for {arch}"
@@ -243,7 +243,7 @@ def _known(source: str, arch: str, folder: str | Path | None) -> CompiledCUDA | 
 
 
 def _packed(compiled: CompiledCUDA) -> bytes:
-    """Return what is kept on disk: a line of JSON, and the machine code."""
+    """Return the bytes kept on disk: a line of JSON, and the machine code."""
     resources = {name: asdict(taken) for name, taken in compiled.resources.items()}
     texts = {"arch": compiled.arch, "log": compiled.log, "ptx": compiled.ptx}
     facts = {**texts, "resources": resources}
@@ -261,7 +261,7 @@ def _unpacked(data: bytes) -> CompiledCUDA:
 
 
 def _refusal(source: str, arch: str, name: str, said: str) -> DeviceError:
-    """Return what to tell of a source that cannot be compiled."""
+    """Return the error about a source that cannot be compiled."""
     major, minor = version()
     subject = f"kernel {name}" if name else "compile"
     too_much = TOO_MUCH.search(said)
@@ -273,7 +273,7 @@ def _refusal(source: str, arch: str, name: str, said: str) -> DeviceError:
             where=source_excerpt(source, _line_of(source, function), None, HEAD),
             hint="smaller tiles in its schedule; extern __shared__ memory may be larger",
         )
-    # Its own excerpts and carets are indented; what it only remarks on is left out.
+    # NVRTC's own excerpts and carets are indented; mere remarks are left out.
     words = [line for line in said.splitlines() if line.strip() and not line[0].isspace()]
     words = [line for line in words if not re.search(r"ptxas info|warning #|^Remark", line)]
     shown = words[:12] + [f"and {len(words) - 12} lines more"] * (len(words) > 12)
@@ -298,7 +298,7 @@ def _line_of(source: str, function: str) -> int:
 
 
 def _ptx_place(source: str, arch: str, line: int) -> str | None:
-    """Return a line of the PTX that the assembler refuses, among its neighbours."""
+    """Return the line of the PTX that the assembler refuses, among its neighbours."""
     text = source.encode("utf-8", "backslashreplace")
     with _program(text) as program:
         if _made_of(program, arch.replace("sm_", "compute_")):

@@ -24,7 +24,7 @@ class GPUBound(Bound):
         super().__init__(plan, dims)
         self.plan = plan
         self.steps: list[list[PlacedLaunch] | None] = []
-        """For each work what is launched; None where NumPy does it."""
+        """For each work, its launches; None if NumPy does it."""
         for at, (work, own) in enumerate(zip(plan.works, plan.locals, strict=True)):
             kernel = plan.kernel_of(work)
             if kernel is None:
@@ -46,11 +46,11 @@ class GPUBound(Bound):
                     ready.append(PlacedLaunch(kernel, phase, blocks, at, slots, numbers, sizes))
             self.steps.append(ready)
         self.faults = self._faults(0, len(self.steps))
-        # Apart where inputs are written over from there on.
+        # Split where inputs begin to be overwritten.
         spans = plan.spans(plan.no_return)
         self.spans = [span._replace(checks=self._faults(*span[:2])) for span in spans]
         self.is_tried = False
-        """Whether a run has come to its end."""
+        """Whether a run has been completed."""
         self._launched = Remembered[tuple[int, ...], list[list[PlacedLaunch]]](MOST_PLACES)
 
     def _faults(self, first: int, last: int) -> bool:
@@ -60,7 +60,7 @@ class GPUBound(Bound):
     def launched(
         self, locations: Mapping[int, Location], fault: Location | None, step: int
     ) -> list[list[PlacedLaunch]]:
-        """Return for each work its launches, with the places of all values."""
+        """Return the launches of each work, with the locations of all values."""
         key = tuple([location.address for location in locations.values()])
         launches = self._launched.get(key) or self._launched.keep(
             key, [self._placed(ready, locations, fault) for ready in self.steps]

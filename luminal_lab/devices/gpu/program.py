@@ -1,6 +1,6 @@
-"""A graph of a GPU's kernels: its source, its plans, its memory, and what it runs on.
+"""A graph of a GPU's kernels: its source, its plans, its memory, and its engine.
 
-Everything but a run works on any machine: what runs it is looked for when it is first needed.
+Everything except a run works on any machine: the engine is only looked up when it is needed.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ class GPUProgram(DeviceProgram[GPUPlan]):
 
     @property
     def engine(self) -> Engine:
-        """What runs it, looked for when it is first needed; an error says what there is not."""
+        """The engine, looked up when it is first needed; an error says what is missing."""
         if self._engine is None:
             self._engine = self.find(self.source, self.kernels)
         return self._engine
 
     @property
     def is_running(self) -> bool:
-        """Whether something has been found that runs it."""
+        """Whether an engine has been found."""
         return self._engine is not None
 
     @cached_property
@@ -104,16 +104,16 @@ class GPUProgram(DeviceProgram[GPUPlan]):
     # -- memory ------------------------------------------------------------------------------------
 
     def kept(self, key: object, size: int) -> Memory:
-        """Return the memory that is kept for something, a larger one if it must be."""
+        """Return the memory kept under a key, enlarged if necessary."""
         memory = self._memory.pop(key, None)
         if memory is None or memory.bytes < size:
-            memory = None  # the old one goes first
+            memory = None  # the old one is released first
             memory = self.engine.reserve(size)
         self._memory[key] = memory
         return memory
 
     def given(self, slot: int, size: int, array: Array, version: int | None) -> Location:
-        """Return where an input is, copied if it is not the version that is there."""
+        """Return the location of an input, copied unless this version is already there."""
         before = self._memory.get(slot)
         location = Location(self.kept(slot, size), 0, size)
         if version is None or location.memory is not before or self._versions[slot] != version:
@@ -123,19 +123,19 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         return location
 
     def lies_open(self, slots: Sequence[int]) -> bool:
-        """Return whether an output lies where the host sees it: all do, or what is carried."""
+        """Return whether the host sees an output: it sees all, or those that are carried."""
         if self.engine.sees_all:
             return True
         return self.engine.can_share and not self._carried.isdisjoint(slots)
 
     @cached_property
     def _carried(self) -> frozenset[int]:
-        """The slots of what is an input's value in the next run."""
+        """The slots of values that are inputs in the next run."""
         slot_of = self.list.slot_of
         return frozenset(slot_of[new] for new, _ in self.ir.carries if new in slot_of)
 
     def fresh(self, id: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
-        """Return an array for an output that is copied; the last one's, if that may be."""
+        """Return an array for an output that is copied; the previous one, if that is allowed."""
         if not self.reuse_outputs:
             return np.empty(shape, dtype)
         array = self._arrays.get(id)
@@ -146,7 +146,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
     # -- indices out of range ----------------------------------------------------------------------
 
     def fault(self, works: int) -> Location:
-        """Return where kernels say that an index is no position: a number for each work."""
+        """Return where kernels report an index out of range: one number for each work."""
         before = self._memory.get("fault")
         location = Location(self.kept("fault", 4 * works), 0, 4 * works)
         if location.memory is not before:
@@ -154,7 +154,7 @@ class GPUProgram(DeviceProgram[GPUPlan]):
         return location
 
     def faulty(self, first: int, last: int) -> int | None:
-        """Return the first of some works that has met an index out of range."""
+        """Return the first of some works that met an index out of range."""
         faults = np.empty(last - first, np.int32)
         location = Location(self._memory["fault"], 4 * first, faults.nbytes)
         self.engine.download(location, faults)

@@ -1,4 +1,4 @@
-"""One run of a GPU program: what is new goes in, kernels are launched, results come out."""
+"""One run of a GPU program: new data goes in, kernels are launched, results come out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GPURun(DeviceRun[GPUBound]):
     program: GPUProgram
     engine: Engine
     locations: dict[int, Location]
-    """Where values are, by slot."""
+    """The locations of values, by slot."""
     launched: Sequence[list[PlacedLaunch]]
 
     # -- before ------------------------------------------------------------------------------------
@@ -51,10 +51,10 @@ class GPURun(DeviceRun[GPUBound]):
             elif slot in self.bound.owned:
                 if block is None or not may_overwrite or not block.is_kept_alone(id(array)):
                     block = self._copied(slot, array)
-                for other in plan.owned[slot]:
-                    self._lies(other, block)
+                for alias in plan.owned[slot]:
+                    self._lies(alias, block)
             elif block is not None:
-                # It is what an earlier run has left there.
+                # An earlier run has left it there.
                 self._lies(slot, block)
                 self.held.append(array)
             else:
@@ -71,7 +71,7 @@ class GPURun(DeviceRun[GPUBound]):
         self.locations[slot] = Location(block, 0, self._bytes(slot))
 
     def _copied(self, slot: int, array: Array) -> MemoryBlock:
-        """Return memory with a copy of a carried input, which may be written over."""
+        """Return memory with a copy of a carried input, which may be overwritten."""
         block = self.program.blocks.take(self.bound.owned[slot])
         self.held.append(block.array((0,), NO_BYTES))
         location = Location(block, 0, self.bound.owned[slot])
@@ -114,7 +114,7 @@ class GPURun(DeviceRun[GPUBound]):
             launches = [launch for group in groups for launch in group]
             self.engine.launch(launches, key, careful=careful)
         at = self.program.faulty(first, last) if span.checks else None
-        if at is not None:  # a kernel was given an index that is no position
+        if at is not None:  # a kernel was given an index out of range
             has_written = last > self.plan.no_return
             raise self.out_of_range(self.plan.works[at].node, has_written=has_written)
 
@@ -126,7 +126,7 @@ class GPURun(DeviceRun[GPUBound]):
 
     @override
     def again(self, node: Node) -> None:
-        # From the inputs on: what was computed on the way may be written over.
+        # From the inputs on: intermediate values may have been overwritten.
         reads = self.ir.ancestors([node.id])
         known = {id: value for id, value in self.known.items() if id in reads}
         environment = self.environment._replace(probes={})

@@ -1,4 +1,4 @@
-"""The assembly of a GPU's kernel: SASS where NVIDIA's disassembler is there, and PTX otherwise."""
+"""The assembly of a GPU's kernel: SASS if NVIDIA's disassembler is there, and PTX otherwise."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from luminal_lab.kernels.kernel import Kernel
 from luminal_lab.machines.assembly import Assembly
 
 SECONDS = 60.0
-"""How long a tool may take."""
+"""The seconds that a tool may take."""
 TOOLS = {"nvdisasm": ("-c",), "cuobjdump": ("-sass",)}
-"""NVIDIA's disassemblers, and how they are asked."""
+"""NVIDIA's disassemblers, and their arguments."""
 
 
 def gpu_assembly(kernel: Kernel) -> Assembly:
-    """Return the SASS of a kernel, or its PTX where nothing here can read machine code."""
+    """Return the SASS of a kernel, or its PTX if nothing here can read machine code."""
     if kernel.dialect != "cuda":
         raise DeviceError(
             f"assembly: {kernel.name} is in Metal's language, and Apple documents no assembly",

@@ -3,7 +3,7 @@
     cx.compile(ll.GenericCompiler(), ll.MetalCompiler())
 
 makes the source on any machine. `cx.execute()` needs a Mac; with `emulate=True` the emulator runs
-the same source on the CPU, for small sizes. There is no float64 on these GPUs.
+the same source on the CPU, for small sizes. These GPUs have no float64.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = ["MetalCompiler"]
 class MetalCompiler(GPUCompiler):
     """Fuse into kernels, and run them on a Mac's GPU.
 
-    `chip` names the Mac's, as in "m3-max", for times that are modelled. `emulate` runs the kernels
-    in the emulator, `schedules` has those of kernels that are to have another than the default one;
-    `programs` says what is computed in place of a kernel's definition. With `reuse_outputs` a run
-    may write over what earlier ones returned.
+    `chip` names the Mac's, as in "m3-max", for modelled times. `emulate` runs the kernels in the
+    emulator, `schedules` replaces the default schedules of some kernels, and `programs` says what
+    is computed instead of a kernel's definition. With `reuse_outputs` a run may overwrite what
+    earlier ones returned.
 
     >>> print(MetalCompiler(chip="m3-max"))
     metal{chip = m3-max}
@@ -45,9 +45,9 @@ class MetalCompiler(GPUCompiler):
     name: ClassVar[str] = "metal"
     shown: ClassVar[tuple[str, ...]] = ("chip", "emulate", "reuse_outputs")
     unsupported: ClassVar[Mapping[str, str]] = {"float64": "Apple's GPUs have none"}
-    """What the conformance kit need not ask for."""
+    """What the conformance kit skips."""
     chip: str | None = None
-    """The chip that times are modelled for; None: the one that is there."""
+    """The chip for which times are modelled; None: the one that is here."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class MetalCompiler(GPUCompiler):
 
 
 def _check_dtypes(ir: IR) -> None:
-    """Raise if something would be computed in float64."""
+    """Raise if anything would be computed in float64."""
     for node in ir:
         if isinstance(node.op, (Input, HostCall)):
             continue

@@ -1,6 +1,6 @@
-"""A GPU of Apple's, through PyObjC's Metal: memory that both see, launches, times.
+"""An Apple GPU, through PyObjC's Metal: memory that both see, launches, times.
 
-PyObjC is imported when something is to run, and only here. It has not yet run on a Mac.
+PyObjC is imported when something is about to run, and only here. It has not yet run on a Mac.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STILL: Final = (
 )
 """What works where nothing runs."""
 PAGE: Final = mmap.PAGESIZE
-"""Where memory that Metal is to see must begin and end."""
+"""The unit of memory that Metal can see."""
 FAILED: Final = 5
 """The status of a command buffer that ended in an error."""
 
@@ -42,7 +42,7 @@ def import_metal() -> Any:  # noqa: ANN401  # PyObjC has no types
 
 
 class MetalBlock(MemoryBlock):
-    """Whole pages that Metal sees, too."""
+    """Whole pages that Metal also sees."""
 
     __slots__ = ("buffer",)
 
@@ -70,7 +70,7 @@ class MetalEngine(Engine):
             raise device_error("metal: this Mac has no GPU that Metal can use", hint=STILL)
         self.name = str(self.device.name())
         options = self.metal.MTLCompileOptions.alloc().init()
-        # What is not a number stays none, and roundings stay where they are.
+        # NaNs stay NaNs, and operations are not reordered.
         options.setFastMathEnabled_(False)
         library, error = self.device.newLibraryWithSource_options_error_(source, options, None)
         if library is None:
@@ -102,12 +102,12 @@ class MetalEngine(Engine):
         return MetalBlock(self.metal, self.device, size)
 
     def free_bytes(self) -> int | None:
-        """Return how much more the GPU is recommended to use."""
+        """Return how much more memory the GPU is recommended to use."""
         most = int(self.device.recommendedMaxWorkingSetSize())
         return max(0, most - int(self.device.currentAllocatedSize()))
 
     def launch(self, launches: Sequence[PlacedLaunch], key: Hashable, *, careful: bool) -> None:
-        """Put launches into a command buffer, or each into one of its own."""
+        """Put launches into one command buffer, or each into one of its own."""
         groups = [[launch] for launch in launches] if careful else [launches]
         for group in groups:
             if group:
@@ -141,7 +141,7 @@ class MetalEngine(Engine):
 
     @override
     def wait(self) -> None:
-        """Wait for all that was committed, and raise what went wrong."""
+        """Wait for everything that was committed, and raise an error if something went wrong."""
         waiting, self._open = self._open, []
         for commands, names in waiting:
             commands.waitUntilCompleted()

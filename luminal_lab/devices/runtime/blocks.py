@@ -1,8 +1,8 @@
-"""Memory for a program's values: allocated once, and reused when no array holds it any more.
+"""Memory for a program's values: allocated once, and reused when no array uses it any more.
 
-A new array costs its page faults, which for what is done element by element is more than the work
-itself. So the memory of outputs is kept, and given to a later run's outputs once no array of an
-earlier run lives on: whoever holds one of those keeps its memory, and sees it unchanged.
+A new array costs page faults, which take longer than elementwise work itself. So the memory of
+outputs is kept, and given to a later run's outputs once no array of an earlier run is alive:
+whoever holds such an array keeps its memory, and sees it unchanged.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ class MemoryBlock:
         self.lie_in(raw, size, -begin % ALIGNMENT)
 
     def lie_in(self, raw: npt.NDArray[np.uint8], size: int, offset: int = 0) -> None:
-        """Take some memory, from an offset on, for the bytes."""
+        """Use memory from an offset on for the bytes."""
         self.raw, self.offset, self.bytes = raw, offset, size
         self.address = int(raw.ctypes.data) + offset
         self.given: weakref.ref[Array] | None = None
-        """The array that a run has returned of it."""
+        """The array in it that a run has returned."""
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[np.generic], at: int = 0) -> Array:
-        """Return an array that lies in this block."""
+        """Return an array in this block."""
         return np.ndarray(shape, dtype, self.raw, self.offset + at)
 
     @property
     def holders(self) -> int:
-        """How many arrays lie in this block."""
+        """How many arrays are in this block."""
         return sys.getrefcount(self.raw) - UNHELD
 
     def is_kept_alone(self, array: int) -> bool:
-        """Return whether nobody but a session knows the array, given by its id, that lies here.
+        """Return whether only a session knows the array in this block, given by its id.
 
-        The session has it twice: as an output's value, and as that of the input it goes to, which
-        may have been given to us as a view.
+        The session has it twice: as an output's value, and as the value of the input that it
+        becomes, which may have been passed to us as a view.
         """
         stored = None if self.given is None else self.given()
         if stored is None:
@@ -70,7 +70,7 @@ class MemoryBlock:
 
 
 def _unheld() -> tuple[int, int]:
-    """Return the references that are counted when nobody holds an array, or one that is local."""
+    """Return the reference counts of an array that nobody holds, and of a local one."""
     block = MemoryBlock(1)
     kept = [np.empty(1)]
     local = kept[0]
@@ -88,10 +88,10 @@ class BlockPool:
         self._all: dict[int, list[MemoryBlock]] = {}
         self._by_raw: dict[int, MemoryBlock] = {}
         self.bytes = 0
-        """The bytes of all blocks, idle ones too."""
+        """The bytes of all blocks, including idle ones."""
 
     def take(self, size: int) -> MemoryBlock:
-        """Return a block of a size in which no array lies."""
+        """Return a block of a size without arrays in it."""
         blocks = self._all.get(size)
         if blocks is None:
             blocks = self._all[size] = []
@@ -114,12 +114,12 @@ class BlockPool:
         return block
 
     def owner(self, array: Array) -> MemoryBlock | None:
-        """Return the block that an array lies in, if it begins there."""
+        """Return the block in which an array lies, if it begins there."""
         base = array.base
         return None if base is None else self._by_raw.get(id(base))
 
     def trim(self, but: MemoryBlock | None = None) -> None:
-        """Give the memory of idle blocks back."""
+        """Release the memory of idle blocks."""
         with held():
             for size, blocks in list(self._all.items()):
                 kept = [block for block in blocks if block is but or block.holders]

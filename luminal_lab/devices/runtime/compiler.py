@@ -27,7 +27,7 @@ from luminal_lab.passes.subexpressions import CommonSubexpressions
 from luminal_lab.trust import admit_program, allow, program_of
 
 DEEPEST = 50
-"""How many levels of calls within calls are inlined."""
+"""How many levels of nested calls are inlined."""
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -35,11 +35,11 @@ class DeviceCompiler(Pipeline):
     """Fuse a graph into kernels, and run them on a device."""
 
     shown: ClassVar[tuple[str, ...]] = ()
-    """The options in its text, in order; one that has its default is left out."""
+    """The options in its text, in order; an option with its default is left out."""
     example: ClassVar[str] = ""
     """A schedule for this device, which a hint shows."""
     reuse_outputs: bool = False
-    """Whether a run may write over the outputs that earlier ones have returned."""
+    """Whether a run may overwrite the outputs that earlier ones have returned."""
     schedules: tuple[tuple[str, Schedule], ...] = ()
     """The schedules that replace default ones, with the names of their kernels."""
     programs: tuple[tuple[str, Definition | None], ...] = ()
@@ -57,7 +57,7 @@ class DeviceCompiler(Pipeline):
         chains = FuseChains(tuple((text, program is not None) for text, program in computed))
         super().__init__([calls, *cleaned, Intrinsics(), *fusion(), chains, DeadCode()])
         object.__setattr__(self, "programs", computed)
-        # A text of a pipeline has their names alone.
+        # The text of a pipeline has only their names.
         hint = f'give a dict, as in {{"softmax": "{self.example}"}}'
         said = f"{self.name}: schedules is {{}}, which says no schedule"
         expect(schedules, Mapping | None, said, hint)
@@ -71,14 +71,14 @@ class DeviceCompiler(Pipeline):
             object.__setattr__(self, name, value)
 
         if isinstance(compiler := options.get("compiler"), str):
-            allow([program_of(compiler)])  # Python says so, or a text that was admitted
+            allow([program_of(compiler)])  # from Python, or from a text that was admitted
 
     @classmethod
     def of_text(cls, **options: Any) -> Self:
-        """Return the compiler that a text names, which may come from a file.
+        """Return the compiler that a text names; the text may come from a file.
 
-        The program that it calls is one of the usual, or is trusted: `CPUCompiler(compiler=…)` of
-        this process has said so, or the user has.
+        The program that it names is a usual one, or is trusted: `CPUCompiler(compiler=…)` in this
+        process has named it, or the user has.
 
         >>> ll.CUDACompiler.of_text(arch="sm_90")
         <Pipeline cuda{arch = sm_90}>
@@ -90,7 +90,7 @@ class DeviceCompiler(Pipeline):
     def options(
         self, specialise: Mapping[str, int] | None, recall: Recall | None = None
     ) -> ProgramOptions:
-        """Return what a program is given, whatever the device.
+        """Return the options of a program on any device.
 
         >>> ll.CUDACompiler(arch="sm_90").options({"n": 4})["specialise"]
         {'n': 4}
@@ -135,7 +135,7 @@ class DeviceCompiler(Pipeline):
 
 
 def trusted_pipeline(text: str) -> Pipeline:
-    """Return the passes of a text; the programs that it names as compilers are trusted now."""
+    """Return the passes of a text; the programs that it names as compilers become trusted."""
     while True:
         try:
             return parse_pipeline(text)

@@ -1,7 +1,7 @@
-"""What one kind of run does: its steps, the memory plan for them, and both for sizes of dims.
+"""One kind of run: its steps, the memory plan for them, and both for sizes of dims.
 
-A run is asked for some values, and knows some from before; for each such pair there is a `Plan`.
-For each sizes of dims that it meets there is a `Bound`, to which a device adds what it launches.
+A run has wanted values, and some known from before; for each such pair there is a `Plan`. For all
+sizes of dims that it meets there is a `Bound`, to which a device adds its launches.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from luminal_lab.core import ops
 from luminal_lab.core.binding import bound_shape
-from luminal_lab.core.dims import Dim, evaluate, symbols
+from luminal_lab.core.dims import Dim, Expr, Shape, both, evaluate, known, symbols
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, TensorType, ints
 from luminal_lab.devices.runtime.worklist import NodeWork, Worklist, needed
@@ -38,7 +38,7 @@ V = TypeVar("V")
 
 
 class Remembered(dict[K, V]):
-    """Values that are worked out once; where there are too many, the oldest goes."""
+    """Values that are computed once; if there are too many, the oldest is dropped."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -53,23 +53,23 @@ class Remembered(dict[K, V]):
 
 
 class LaunchSpan(NamedTuple):
-    """Works that are done at one go: launched up to a probed value, or by NumPy, one at a time."""
+    """Works done in one go: launched up to a probed value, or by NumPy, one at a time."""
 
     first: int
     last: int
     is_launched: bool = True
     checks: bool = False
-    """Whether indices out of range are checked for after them, on a GPU."""
+    """Whether out-of-range indices are checked for after them, on a GPU."""
 
 
 class RunRequest(NamedTuple):
-    """What a run is asked for, and what it has already."""
+    """The wanted values of a run, and the known ones."""
 
     wanted: frozenset[int]
     known: frozenset[int]
     probed: frozenset[int] = frozenset()
     is_exact: bool = False
-    """Whether it takes the kernels for the sizes that compile was given."""
+    """Whether it uses the kernels for the sizes given to compile."""
 
 
 class ResultSlot(NamedTuple):
@@ -81,7 +81,7 @@ class ResultSlot(NamedTuple):
 
 
 class FitCheck(NamedTuple):
-    """An op whose fit is decided by the sizes of dims."""
+    """An op whose shapes fit or not depending on the sizes of dims."""
 
     op: Op
     types: tuple[TensorType, ...]
@@ -89,13 +89,14 @@ class FitCheck(NamedTuple):
 
 
 class Bound:
-    """A kind of run for sizes of dims: its memory, and what it gives."""
+    """A kind of run for sizes of dims: its memory, and its results."""
 
     def __init__(self, plan: RunPlan[Any], dims: Mapping[str, int]) -> None:
         if dims:
             plan.check(dims)
         self.dims = dict(dims)
         self._numbers: dict[Dim, int] = {}
+        self._shapes: dict[Shape, tuple[int, ...]] = {}
         self.memory = plan.memory(dims)
         sizes = self.memory.bytes
         self.spans: list[LaunchSpan] = []
@@ -113,14 +114,17 @@ class Bound:
 
     def shape_of(self, type: TensorType) -> tuple[tuple[int, ...], NumpyType]:
         """Return a type as NumPy knows it."""
-        return ints(bound_shape("run", type.shape, self.dims)), type.dtype.numpy
+        shape = self._shapes.get(type.shape)
+        if shape is None:
+            shape = self._shapes[type.shape] = ints(bound_shape("run", type.shape, self.dims))
+        return shape, type.dtype.numpy
 
 
 class RunPlan(Generic[BoundT]):
     """The steps of a kind of run, and where their values live."""
 
     bound_type: type[BoundT]
-    """What is run for some sizes of dims."""
+    """The class of a run for some sizes of dims."""
 
     def __init__(self, work: Worklist, asked: RunRequest) -> None:
         ir, slot_of = work.ir, work.slot_of
@@ -147,7 +151,7 @@ class RunPlan(Generic[BoundT]):
         results = [ResultSlot(id, slot_of[id], ir[id].type) for id in sorted(goals - asked.known)]
         self.results = [value for value in results if value.slot in written]
         self.passed = [value for value in results if value.slot not in written]
-        """What is an input, or known, under another name: a copy is returned."""
+        """Inputs or known values under another name: a copy is returned."""
         self.plan = self._plan(ir, written, {slot for _, slot in self.inputs})
         self._bound = Remembered[tuple[int, ...], BoundT](MOST_SIZES)
         self._memory = Remembered[tuple[int, ...], BoundPlan](MOST_SIZES)
@@ -167,14 +171,14 @@ class RunPlan(Generic[BoundT]):
 
     @cached_property
     def probed(self) -> frozenset[int]:
-        """The works that make a value which a probe is shown."""
+        """The works that make a value shown to a probe."""
         slots = {value.slot for value in self.results if value.id in self.asked.probed}
         return frozenset(
             at for at, work in enumerate(self.works) if not slots.isdisjoint(work.makes)
         )
 
     def spans(self, *apart: int) -> list[LaunchSpan]:
-        """Return what is done at one go; works of these numbers begin a span anew."""
+        """Return the spans of work done in one go; works with these numbers begin a new span."""
         begins = {at + 1 for at in self.probed}.union(apart)
         spans: list[LaunchSpan] = []
         for at, work in enumerate(self.works):
@@ -200,7 +204,7 @@ class RunPlan(Generic[BoundT]):
         ]
         donated: dict[int, int] = {}
         asked = {slot_of[id] for id in self.asked.wanted | self.asked.probed if id in slot_of}
-        # What a function of the user's raises must leave all inputs as they were.
+        # An error in the user's function must leave all inputs as they were.
         if all(work.use is not None for work in self.works):
             for new, old in ir.carries:
                 new_slot, old_slot = slot_of.get(new), slot_of.get(old)
@@ -215,7 +219,7 @@ class RunPlan(Generic[BoundT]):
             for slot, kind in sorted(kinds.items())
         ]
         planned = plan(values, steps, donated=donated, in_place=pairs)
-        # So must what a probe raises: what it is shown is there before anything is written over.
+        # So must an error in a probe: its values are there before anything is overwritten.
         if max(self.probed, default=-1) >= self._first_over(planned):
             return plan(values, steps, donated={}, in_place=pairs)
         return planned
@@ -234,7 +238,7 @@ class RunPlan(Generic[BoundT]):
 
     @cached_property
     def owned(self) -> Mapping[int, tuple[int, ...]]:
-        """For each input that is written over, by its slot, the slots that live in its place."""
+        """For each input that is overwritten, by its slot, the slots that live in its place."""
         return {
             place.values[0]: place.values
             for place in self.plan.places
@@ -263,6 +267,8 @@ class RunPlan(Generic[BoundT]):
             if isinstance(node.op, (*FITTING, ops.Input, ops.HostCall, ops.Pick)):
                 continue
             types = tuple(ir[id].type for id in node.sources)
+            if _always_fits(node.op, types):
+                continue
             names = {symbol.name for symbol in node.op.symbols()}
             for type in types:
                 names |= {s.name for dim in type.shape for s in symbols(dim)}
@@ -287,13 +293,27 @@ class RunPlan(Generic[BoundT]):
             self._checked.keep(key, True)
 
     def bound(self, dims: Mapping[str, int]) -> BoundT:
-        """Return what is run for some sizes of dims."""
+        """Return the run for some sizes of dims."""
         key = tuple([dims[name] for name in self.list.dims if name in dims])
         return self._bound.get(key) or self._bound.keep(key, self.bound_type(self, dims))
 
     def memory(self, dims: Mapping[str, int]) -> BoundPlan:
-        """Return the memory plan with sizes; those who differ in other dims have the same."""
+        """Return the memory plan for sizes; those that differ only in other dims share it."""
         names = self.plan.program.symbols
         key = tuple([dims[name] for name in names])
         known = self._memory.get(key)
         return known or self._memory.keep(key, self.plan.bind({name: dims[name] for name in names}))
+
+
+def _always_fits(op: Op, types: tuple[TensorType, ...]) -> bool:
+    """Return whether an op fits for all sizes that the bounds of dims allow."""
+    match op:
+        case ops.Constant(value=Expr()):
+            return False
+        case ops.Constant(shape=shape) | ops.Iota(shape=shape):
+            return all(known(dim >= 0) for dim in shape)
+        case ops.Slice(start=start, stop=stop):
+            limits = zip(start, stop, types[0].shape, strict=True)
+            return all(known(both(a >= 0, both(a <= b, b <= size))) for a, b, size in limits)
+        case _:
+            return False

@@ -32,16 +32,16 @@ PlanT = TypeVar("PlanT", bound=RunPlan[Any])
 
 
 class ProgramOptions(TypedDict, total=False):
-    """What programs of all devices are given."""
+    """The options of programs on all devices."""
 
     reuse_outputs: bool
-    """Whether a run may write over the outputs that earlier ones have returned."""
+    """Whether a run may overwrite the outputs that earlier ones have returned."""
     specialise: Mapping[str, int] | None
     """The sizes of dims for which there are kernels beside the general ones."""
     schedules: Mapping[str, Schedule] | None
     """The schedules that replace default ones, with the names of their kernels."""
     programs: Programs
-    """What kernels compute in place of what is written."""
+    """What kernels compute instead of what is written."""
     recall: Recall | None
     """Returns what a search has found for other kernels."""
 
@@ -67,7 +67,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         )
         self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
-        """Whether the last run took the kernels for the sizes that compile was given."""
+        """Whether the last run used the kernels for the sizes given to compile."""
         self._launches: dict[bool, tuple[Launch, ...]] = {}
         self._plans = Remembered[RunRequest, PlanT](MOST_PLANS)
         self._outputs: dict[tuple[int, ...], list[MemoryBlock]] = {}
@@ -97,7 +97,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
     def launches(self) -> tuple[Launch, ...]:
         """The launches of a run that computes everything, in order, by the kernels of the last run.
 
-        Of those that are for sizes of dims there is nothing to see before a run had these sizes.
+        Launches for sizes of dims only appear after a run with these sizes.
         """
         if self.ran_exact not in self._launches:
             self._launches[self.ran_exact] = tuple(
@@ -113,7 +113,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
                 yield work, number
 
     def launch_of(self, work: NodeWork, number: int) -> Launch:
-        """Return some work as a launch that can be looked at."""
+        """Return some work as a launch to look at."""
         kernel, node = self.list.uses[number].kernel, work.node
         given = [(self.ir[id].name, self.ir[id].type, False) for id in node.sources]
         results: list[tuple[str, TensorType, bool]] = []
@@ -128,7 +128,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
 
     @property
     def memory_plan(self) -> MemoryPlan:
-        """Where the values of a run live that computes all outputs."""
+        """Where the values of a run that computes all outputs live."""
         return self.plan(self.ir.output_ids).plan
 
     # -- running -----------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         return values
 
     def _turn(self) -> threading.Lock:
-        """Return what one thread at a time has, in this process: a fork inherits a held lock."""
+        """Return this process's lock, held by one thread at a time: a fork inherits a held lock."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
         return self._lock
@@ -163,7 +163,7 @@ class DeviceProgram(ABC, Generic[PlanT]):
         probed: Iterable[int] = (),
         dims: Mapping[str, int] | None = None,
     ) -> PlanT:
-        """Return the plan for what a run is asked for and knows."""
+        """Return the plan for the wanted and the known values of a run."""
         exact = bool(self.sizes) and all(
             (dims or {}).get(name) == size for name, size in self.sizes.items()
         )
@@ -178,9 +178,9 @@ class DeviceProgram(ABC, Generic[PlanT]):
         return BlockPool()
 
     def output(self, slots: tuple[int, ...], size: int, read: AbstractSet[int]) -> MemoryBlock:
-        """Return the memory of an output that the host sees; `read` are the ids of what is read.
+        """Return the memory of an output that the host sees; `read` holds the ids of what is read.
 
-        What is written over has two blocks if it is carried, which take turns.
+        A carried output that is overwritten has two blocks, used in turn.
         """
         if not self.reuse_outputs:
             return self.blocks.take(size)
@@ -201,9 +201,9 @@ class DeviceProgram(ABC, Generic[PlanT]):
     def time_launches(
         self, environment: Environment, rounds: int = 10, *, warm_up: int = 2
     ) -> tuple[tuple[Launch, tuple[float, ...]], ...]:
-        """Return for each launch its seconds, one for each round, by the device's own clock.
+        """Return for each launch its seconds in each round, by the device's own clock.
 
-        Nothing is changed by it: values that are carried are copied first.
+        It changes nothing: carried values are copied first.
         """
         samples: dict[int, list[float]] = {}
         for turn in range(warm_up + rounds):

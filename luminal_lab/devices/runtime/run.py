@@ -1,4 +1,4 @@
-"""What a run does on any device: what NumPy computes, who looks at values, what comes out."""
+"""A run on any device: what NumPy computes, who looks at values, what comes out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGEST = 5
 
 
 class RunData(NamedTuple):
-    """What a run is given."""
+    """The data of a run."""
 
     environment: Environment
     known: Mapping[int, Array]
@@ -39,32 +39,32 @@ class DeviceRun(ABC, Generic[BoundT]):
     """The state of a run."""
 
     times: MutableSequence[float] | None = None
-    """The seconds that each work took, where that is asked."""
+    """The seconds that each work took, if requested."""
     starts: MutableMapping[int, float]
-    """When works began, by `perf_counter`, where that is asked and known."""
+    """When works began, by `perf_counter`, if requested and known."""
     calls: MutableMapping[int, tuple[float, float]]
-    """From when to when each work's span was launched and waited for, where that is asked."""
+    """When each work's span was launched, and when it had been waited for, if requested."""
 
     def __init__(self, program: DeviceProgram[Any], plan: RunPlan[BoundT], given: RunData) -> None:
         self.program, self.ir, self.plan = program, program.ir, plan
         self.environment, self.known = given
         self.bound = plan.bound(given.environment.dims)
         self.held: list[Array] = []
-        """What keeps memory from being taken before a value lies in it."""
+        """Keeps memory from being reused before a value is in it."""
         self.blocks: dict[int, MemoryBlock] = {}
-        """The memory of the program's own that the host sees, by slot."""
+        """The program's own memory that the host sees, by slot."""
         self.starts, self.calls = {}, {}
 
     def run(self, trace: list[NodeStep] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
+        """Do all work, and return the requested values."""
         try:
             return self.computed(trace)
         except MemoryError as error:
             raise self.too_large() from error
 
     def computed(self, trace: list[NodeStep] | None) -> dict[int, Array]:
-        """Do all work, and return the values that were asked for."""
-        # Who times a graph runs it without keeping what comes out.
+        """Do all work, and return the requested values."""
+        # A timed graph runs without keeping its results.
         self.find_inputs(may_overwrite=trace is None)
         self.find_outputs()
         passed = self.passed()
@@ -95,22 +95,22 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     @abstractmethod
     def find_inputs(self, *, may_overwrite: bool) -> None:
-        """Note where inputs are, and what is known from before."""
+        """Note where inputs and known values are."""
 
     @abstractmethod
     def find_outputs(self) -> None:
-        """Note where all that is computed goes."""
+        """Note where all computed values go."""
 
     @abstractmethod
     def launch(self, span: LaunchSpan) -> None:
-        """Launch some works, and raise what went wrong."""
+        """Launch some works, and raise an error if something went wrong."""
 
     @abstractmethod
     def put(self, slot: int, value: Array) -> None:
-        """Put a value of NumPy's where it is looked for."""
+        """Put a value computed by NumPy where it is expected."""
 
     def by_hand(self, at: int) -> None:
-        """Have NumPy do some work, and put the results where they are looked for."""
+        """Let NumPy do some work, and put the results where they are expected."""
         work = self.plan.works[at]
         for result, value in self.by_numpy(work.node):
             self.put(work.makes[result], value)
@@ -121,12 +121,12 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     @abstractmethod
     def array(self, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
-        """Return a value as an array: where it lies, if the host sees it, or a copy."""
+        """Return a value as an array: the memory itself if the host sees it, or a copy."""
 
     # -- what NumPy does ---------------------------------------------------------------------------
 
     def by_numpy(self, node: Node) -> list[tuple[int, Array]]:
-        """Compute one node as the interpreter does; of several results those that are picked."""
+        """Compute one node as the interpreter does; of several results, those that are picked."""
         keeps = isinstance(node.op, HostCall)
         known = {id: self._value(id, keeps=keeps) for id in node.sources}
         environment = self.environment._replace(probes={})
@@ -142,7 +142,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         ]
 
     def _value(self, id: int, *, keeps: bool) -> Array:
-        """Return what a node is now; a copy if whoever gets it may keep it."""
+        """Return a node's value; a copy if whoever gets it may keep it."""
         slot = self.plan.list.slot_of[id]
         array = self.array(slot, *self.bound.shape_of(self.ir[id].type))
         return array.copy() if keeps and slot not in self.blocks else array
@@ -150,7 +150,7 @@ class DeviceRun(ABC, Generic[BoundT]):
     # -- who looks at values -----------------------------------------------------------------------
 
     def probe_work(self, at: int) -> None:
-        """Show what some work has made to those who asked."""
+        """Show the results of some work to those who asked for them."""
         makes, probes = self.plan.works[at].makes, self.environment.probes
         for id, slot, shape, dtype in self.bound.results:
             if id in probes and slot in makes:
@@ -166,7 +166,7 @@ class DeviceRun(ABC, Generic[BoundT]):
     # -- what comes out ----------------------------------------------------------------------------
 
     def passed(self) -> dict[int, Array]:
-        """Return copies of what is an input, or was known, under another name."""
+        """Return copies of inputs and known values that are results under another name."""
         return {value.id: self._passed(value.id, value.slot) for value in self.plan.passed}
 
     def _passed(self, id: int, slot: int) -> Array:
@@ -181,7 +181,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         return copy
 
     def results(self) -> dict[int, Array]:
-        """Return what was computed and asked for."""
+        """Return the requested values that were computed."""
         results: dict[int, Array] = {}
         taken: set[int] = set()
         wanted = self.plan.asked.wanted
@@ -200,11 +200,11 @@ class DeviceRun(ABC, Generic[BoundT]):
         return results
 
     def fetched(self, id: int, slot: int, shape: tuple[int, ...], dtype: NumpyType) -> Array:
-        """Return a result that lies in no block of its own."""
+        """Return a result without a block of its own."""
         return self.array(slot, shape, dtype)
 
     def traced(self) -> list[NodeStep]:
-        """Return what each node took, by what each work took."""
+        """Return the time of each node, from the times of works."""
         times = self.times or ()
         works = {work.node.id: at for at, work in enumerate(self.plan.works)}
         steps: list[NodeStep] = []
@@ -239,7 +239,7 @@ class DeviceRun(ABC, Generic[BoundT]):
         )
 
     def out_of_range(self, node: Node, *, has_written: bool) -> RangeError:
-        """Return what to tell of work that was given an index that is no position."""
+        """Return the error for work that was given an index out of range."""
         error = RangeError(f"{node}: an index is out of range")
         try:
             self.again(node)  # which says where, and what the index is
@@ -254,10 +254,10 @@ class DeviceRun(ABC, Generic[BoundT]):
 
     @abstractmethod
     def again(self, node: Node) -> None:
-        """Have NumPy compute a node that a kernel could not."""
+        """Let NumPy compute a node that a kernel could not."""
 
     def largest(self) -> str:
-        """Return the largest values, for an error that says that there is not enough memory."""
+        """Return the largest values, for an error about too little memory."""
         slots = self.plan.list.slots
         sizes = self.bound.memory.bytes.items()
         largest = sorted(sizes, key=lambda pair: (-pair[1], pair[0]))[:LARGEST]

@@ -1,8 +1,8 @@
-"""A graph as the work of a device: which node is a launch, which NumPy's, which no work.
+"""A graph as the work of a device: which nodes are launches, NumPy's work, or no work at all.
 
-Each value has a number, its slot: the results of nodes, and the arrays that kernels want while
-they run. A node that only passes on what it reads (a reshape, a result that is picked) has the
-slot of its source, and costs nothing.
+Each value has a number, its slot: the results of nodes, and the working arrays of kernels. A node
+that only passes on what it reads (a reshape, a result that is picked) has the slot of its source,
+and costs nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ PASSING = (
 NO_PROGRAMS: Programs = {}
 Moving: TypeAlias = ops.Update | ops.Scatter
 Recall: TypeAlias = Callable[[Definition], Schedule | None]
-"""Returns the schedule that an earlier search has found for a kernel, if it has."""
+"""Returns the schedule that an earlier search has found for a kernel, if there is one."""
 Key: TypeAlias = tuple[int, int]
-"""A node, and which of its results."""
+"""A node, and the number of its result."""
 
 
 class Slot(NamedTuple):
@@ -59,20 +59,20 @@ class NodeWork(NamedTuple):
 
     node: Node
     use: int | None
-    """The number of the launch in the source; None where NumPy does it."""
+    """The number of the launch in the source; None if NumPy does it."""
     exact: int | None
     """The launch for sizes of dims that were given to compile."""
     reads: tuple[int, ...]
     locals: tuple[int, ...]
     makes: tuple[int, ...]
     over: tuple[tuple[int, int], ...]
-    """Pairs of what it makes and what it reads, of which the one may be written over the other."""
+    """Pairs of what it makes and what it reads, where the result may overwrite the input."""
     exact_locals: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What is known of one body: its kernels, and what its result may share memory with."""
+    """What is known about one body: its kernels, and what its result may share memory with."""
 
     kernel: Kernel | None
     exact: Kernel | None = None
@@ -85,20 +85,20 @@ class KernelMaker:
     """What makes the kernels of a device."""
 
     name: str
-    """What errors call the device."""
+    """The device's name in errors."""
     dialect: str
     """The language of its kernels, users' too."""
     kernel: Callable[[Definition, str, Schedule | None], Kernel]
     """Returns the kernel that computes a definition, by its name and its schedule."""
     moving: Callable[[Moving, Sequence[TensorType], str], Kernel]
-    """Returns the kernel of an op that no definition says."""
+    """Returns the kernel of an op that has no definition."""
     user: Callable[[ops.UserKernel, str], Kernel]
     compared: Callable[[Kernel, set[str]], Kernel]
-    """Returns a kernel that rounds 16-bit floats after each op in results of these names."""
+    """Returns a kernel that rounds 16-bit floats after each op in results with these names."""
 
 
 def c_maker(machine: Machine) -> KernelMaker:
-    """Return what makes kernels in C."""
+    """Return the maker of kernels in C."""
 
     def kernel(definition: Definition, name: str, schedule: Schedule | None) -> Kernel:
         return make_kernel(definition, name, machine, schedule)
@@ -122,7 +122,7 @@ class Worklist:
         self.recall = recall
         self.programs = programs
         self.schedules = schedules or {}
-        """The schedules of kernels that have another than the default one, by name."""
+        """The schedules that replace default ones, by the names of kernels."""
         self.maker = c_maker(maker) if isinstance(maker, Machine) else maker
         self.sizes = sizes
         """The sizes of dims for which there are kernels beside the general ones."""
@@ -154,7 +154,7 @@ class Worklist:
             if self.kernels[name].make is None:
                 self.kernels[name].rescheduled(schedule)  # which says why it has none
         self._round_what_is_compared(exact)
-        for at, use in exact:  # behind the general ones, which count as the nodes do
+        for at, use in exact:  # after the general ones, which are numbered like the nodes
             self.works[at] = self.works[at]._replace(exact=len(self.uses))
             self.uses.append(use)
 
@@ -194,9 +194,9 @@ class Worklist:
             exact.append((len(self.works) - 1, other))
 
     def _round_what_is_compared(self, exact: list[tuple[int, Use]]) -> None:
-        """Have 16-bit floats rounded after each op where other kernels compare them, as those do.
+        """Round 16-bit floats after each op where other kernels compare them, as those kernels do.
 
-        One may read what the other, as that costs little, computes anew.
+        One may read a value that the other, as it costs little, computes anew.
         """
         others = {at: index for index, (at, _) in enumerate(exact)}
         compared: set[int] = set()
@@ -246,7 +246,7 @@ class Worklist:
 
     @cached_property
     def most_phases(self) -> int:
-        """For how many phases each launch has room in the counts of tasks."""
+        """The number of phases for which each launch has room in the counts of tasks."""
         return most_phases(self.kernels.values())
 
     # -- kernels -----------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Worklist:
                 self._units[op.body] = self._of_body(op.body)
             return self._units[op.body]
         if isinstance(op, ops.UserKernel):
-            if op.dialect != self.maker.dialect:  # computed by what it means
+            if op.dialect != self.maker.dialect:  # computed by its meaning
                 return Unit(None)
             if op not in self._by_text:
                 name = self._name(op.body.name)
@@ -276,7 +276,7 @@ class Worklist:
     def _of_body(self, body: IR) -> Unit:
         try:
             definition = define(body)
-        except DefinitionError:  # an op of the user's that C does not know
+        except DefinitionError:  # one of the user's ops that C does not know
             return Unit(None)
         computed = self.programs.get(nameless(definition)) if self.programs else None
         if computed is not None:
@@ -308,7 +308,7 @@ class Worklist:
         return self._by_text[text]
 
     def _name(self, plain: str) -> str:
-        """Return a kernel's name: its own, or with a number, and then none that another brings."""
+        """Return a kernel's name: its own, or numbered, and different from others' own names."""
         taken = {function_name(name) for name in self.kernels}
         if function_name(plain) not in taken:
             return plain
@@ -318,13 +318,13 @@ class Worklist:
 
     @cached_property
     def _functions(self) -> set[str]:
-        """What C calls the functions of kernels by the names that they bring with them."""
+        """The C names of functions of kernels by the names that they bring with them."""
         bodies = [node.op.body_of() for node in self.ir]
         return {function_name(body.name) for body in bodies if body is not None}
 
 
 def needed(ir: IR, wanted: Iterable[int], known: Iterable[int]) -> Iterator[Node]:
-    """Yield the nodes that the wanted ones are computed from, in order, but for what is known."""
+    """Yield the nodes that the wanted ones are computed from, in order, except known ones."""
     behind = ir.ancestors(wanted, set(known))
     return (node for node in ir if node.id in behind)
 

@@ -1,9 +1,9 @@
-"""Names that do not depend on where a definition comes from: equal ones then have equal text.
+"""Names that do not depend on where a definition comes from: equal definitions get equal text.
 
-Axes are i, j, k, … in each line, those of the array first, then those of its folds in the order
-in which they appear; folds that compute the same share one name. A letter goes along one size in
-all lines: in attention j is a key, and k a feature, wherever they stand. Names of dims and buffers
-are left out.
+Axes are i, j, k, … in each line, those of the array first, then those of its folds in order of
+appearance; folds that compute the same share one name. A letter stands for the same size in all
+lines: in attention j is a key, and k a feature, wherever they occur. Names of dims and buffers are
+left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def fresh(letters: str, taken: set[str]) -> Iterator[str]:
 
 
 def canonical(definition: Definition, *, buffers: bool = False) -> Definition:
-    """Return the same definition with canonical names of axes; with `buffers`, of arrays too."""
+    """Return the same definition with canonical names of axes; with `buffers`, also of arrays."""
     if buffers:
         definition = renamed(definition, _plain_names(definition))
     names = [line.name for line in definition.lines]
@@ -81,10 +81,10 @@ class _Letters:
     def __init__(self, taken: set[str], sizes: dict[str, Dim]) -> None:
         self.taken = set(taken)
         self.sizes = sizes
-        """How long the axes with each name are in all lines so far."""
+        """The size of the axes with each name in all lines so far."""
 
     def axis(self, size: Dim) -> Symbol:
-        """Return an axis with the first name that is free, and that stands for no other size."""
+        """Return an axis with the first name that is free and stands for no other size."""
         names = fresh(AXES, self.taken)
         name = next(name for name in names if self.sizes.setdefault(name, size) == size)
         self.taken.add(name)
@@ -102,7 +102,7 @@ def _line(line: Output, taken: set[str], sizes: dict[str, Dim], arrays: frozense
 def _by_height(line: Output) -> Term:
     """Return a line's term with each fold's axis named after the folds within it.
 
-    What computes the same is then the same term, wherever it stands.
+    Terms that compute the same then become the same term, wherever they occur.
     """
     bound = [part.axis.name for part in walk(line.term) if isinstance(part, Fold)]
     every = [*bound, *(axis.name for axis in line.axes)]
@@ -159,7 +159,7 @@ def _named(
 
 
 def _names(states: States, around: frozenset[str]) -> list[str]:
-    """Return the names of the values of a pass, none of which is a name around it."""
+    """Return the names of the values of a pass, all different from the names around it."""
     names: list[str] = []
     sums = chain(SUMS, repeat(SUMS[-1]))
     for term in states.next:

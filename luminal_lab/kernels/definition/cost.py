@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from luminal_lab.core.dims import Dim, Symbol, bounds, evaluate, symbols
 from luminal_lab.core.op import size_of
-from luminal_lab.core.ops import Cast, Mul, Where
+from luminal_lab.core.ops import Bitcast, Cast, Mul, Where
 from luminal_lab.kernels.definition.definition import Definition
 from luminal_lab.kernels.definition.running import running
 from luminal_lab.kernels.definition.terms import (
@@ -29,8 +29,8 @@ Visited: TypeAlias = tuple[Term, Dim]
 def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     """Return how many operations on numbers the terms ask for.
 
-    An elementwise op is one, but for casts, choices and the -1 of a - b; so is each step of a
-    fold. What is written twice around the same axes counts once; guards count as if they held.
+    An elementwise op counts as one, except casts, choices and the -1 of a - b; so does each step of
+    a fold. What is written twice around the same axes counts once; guards count as if they held.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> text = '''kernel mm(a: f32[n, 8], b: f32[8, 4]) -> (c: f32[n, 4])
@@ -43,7 +43,9 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
         match term:
             case Fold(states=None, size=size):
                 total = total + points * size
-            case Apply(op=Cast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1))):
+            case (
+                Apply(op=Cast() | Bitcast() | Where()) | Apply(op=Mul(), args=(_, Number(value=-1)))
+            ):
                 pass
             case Apply():
                 total = total + points
@@ -55,7 +57,7 @@ def flops(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
 def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> int:
     """Return the bytes of all inputs that are read, each once, and of all outputs.
 
-    Of an input that is only looked up no more elements count than there are lookups.
+    Of an input that is only looked up, at most as many elements count as there are lookups.
     """
     read: dict[str, int] = {}
     looked: dict[str, int] = {}
@@ -77,7 +79,7 @@ def bytes_moved(definition: Definition, dims: Mapping[str, int] = NO_DIMS) -> in
 
 
 def typical(dim: Dim) -> int:
-    """Return a size as a number: a symbol is 512, or as near to it as its bounds allow."""
+    """Return a size as a number: for a symbol 512, or the nearest value that its bounds allow."""
     return dim if isinstance(dim, int) else evaluate(dim, {s.name: _near(s) for s in symbols(dim)})
 
 
@@ -88,7 +90,7 @@ def _near(symbol: Symbol) -> int:
 
 
 def amount(size: Dim) -> str:
-    """Write a number of bytes as people do; one that is not known as it is.
+    """Write a number of bytes as people do; an unknown one as it is.
 
     >>> amount(12), amount(3 * 2**20), amount(8 * Symbol("n"))
     ('12 bytes', '3.15 MB', '8*n bytes')

@@ -9,7 +9,7 @@
     }
 
 A node that is read in two places has its term written twice, unless it is kept: then it is a local
-array, which is computed once and read. `locals.py` has the rule for kept nodes.
+array, computed once and then read. `locals.py` has the rule for kept nodes.
 """
 
 import re
@@ -49,7 +49,7 @@ NOT_A_NUMBER = re.compile(f"(inf|nan)(_({'|'.join(SHORT)}))?")
 
 
 def define(body: IR, *, keep: Iterable[NodeLike] | None = None) -> Definition:
-    """Return what a graph computes; `keep` names the nodes that become locals, if not by rule.
+    """Return what a graph computes; `keep` names the nodes that become locals, instead of the rule.
 
     >>> from luminal_lab.core.parse import parse
     >>> print(define(parse('''graph g(%x: f32[4, 6]) -> (%y) {
@@ -67,7 +67,7 @@ def define(body: IR, *, keep: Iterable[NodeLike] | None = None) -> Definition:
 
 @lru_cache(maxsize=64)
 def _by_rule(nodes: tuple[Node, ...], name: str, body: IR) -> Definition:
-    # Graphs are equal whatever their names are, and a definition has names: nodes are themselves.
+    # Graphs compare equal whatever their names are, but a definition has names, and nodes identity.
     return _defined(body, None)
 
 
@@ -79,7 +79,7 @@ def _defined(body: IR, keep: Iterable[Node] | None) -> Definition:
 
 
 def buffer_name(node: Node, taken: Iterable[str]) -> str | None:
-    """Return the last word of a node's name, with a number where it is taken; None without one."""
+    """Return the last word of a node's name, numbered if it is taken; None if it has none."""
     if node.meta.name is None:
         return None
     word = node.meta.name.rpartition(".")[2]
@@ -110,14 +110,14 @@ class _Definer:
         self.kept = kept_nodes(ir, self.reached, keep, _read_by)
         self.taken = set(ir.symbols)
         self.names = (f"_{number}" for number in range(1 << 60) if f"_{number}" not in ir.symbols)
-        """For axes, until they get their canonical names."""
+        """Temporary names for axes, until they get their canonical names."""
         self.inputs = self.named(ir.inputs, INPUTS)
         self.outputs = self.named(ir.outputs, OUTPUTS)
         self.locals: dict[int, Output] = {}
         self.done: dict[tuple[int, Shape], Term] = {}
 
     def named(self, nodes: Sequence[Node], letters: str) -> list[str]:
-        """Return names for buffers, those that nodes bring with them first."""
+        """Return names for buffers; those that nodes bring with them come first."""
         names: list[str | None] = []
         for node in nodes:
             name = buffer_name(node, self.taken)
@@ -225,7 +225,7 @@ class _Definer:
             term = looked_up(element, axis_symbol, size, position)
             if term is not None:
                 return term
-            # As a separate array its index does no arithmetic.
+            # A separate array needs no arithmetic in its index.
             self.local(source)
             self.done.pop((source.id, (*index[:axis], axis_symbol, *index[axis + 1 :])))
         raise AssertionError("a local is read at the place itself")

@@ -19,9 +19,9 @@
            | "random" "{" seed "," stream "}" "[" dim "]"
            | number [ "_" dtype ] | "(" term ")"   0.5 is f32, 2 is i64, true is bool
 
-What stands in brackets is index arithmetic, in dims of the graph and the axes around it; a place
-that is a term and has no brackets is written with "at" before it. Views are gone: they became
-indices and conditions.
+What stands in brackets is index arithmetic, in dims of the graph and the axes around it; a term as
+an index, if it has no brackets of its own, is written with "at" before it. There are no views any
+more: they became indices and conditions.
 
     kernel scores(q: f32[n, 64], k: f32[t, 64]) -> (s: f32[n, t])
       s[i < n, j < t] = (sum k < 64: q[i, k] * k[j, k]) * 0.125
@@ -36,13 +36,16 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from luminal_lab.core.dims import Symbol
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, mentioned
+from luminal_lab.core.ops import Bitcast
 from luminal_lab.core.printer import as_text, dim_declaration
-from luminal_lab.kernels.definition.terms import Term, free, write
+from luminal_lab.kernels.definition.terms import Apply, Read, Term, free, walk, write
+from luminal_lab.tensor.arguments import told_object
 
 
 class Buffer(NamedTuple):
-    """An array that a kernel is given."""
+    """An array that is given to a kernel."""
 
     name: str
     type: TensorType
@@ -62,7 +65,7 @@ class Output:
         return self.text()
 
     def text(self, taken: Collection[str] = ()) -> str:
-        """Return the line; names for parts of its term are none of `taken`."""
+        """Return the line; names for parts of its term avoid `taken`."""
         ranges = (f"{a.name} < {size}" for a, size in zip(self.axes, self.type.shape, strict=True))
         start = f"{self.name}[{', '.join(ranges)}] ="
         own = {self.name, *(axis.name for axis in self.axes)}
@@ -77,7 +80,7 @@ def header_text(
     outputs: Sequence[Buffer],
     most: float = inf,
 ) -> str:
-    """Return the first line of a kernel; a longer one has a line for each input."""
+    """Return the first line of a kernel; a longer one is split into a line for each input."""
     known = mentioned([type for _, type in (*inputs, *outputs)], ())
     declared = [
         dim_declaration(symbol)
@@ -95,12 +98,13 @@ def header_text(
     return f"{title}(\n{lines}) -> ({', '.join(returned)})"
 
 
+@told_object("definition")
 @dataclass(frozen=True, repr=False)
 class Definition:
     """What a kernel computes: the arrays that it reads, and a term for each array it computes.
 
     `locals` are made first, in order, and are gone at the end. A line may read the inputs and the
-    locals before it. All names (of buffers, of axes around a term, of dims) are different.
+    locals before it. All names (of buffers, of axes around a term, of dims) differ.
     """
 
     name: str
@@ -125,6 +129,18 @@ class Definition:
         for line in self.lines:
             symbols |= free(line.term, {axis.name for axis in line.axes})
         return {name: symbols[name] for name in sorted(symbols)}
+
+    @cached_property
+    def floats(self) -> Mapping[str, DType]:
+        """The dtypes of floats as which the bits of integers are read, by the names of these."""
+        found: dict[str, DType] = {}
+        for term in walk(*(line.term for line in self.lines)):
+            if isinstance(term, Apply) and isinstance(term.op, Bitcast) and term.dtype.is_float:
+                for part in walk(term):
+                    is_same_size = part.dtype.itemsize == term.dtype.itemsize
+                    if isinstance(part, Read) and part.dtype.kind == "int" and is_same_size:
+                        found[part.buffer] = term.dtype
+        return found
 
     @override
     def __str__(self) -> str:

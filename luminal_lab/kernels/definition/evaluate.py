@@ -1,7 +1,7 @@
-"""The meaning of a definition, in NumPy: slow and obvious. Every kernel is held to it.
+"""The meaning of a definition, in NumPy: slow and obvious. Every kernel is checked against it.
 
-Each term becomes an array over the grid of all axes around it, as large as the whole: small sizes
-only. A fold adds its axis to the grid, and takes it away again with NumPy's own sum or maximum.
+Each term becomes a full array over the grid of all axes around it, so it is for small sizes only. A
+fold adds its axis to the grid, and removes it again with NumPy's own sum or maximum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ def evaluate(
     *,
     step: int = 0,
 ) -> dict[str, Array]:
-    """Return the outputs by their names; `step` is the count of runs, for random numbers.
+    """Return the outputs by name; `step` is the number of runs so far, for random numbers.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> kernel = parse_definition('''
@@ -113,7 +113,7 @@ class _Line:
         """Return the value of a term at every point of a grid."""
         if id(term) not in grid.done:
             value = np.broadcast_to(self.computed(term, grid), grid.shape)
-            # NumPy's functions may round differently where numbers are not contiguous.
+            # NumPy's functions may round differently if numbers are not contiguous.
             grid.done[id(term)] = np.ascontiguousarray(value).reshape(grid.shape)
         return grid.done[id(term)]
 
@@ -141,7 +141,7 @@ class _Line:
             case Fold():
                 return self.folded(term, grid)
             case FoldState():
-                value = self.states[term]  # of a grid with fewer axes, where a fold is inside
+                value = self.states[term]  # of a grid with fewer axes, if a fold is inside
                 return value.reshape(value.shape + (1,) * (len(grid.shape) - value.ndim))
             case _:
                 raise AssertionError(term)

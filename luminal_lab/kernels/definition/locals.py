@@ -4,7 +4,7 @@
     l[i < n] = sum j < 64: e[i, j]
     y[i < n, j < 64] = e[i, j] * recip(l[i])        recip(l[i]) would be computed 64 times a row
 
-A value read at one site of one line is computed there once, however often it is written.
+A value that is read at one site of one line is computed there once, however often it is written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from luminal_lab.kernels.definition.cost import typical
 PLAIN = (ops.Input, ops.Constant, ops.Iota)
 """Ops that are never locals."""
 DEEPEST, LONGEST, MOST = 50, 200, 5000
-"""How deep a term may be; how long one that several lines have; and one that has parts twice."""
+"""How deep a term may be, how long if several lines have it, and how long with repeated parts."""
 KEEPING = 4
-"""The cost, in additions, of storing and reading an element: below it, elements are recomputed."""
+"""The cost of storing and reading an element, in additions; cheaper elements are recomputed."""
 
 
 def kept_nodes(
@@ -56,7 +56,7 @@ def kept_nodes(
 
 
 class _Sites:
-    """Where each node is computed, and how often: a site is a line, and the path to it."""
+    """Where each node is computed, and how often: a site is a line and the path to the node."""
 
     def __init__(
         self, ir: IR, reached: Sequence[Node], read_by: Callable[[IR, Node], tuple[Node, ...]]
@@ -125,16 +125,16 @@ class _Sites:
         return costs
 
     def _is_negation(self, node: Node) -> bool:
-        """Return whether a node is another, times -1: it is written as a subtraction."""
+        """Return whether a node is another one times -1: it is written as a subtraction."""
         sources = self.read_by(self.ir, node)
         return isinstance(node.op, ops.Mul) and any(
             isinstance(source.op, ops.Constant) and source.op.value == -1 for source in sources
         )
 
     def _online(self) -> set[int]:
-        """Return the nodes between a softmax and the sum of a product, which computes them.
+        """Return the nodes between a softmax and the sum of a product that uses it.
 
-        The running maximum and sum of such a line make one pass of it, in which nothing is kept.
+        The running maximum and sum of such a line make it one pass, in which nothing is kept.
         """
         online: set[int] = set()
         after_product: set[int] = set()
@@ -152,7 +152,7 @@ class _Sites:
         return online
 
     def _is_product(self, node: Node) -> bool:
-        """Return whether a node sums products of which one factor is read again and again."""
+        """Return whether a node sums products one factor of which is read again and again."""
         if not isinstance(node.op, ops.SumReduce):
             return False
         (product,) = self.ir.sources(node)

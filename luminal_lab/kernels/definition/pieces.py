@@ -1,4 +1,4 @@
-"""Attention of few rows: the keys are cut into pieces, one for each block, and joined at the end.
+"""Attention with few rows: the keys are cut into pieces, one for each block, and joined at the end.
 
     O[h, d] = the mean of v[j, d], weighted by 2 ** (factor * s[h, j]), over j < n
     →
@@ -10,9 +10,9 @@
     top[h] = max p: m[h, p];   c[h, p] = 2 ** ((m[h, p] - top[h]) * factor)      another: a block
     O[h, d] = (sum p: a[h, p, d] * c[h, p]) * recip(sum p: l[h, p] * c[h, p])    has one row
 
-A step of decoding has a row of queries for each head, and there are more cores than heads. Sums are
-regrouped, as by any pass that rescales; pieces are as long whatever the GPU, so that their bits are
-the same.
+A step of decoding has one row of queries for each head, and there are more cores than heads. Sums
+are regrouped, as in any pass that rescales; pieces have the same length on every GPU, so that
+results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from luminal_lab.kernels.definition.terms import (
 PIECE = 256
 """How many keys a piece has."""
 FEW = 16
-"""With fewer rows than this that see the same keys, keys are not worth sharing among rows."""
+"""If fewer rows than this see the same keys, sharing the keys among rows does not pay."""
 
 
 def in_pieces(definition: Definition, most: int) -> Definition:

@@ -1,4 +1,4 @@
-"""Programs: what kernels compute in place of what the graph says, by what the graph says.
+"""Programs: what kernels compute instead of what the graph says, by what the graph says.
 
 programs = {str(written): str(computed)}        one kernel, by another definition
 programs = {str(written): None}                 kernels that stay apart where they would be one
@@ -32,7 +32,7 @@ def nameless(definition: Definition) -> str:
 def read_programs(
     given: ProgramsLike | None, device: str
 ) -> tuple[tuple[str, Definition | None], ...]:
-    """Return programs as pairs; an ArgumentError says what cannot be one."""
+    """Return programs as pairs; an ArgumentError says what is wrong with one."""
     expect(given, Mapping | None, f"{device}: programs is {{}}, which has none", HINT)
     programs: dict[str, Definition | None] = {}
     for written, computed in (given or {}).items():

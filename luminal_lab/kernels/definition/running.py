@@ -3,9 +3,9 @@
     m ← maximum(m, s[j])
     l ← l * exp2((m - m') * 1.44) + exp2((s[j] - m') * 1.44)        m' is the new m
 
-A sum is scaled when a maximum grows, by the power of 2 by which the terms to come are smaller. So a
-block takes one scaling, by how much the maximum grew in all of it, and so do two parts of an axis
-that are joined. That this holds is read from the exponents, which are sums of maxima and of others.
+When a maximum grows, a sum is scaled by the power of 2 by which the later terms are smaller. So a
+block needs only one scaling, by the growth of the maximum over all of it, and so do two parts of an
+axis that are joined. The exponents, which are sums of maxima and other terms, show that this holds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from luminal_lab.kernels.definition.terms import (
 )
 
 LOWEST = {DType.float32: float(np.finfo(np.float32).min), DType.float64: float(np.finfo(float).min)}
-"""The lowest finite number: what a maximum begins with where sums follow it."""
+"""The lowest finite number: the start of a maximum that sums follow."""
 
 Linear: TypeAlias = Mapping[Term, float]
 """The terms of a sum, each with its factor."""
@@ -52,7 +52,7 @@ class Running(NamedTuple):
     """What a position adds, by the new maxima (`after`)."""
     is_sum: bool = True
     ratio: Term | None = None
-    """What scales the sum before, by the old maxima and the new ones."""
+    """What scales the earlier sum, by the old maxima and the new ones."""
     weights: tuple[Term, ...] = ()
     """The factors of the term that mention maxima."""
 
@@ -63,12 +63,12 @@ class Running(NamedTuple):
 
 
 def after(state: FoldState) -> FoldState:
-    """Return what stands for a new value in the terms of others."""
+    """Return what stands for a new value in the terms of other values."""
     return FoldState(f"{state.name}'", state.dtype)
 
 
 def running(fold: Fold) -> tuple[Running, ...]:
-    """Return the values of a pass, if blocks of positions can share them; else nothing."""
+    """Return the values of a pass if blocks of positions can share them; otherwise nothing."""
     assert fold.states is not None
     known: dict[Term, FoldState] = {}
     old: dict[Term, FoldState] = {}
@@ -111,7 +111,7 @@ def _value(
 
 
 def _follows(ratio: Term, weights: tuple[Term, ...], old: Mapping[Term, FoldState]) -> bool:
-    """Return whether a ratio is what weights are multiplied by when maxima change."""
+    """Return whether a ratio is the factor of the weights when maxima change."""
     for op in Exp2, Exp:
         scale, weight = _exponent(op, factors(ratio)), _exponent(op, weights)
         if scale is not None and weight is not None:
@@ -123,7 +123,7 @@ def _follows(ratio: Term, weights: tuple[Term, ...], old: Mapping[Term, FoldStat
 
 
 def _exponent(op: type[Elementwise], powers: Iterable[Term]) -> Linear | None:
-    """Return the exponent of a product of powers, or None if a factor is no such power."""
+    """Return the exponent of a product of powers, or None if a factor is not such a power."""
     total: dict[Term, float] = defaultdict(float)
     for power in powers:
         if not isinstance(power, Apply) or not isinstance(power.op, op):
@@ -175,7 +175,7 @@ def scores_inlined(definition: Definition) -> Definition:
 
 
 def _alone(lines: Mapping[str, Output], own: str, scores: Collection[Term], name: str) -> bool:
-    """Return whether nothing but scores reads an array, at one position."""
+    """Return whether only scores read an array, at one position."""
     others = [line.term for line in lines.values() if line.name not in (own, name)]
     none = Number(0, DType.bool_)
     rest = exchanged(lines[own].term, lambda term: none if term in scores else None)

@@ -1,4 +1,4 @@
-"""A definition for sizes of dims that are known."""
+"""A definition for known sizes of dims."""
 
 from collections.abc import Mapping
 from dataclasses import replace

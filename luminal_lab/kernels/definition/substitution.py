@@ -49,7 +49,7 @@ def rebuilt(
     part: Callable[[Term], Term],
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
-    """Return a term, which is no fold, with other indices, parts and names of buffers."""
+    """Return a term other than a fold with other indices, parts and names of buffers."""
     match term:
         case Read(buffer=buffer, index=index, dtype=dtype):
             return Read(buffers.get(buffer, buffer), tuple(map(located, index)), dtype)
@@ -78,9 +78,9 @@ def exchanged(
     located: Callable[[Dim], Dim] = _same,
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Term:
-    """Return a term with other parts where `change` has any; axes of folds keep their names.
+    """Return a term with parts replaced wherever `change` has any; axes of folds keep their names.
 
-    Elsewhere it has other indices, and names of buffers.
+    Elsewhere it gets other indices, and names of buffers.
     """
     return exchanging(change, located, buffers)(term)
 
@@ -90,9 +90,9 @@ def exchanging(
     located: Callable[[Dim], Dim] = _same,
     buffers: Mapping[str, str] = NO_NAMES,
 ) -> Callable[[Term], Term]:
-    """Return what exchanges parts of terms.
+    """Return a function that exchanges parts of terms.
 
-    What terms share stays shared: written out, it may be too long for any memory.
+    Parts that terms share stay shared: written out, a term may be too long for any memory.
     """
     done: dict[int, tuple[Term, Term]] = {}
 
@@ -101,7 +101,7 @@ def exchanging(
             new = change(inner)
             if new is None and isinstance(inner, Fold):
                 new = inner.over(inner.axis, inner.size, part)
-            # The old term is kept as well, so that its number is that of no other.
+            # The old term is kept as well, so that no other term gets its id.
             done[id(inner)] = inner, new or rebuilt(inner, located, part, buffers)
         return done[id(inner)][1]
 
@@ -111,7 +111,7 @@ def exchanging(
 def replaced(term: Term, values: Mapping[str, Dim], buffers: Mapping[str, str] = NO_NAMES) -> Term:
     """Return a term with symbols, by name, replaced by dims, and buffers by others.
 
-    A fold whose axis has the name of a symbol that comes in gives its axis another name.
+    A fold whose axis has the name of a symbol that comes in renames its axis.
     """
     return _replacing(values, buffers)(term)
 
@@ -141,7 +141,7 @@ def _replacing(values: Mapping[str, Dim], buffers: Mapping[str, str]) -> Callabl
 
 
 def stated(term: Term, ends: Mapping[str, Term]) -> Term:
-    """Return a term with the values of a pass, by name, replaced by what they end as."""
+    """Return a term with the values of a pass, by name, replaced by their final values."""
 
     def part(inner: Term) -> Term | None:
         match inner:
@@ -189,7 +189,7 @@ def used(outputs: Iterable[Output], locals_: Sequence[Output]) -> list[Output]:
 
 
 def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
-    """Return a term at a position that is a value; None where an index does arithmetic with it."""
+    """Return a term at a position that is a value; None if an index does arithmetic with it."""
     if isinstance(position, (Number, Count)):
         position_of = int(position.value) if isinstance(position, Number) else position.at
         if known(both(position_of >= 0, position_of < size)):
@@ -198,7 +198,7 @@ def looked_up(term: Term, at: Symbol, size: Dim, position: Term) -> Term | None:
         (part, [axis for axis, position_of in enumerate(part.places) if at in symbols(position_of)])
         for part in walk(term)
     ]
-    # A value can only stand where the index is the position alone, once.
+    # A value can replace an index only if the index is the position alone, once.
     plain = all(
         not axes
         or (isinstance(part, (Read, Count)) and len(axes) == 1 and part.places[axes[0]] == at)

@@ -40,7 +40,7 @@ def axis_of(name: str, size: Dim) -> Symbol:
 class Term:
     """One element of an array, as an expression over axes: an immutable tree.
 
-    Terms may share parts, so that what walks over them should remember where it has been.
+    Terms may share parts, so code that walks over them should remember where it has been.
     """
 
     __slots__ = ("_hash",)
@@ -53,12 +53,12 @@ class Term:
 
     @property
     def places(self) -> Shape:
-        """The index expressions that stand in this term itself."""
+        """The index expressions in this term itself."""
         return ()
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        cls.__hash__ = Term.__hash__  # a dataclass would compute it anew each time
+        cls.__hash__ = Term.__hash__  # a dataclass would compute it each time
         if "__eq__" not in vars(cls):
             cls.__eq__ = Term.__eq__
 
@@ -99,7 +99,7 @@ class Read(Term):
 class Lookup(Term):
     """The element of a buffer whose index along one axis is a value; there `index` holds 0.
 
-    The axis has `size` positions; a value that is none of them is an error.
+    The axis has `size` positions; a value outside them is an error.
     """
 
     buffer: str
@@ -122,7 +122,7 @@ class Lookup(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Number(Term):
-    """A number, as its dtype holds it; compared as text is, so that -0.0 is not 0.0."""
+    """A number, as its dtype holds it; compared by its text, so that -0.0 is not 0.0."""
 
     value: bool | int | float
     dtype: DType
@@ -167,7 +167,7 @@ class Draw(Term):
 
     @property
     def dtype(self) -> DType:  # pyright: ignore[reportIncompatibleVariableOverride]  # follows
-        """The dtype of all that is drawn."""
+        """The dtype of all draws."""
         return DType.float32
 
     @property
@@ -192,14 +192,14 @@ class Apply(Term):
 
 @dataclass(frozen=True, slots=True)
 class FoldState(Term):
-    """A value that a pass has so far, by its name."""
+    """The value of a pass so far, by its name."""
 
     name: str
     dtype: DType
 
 
 class States(NamedTuple):
-    """The values of a pass: their names, what they are at first and after each position."""
+    """The values of a pass: their names, their start, and what each is after a position."""
 
     names: tuple[FoldState, ...]
     start: tuple[Term, ...]
@@ -208,10 +208,11 @@ class States(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Term):
-    """The body's values along the fold's own axis as one: their sum or maximum, or a pass.
+    """The body's values along the fold's own axis combined: their sum or maximum, or a pass.
 
-    16-bit floats are summed in float32. Of nothing the sum is 0, the maximum the dtype's least.
-    A pass goes along its axis in order, with several values; the body is made of them at the end.
+    16-bit floats are summed in float32. Without elements, a sum is 0 and a maximum the dtype's
+    least value. A pass goes along its axis in order, with several values; the body is made of them
+    at the end.
     """
 
     kind: FoldKind
@@ -232,7 +233,7 @@ class Fold(Term):
         return (*self.states.start, *self.states.next) if self.states else ()
 
     def over(self, axis: Symbol, size: Dim, part: Callable[[Term], Term]) -> Fold:
-        """Return the fold over another axis and of other parts."""
+        """Return the fold over another axis and with other parts."""
         states = self.states and States(
             self.states.names,
             tuple(map(part, self.states.start)),
@@ -270,23 +271,23 @@ class Guarded(Term):
 
 
 def product(a: Term, b: Term, *, fused: bool = False) -> Term:
-    """Return a * b; if `fused`, as it is rounded together with the sum that it is added to."""
+    """Return a * b; if `fused`, it is rounded only together with the sum to which it is added."""
     return Apply(FusedMul() if fused else Mul(), (a, b), a.dtype)
 
 
 def choice(a: Term, b: Term, yes: Term, no: Term) -> Term:
-    """Return one term where a < b, and else another."""
+    """Return one term where a < b, and another elsewhere."""
     return Apply(Where(), (Apply(LessThan(), (a, b), DType.bool_), yes, no), yes.dtype)
 
 
 def finite(term: Term) -> Term:
-    """Return a number, or 0 where it is infinite or none."""
+    """Return a number, or 0 if it is infinite or NaN."""
     nought = Apply(Mul(), (term, Number(0, term.dtype)), term.dtype)
     return choice(nought, Number(1, term.dtype), term, Number(0, term.dtype))
 
 
 def walk(*terms: Term) -> Iterator[Term]:
-    """Yield terms and all their parts, each that is the same object once, the outer first."""
+    """Yield terms and all their parts, each object once, outer ones first."""
     seen: set[int] = set()
     todo = list(reversed(terms))
     while todo:
@@ -298,7 +299,7 @@ def walk(*terms: Term) -> Iterator[Term]:
 
 
 def _same(first: Term, other: Term) -> bool:
-    """Return whether terms are equal; parts that both have often are compared once."""
+    """Return whether terms are equal; parts that occur often in both are compared once."""
     todo: list[tuple[object, object]] = [(first, other)]
     seen: set[tuple[int, int]] = set()
     while todo:
@@ -324,7 +325,7 @@ def _same(first: Term, other: Term) -> bool:
 
 
 def passes(term: Term) -> list[Fold]:
-    """Return the passes in a term that are in no other fold or condition."""
+    """Return the passes in a term that are inside no other fold or condition."""
     folds: dict[Fold, None] = {}
     seen: set[int] = set()
     todo = [term]
@@ -381,9 +382,9 @@ def write(
     between: str = " ",
     names: Mapping[Term, str] | None = None,
 ) -> str:
-    """Return the text of a term; a part that comes twice gets a name, which is none of `taken`.
+    """Return the text of a term; a part that occurs twice gets a name, which avoids `taken`.
 
-    What is in `names` is written so wherever it stands.
+    What is in `names` is written that way wherever it occurs.
     """
     used = {*taken, *free(term), *read_by(term)}
     used |= {part.axis.name for part in walk(term) if isinstance(part, Fold)}
@@ -403,7 +404,7 @@ class _TermWriter:
         """The separator after a named part of the whole term."""
 
     def free_name(self) -> str:
-        """Return a name that stands for nothing yet, and take it."""
+        """Return a name that stands for nothing yet, and reserve it."""
         name = next(name for name in self.letters if name not in self.taken)
         self.taken.add(name)
         return name
@@ -415,7 +416,7 @@ class _TermWriter:
         return (f"{lets}{text}", 0) if lets else (text, level)
 
     def lets(self, between: str, *terms: Term) -> str:
-        """Return the text that gives names to what is repeated in terms."""
+        """Return the text that names the repeated parts of terms."""
         lets: list[str] = []
         for part in repeated(*terms, known=self.names):
             text, _ = self.write(part)
@@ -424,7 +425,7 @@ class _TermWriter:
         return "".join(lets)
 
     def folded(self, fold: Fold) -> str:
-        """Return the text of a fold, of one value or of several."""
+        """Return the text of a fold with one value or several."""
         if fold.states is None:
             body = self.scope(fold.body, " ")[0]
             return f"{fold.kind} {fold.axis.name} < {fold.size}: {body}"
@@ -436,7 +437,7 @@ class _TermWriter:
             self.taken.add(self.names[state])
         names = ", ".join(self.names[state] for state in states)
         shown, level = self.scope(fold.body, " ")
-        # A new value that others build on has a name, however short it is.
+        # A new value that others are built on has a name, however short it is.
         lets = ""
         for number, state in enumerate(following):
             if any(state in walk(*later.parts) for later in following[number + 1 :]):
@@ -486,7 +487,7 @@ class _TermWriter:
             taken = subtracted(right) if sign == "+" and right not in self.names else None
             if taken is not None:
                 sign, right = "-", taken
-            # The left operand may bind as tightly as the whole, but a < b < c says nothing.
+            # The left operand may bind as tightly as the whole, but a < b < c is not allowed.
             left_text = self.operand(left, level + (level == LESS))
             return f"{left_text} {sign} {self.operand(right, level + 1)}", level
         inside = ", ".join(self.write(arg)[0] for arg in args)
@@ -498,7 +499,7 @@ class _TermWriter:
 
 
 def _is_seen_as_term(text: str) -> bool:
-    """Return whether an index is known to be a term, as it has a bracket in no parentheses."""
+    """Return whether an index is recognisable as a term, by a bracket outside parentheses."""
     depth = 0
     for letter in text:
         if letter == "[" and not depth:
@@ -522,9 +523,9 @@ def subtracted(term: Term) -> Term | None:
 
 
 def repeated(*scope: Term, known: Collection[Term] = ()) -> list[Term]:
-    """Return the longer parts that come more than once in terms, the inner first.
+    """Return the longer parts that occur more than once in terms, inner ones first.
 
-    What comes more than once in the body of one fold alone belongs there.
+    A part that occurs more than once only in the body of one fold belongs there.
     """
     bound = {part.axis.name for part in walk(*scope) if isinstance(part, Fold)}
     times: Counter[Term] = Counter()
@@ -543,7 +544,7 @@ def repeated(*scope: Term, known: Collection[Term] = ()) -> list[Term]:
 
 
 def _written(term: Term, bound: Collection[str]) -> tuple[Term, ...]:
-    """Return the parts that appear in a term's text; of a fold, those that could be outside it."""
+    """Return the parts that appear in a term's text; for a fold, those that could be outside it."""
     match term:
         case Apply(op=Add(), args=(left, right)) if (taken := subtracted(right)) is not None:
             return left, taken
@@ -574,7 +575,7 @@ def _is_long(term: Term) -> bool:
 
 
 def number_text(value: bool | int | float, dtype: DType) -> str:
-    """Return the shortest text of a number from which its dtype makes the same again."""
+    """Return the shortest text of a number from which its dtype gives the same number."""
     if dtype is DType.bool_:
         return str(value).lower()
     if not dtype.is_float:

@@ -1,4 +1,4 @@
-"""Text to definition: the inverse of how a `Definition` prints, whose file shows the grammar."""
+"""Text to definition: the inverse of printing a `Definition`, whose file shows the grammar."""
 
 import re
 from collections import ChainMap
@@ -47,13 +47,13 @@ PASS = re.compile(
     rf"(?P<open>[(\[])|(?P<close>[)\]])|(?P<end>[,;:\n])"
     rf"|\bwhere{GAP}\({GAP}(?P<names>{WORD}{GAP}(?:,{GAP}{WORD}{GAP})*+)\){GAP}={GAP}fold\b{GAP}"
 )
-"""What may stand between the result of a pass and the names of its values, which come after it."""
+"""The text between the result of a pass and the names of its values, which follow."""
 DEEPEST = 100
-"""Terms within terms as text, and blocks; the limit keeps Python's own stack from ending first."""
+"""The most nested terms in a text, and blocks; the limit comes before Python's own stack ends."""
 DEEPEST_TERM = 200
-"""Terms within terms, those of a long sum too, each of which has the sum before it within."""
+"""The most nested terms, counting each summand of a long sum, which contains the sum before it."""
 MOST_LETTERS = 1 << 22
-"""Of a definition or nest as text: 4 million."""
+"""The longest definition or nest as text: 4 million characters."""
 
 
 def parse_definition(text: str) -> Definition:
@@ -112,11 +112,11 @@ class DefinitionReader(TypeReader):
         self.types: dict[str, TensorType] = {}
         """The types of readable arrays: inputs and the locals so far."""
         self.axes: dict[str, Symbol] = {}
-        """Of the line and the folds that are being read."""
+        """The axes of the line and the folds that are being read."""
         self.parts: dict[str, Term] = {}
         """The meanings of the names of terms."""
         self.depths: dict[int, tuple[Term, int]] = {}
-        """How deep the parts of a term are, by its identity."""
+        """How deep the parts of a term are, by identity."""
 
     # -- the definition ----------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class DefinitionReader(TypeReader):
         return Output(name.text, type, tuple(axes), term)
 
     def axis(self, end: str = ",]") -> tuple[Symbol, Dim]:
-        """Read `i < n`, and let the axis be known from here on."""
+        """Read `i < n`, and make the axis known from here on."""
         name = self.take(WORD, "an axis such as i < 4")
         self.take("<", "'<' and the size of the axis")
         piece = self.until_mark(end)
@@ -223,7 +223,7 @@ class DefinitionReader(TypeReader):
         return name.text
 
     def noted(self, term: T, piece: Piece) -> T:
-        """Note how deep a term is, and return it unless that is too deep."""
+        """Note how deep a term is, and return it unless it is too deep."""
         deep = 1 + max((self.depths.get(id(part), (part, 1))[1] for part in term.parts), default=0)
         if deep > DEEPEST_TERM:
             hint = "a line of its own for a part of it makes an array of that"
@@ -248,7 +248,7 @@ class DefinitionReader(TypeReader):
         return self.noted(Fold(kind, axis, size, body, body.dtype), word)
 
     def folded_pass(self) -> Term | None:
-        """Read a pass, whose result stands before its values, if one begins here."""
+        """Read a pass, whose result comes before its values, if one begins here."""
         match = self.values_ahead()
         if match is None:
             return None
@@ -278,7 +278,7 @@ class DefinitionReader(TypeReader):
         return self.noted(Fold("pass", axis, size, body, body.dtype, states), begin)
 
     def values_ahead(self) -> re.Match[str] | None:
-        """Return the names of the values of which the term that begins here is made, if any are."""
+        """Return the names of the values in the term that begins here, if there are any."""
         depth = 0
         for match in PASS.finditer(self.text, self.pos) if self.has_passes else ():
             depth += (match["open"] is not None) - (match["close"] is not None)
@@ -376,7 +376,7 @@ class DefinitionReader(TypeReader):
         return Number(value, dtype)
 
     def element(self, name: Piece) -> Term:
-        """Read the index in brackets behind the name of a buffer or a dtype."""
+        """Read the index in brackets after the name of a buffer or a dtype."""
         positions: list[Dim | Term] = []
         pieces: list[Piece] = []
         for _ in self.until("]"):
@@ -402,7 +402,7 @@ class DefinitionReader(TypeReader):
         return self.noted(lookup, name)
 
     def check_places(self, name: Piece, count: int, what: str) -> TensorType:
-        """Return the type of an array, which has an index of so many positions."""
+        """Return the type of an array after checking the number of its indices."""
         type = self.types[name.text]
         if count != len(type.shape):
             message = f"{name.text} is {type}, so that it is {what} at {len(type.shape)} places"
@@ -410,7 +410,7 @@ class DefinitionReader(TypeReader):
         return type
 
     def counted(self, name: Piece, index: list[Dim | Term]) -> Term:
-        """Return an index as a value, of the dtype that stands before the brackets."""
+        """Return an index as a value, of the dtype before the brackets."""
         hint = None
         match index:
             case [Term()]:
@@ -466,7 +466,7 @@ class DefinitionReader(TypeReader):
         return self.apply(name, FusedMul(), *product.args)
 
     def op(self, name: Piece, fields: list[Piece]) -> Elementwise:
-        """Return the op that a name and fields are."""
+        """Return the op for a name and fields."""
         cls, values = OPS[name.text], dict[str, object]()
         hints = fields_of(cls)
         for piece in fields:
@@ -481,7 +481,7 @@ class DefinitionReader(TypeReader):
         return op
 
     def apply(self, piece: Piece, op: Elementwise, *args: Term) -> Term:
-        """Return an op on terms, if it allows them."""
+        """Return an op on terms, if it accepts them."""
         with self.blaming(piece):
             type = op.infer(*[TensorType(arg.dtype, ()) for arg in args])
         return self.noted(Apply(op, args, type.dtype), piece)

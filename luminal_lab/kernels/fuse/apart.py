@@ -1,7 +1,7 @@
-"""Why a node is no part of a kernel: what fusing would cost, and what staying apart costs.
+"""Why a node is not part of a kernel: what fusing would cost, and what staying apart costs.
 
-The regions are grown once more, as the pass has grown them; what a region says of a node that it
-leaves out is told, with the bytes and operations that were weighed.
+The regions are grown once more, as the pass grew them; the reason a region gives for leaving out a
+node is reported, with the bytes and operations that were weighed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from luminal_lab.kernels.fuse.region import FLOPS_A_BYTE, FusedRegion, size_in_m
 from luminal_lab.passes.asking import kind_of
 
 SOME = 4
-"""The most neighbours that are told of."""
+"""The most neighbours that are mentioned."""
 
 
 def told_apart(
     reading: GraphReading, plans: Sequence[PlannedKernel], search: str, node: Node
 ) -> str:
-    """Tell which kernel of a pass has a node, or why each that came near leaves it out."""
+    """Say which kernel of a pass has a node, or why each kernel that came near leaves it out."""
     if node.id not in reading.order_of:
         return f"{search} leaves {node} to dce: no output needs it."
     if node.id in reading.free and node.id not in reading.needed:
@@ -52,13 +52,13 @@ def _exits(reading: GraphReading, planned: PlannedKernel) -> str:
 
 
 def _member(reading: GraphReading, planned: PlannedKernel, search: str, node: Node) -> str:
-    """Tell which kernel has a node, and which of its neighbours that leaves out."""
+    """Say which kernel has a node, and which of its neighbours that kernel leaves out."""
     region = planned.region
     told = [f"{search}: {node} is in the kernel of {_exits(reading, planned)}: {planned.because}."]
-    for other in _neighbours(reading, node):
-        reason = region.apart.get(other.id)
-        if reason and not region.has(other):
-            told.append(f"{other} is apart from it: {reason}. {costs(region, other)}")
+    for neighbour in _neighbours(reading, node):
+        reason = region.apart.get(neighbour.id)
+        if reason and not region.has(neighbour):
+            told.append(f"{neighbour} is apart from it: {reason}. {costs(region, neighbour)}")
     return "\n".join(told[: SOME + 1])
 
 
@@ -83,7 +83,7 @@ def costs(region: FusedRegion, node: Node) -> str:
 
 
 def _together(node: Node, into: Sequence[Edge]) -> str:
-    """Return what it takes to compute a node wherever some edges read it."""
+    """Return the cost of computing a node wherever some edges read it."""
     points: Dim = size_of(node.shape)
     if isinstance(node.op, Reduce):
         points = points * into[0].source.shape[node.op.axis]

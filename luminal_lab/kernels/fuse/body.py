@@ -32,7 +32,7 @@ class PlannedKernel(NamedTuple):
 
     region: FusedRegion
     exits: tuple[int, ...]
-    """The nodes of it that are stored, in order."""
+    """Its nodes that are stored, in order."""
     rule: str
     because: str
 
@@ -89,7 +89,7 @@ def _split(
     def is_read(node: Node) -> bool:
         """Return whether a node is read from memory."""
         if isinstance(node.op, FREE):
-            # Its source may be in memory as it is, and still be computed by this kernel.
+            # Its source may also be in memory, and still be computed by this kernel.
             return node.id in stored and not reading.depends(node, region.bits)
         return node.id in stored or not region.has(node)
 

@@ -1,10 +1,10 @@
-"""Chains: kernels one after another become one where that is one pass, which stores nothing.
+"""Chains: consecutive kernels become one if that is a single pass, which stores nothing.
 
     %s = call{body = matmul} %q, %k : f32[64, 64]
     %w = call{body = softmax} %s    : f32[64, 64]    →    %o = call{body = attention} %q, %k, %v
     %o = call{body = matmul} %w, %v : f32[64, 32]
 
-What the kernels of a chain but the last make, others of them read, and nothing else.
+Within a chain, the results of all kernels but the last are read by its other kernels only.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Chain: TypeAlias = tuple[Node, ...]
 
 @dataclass(frozen=True)
 class FuseChains(Walking):
-    """Make one kernel of several, one after another, that are one pass together."""
+    """Join consecutive kernels into one if together they are one pass."""
 
     name: ClassVar[str] = "fuse-chains"
     programs: tuple[tuple[str, bool], ...] = ()
-    """What a chain computes, as text, with whether it is to be one kernel."""
+    """The text of what a chain computes, and whether it should be one kernel."""
 
     @override
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class FuseChains(Walking):
 
 
 class Chaining(Walk):
-    """The pass at work, on the graph as it is when that begins."""
+    """The pass at work, on the graph as it was at the beginning."""
 
     def __init__(self, edit: Edit, chosen: Mapping[str, bool]) -> None:
         super().__init__(edit)
@@ -70,7 +70,7 @@ class Chaining(Walk):
         self.live = self.ir.ancestors(self.ir.outputs)
         self.chosen = chosen
         self.bodies = dict[object, IR | None]()
-        """What chains compute, by their wiring; None of those that stay apart."""
+        """What chains compute, by their wiring; None for those that stay apart."""
 
     def at(self, last: Node) -> None:
         """Make one kernel of the longest chain that ends in a call, and of shorter ones."""
@@ -92,7 +92,7 @@ class Chaining(Walk):
             self.at(last)
 
     def whole(self, chain: Chain) -> IR | None:
-        """Return what a chain computes, if it is to be one kernel: as chosen, or by default."""
+        """Return what a chain computes if it should be one kernel: as chosen, or by default."""
         is_pass, last = is_cascade(chain), chain[-1]
         if self.inquiry is not None:
             self.reached("{} would be a chain", _told(self.ir, {call.id for call in chain}))
@@ -136,7 +136,7 @@ def _told(ir: IR, members: Set[int]) -> str:
 
 
 def made_by(ir: IR, id: int) -> Node:
-    """Return the node that makes a value: of several results' one, what has them all."""
+    """Return the node that makes a value: if that is one of several results, the node of all."""
     node = ir[id]
     return ir[node.sources[0]] if isinstance(node.op, Pick) else node
 
@@ -149,7 +149,7 @@ def results_of(ir: IR, call: Node) -> dict[int, int]:
 
 
 def _is_inner(ir: IR, node: Node, others: Set[int], asking: Asking) -> bool:
-    """Return whether a node is a call whose results these do not read."""
+    """Return whether a node is a call whose results no other live node reads."""
     results = results_of(ir, node) if isinstance(node.op, Call) else {}
     for id in results:
         if not asking.holds(not ir.is_output(ir[id]), ir[id], "{} is an output", ir[id]):
@@ -161,7 +161,7 @@ def _is_inner(ir: IR, node: Node, others: Set[int], asking: Asking) -> bool:
 
 
 def wiring(ir: IR, chain: Chain) -> object:
-    """Return what is the same for chains that compute the same."""
+    """Return a key that chains share if they compute the same."""
     names: dict[int, object] = {}
     for position, call in enumerate(chain):
         for id in call.sources:
@@ -171,7 +171,7 @@ def wiring(ir: IR, chain: Chain) -> object:
 
 
 def merged(ir: IR, chain: Chain) -> IR:
-    """Return the graph that a chain computes; its inputs are as `sources_of` has them."""
+    """Return the graph that a chain computes; its inputs are in the order of `sources_of`."""
     *before, last = chain
     if not before:
         return body_of(last)
@@ -199,14 +199,14 @@ def merged(ir: IR, chain: Chain) -> IR:
 
 
 def sources_of(ir: IR, chain: Chain) -> list[Node]:
-    """Return what a chain reads and does not make; of a single call as that reads it."""
+    """Return what a chain reads and does not make; for a single call, in the call's own order."""
     inner = {id for call in chain for id in results_of(ir, call)}
     read = [id for call in chain for id in call.sources if id not in inner]
     return [ir[id] for id in (read if len(chain) == 1 else dict.fromkeys(read))]
 
 
 def is_cascade(chain: Chain) -> bool:
-    """Return whether sums follow maxima of sums, which one pass may do."""
+    """Return whether sums follow maxima of sums, which one pass may be able to do."""
     folds = [{type(node.op) for node in body_of(call)} & {SumReduce, MaxReduce} for call in chain]
     return folds[0] == folds[-1] == {SumReduce} and MaxReduce in set().union(*folds)
 
@@ -233,5 +233,5 @@ def _write(edit: Edit, chain: Chain, body: IR) -> None:
             edit.replace(last, call, renames=True)
         for member in reversed(chain):
             for node in (*edit.users(member), member):
-                if not edit.users(node):  # dead nodes may be there
+                if not edit.users(node):  # there may be dead nodes
                     edit.erase(node)

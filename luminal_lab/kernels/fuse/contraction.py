@@ -1,9 +1,9 @@
-"""Contractions: sums of products in which an operand is read again and again: matmul, convolution.
+"""Contractions: sums of products that read an operand again and again: matmul, convolution.
 
     y[i, j] = f(sum k < 64: g(a[i, k]) * b[k, j], bias[j])
 
 The sources of an operand (g) come in if they cost next to nothing, since they are computed each
-time that an element is read; the users of the result (f) as long as they have the same elements.
+time an element is read; the users of the result (f) come in as long as they have the same elements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from luminal_lab.passes.asking import kind_of
 PROLOGUE = 2
 """The most operations that are repeated whenever an operand's element is read."""
 MOST_AFTER = 200
-"""How many followers are searched for the end of the region."""
+"""How many followers are searched to find the end of the region."""
 IN_PLACE = (Reshape, Permute, Contiguous, StopGradient)
 """Views of all elements, each once."""
 
@@ -48,7 +48,7 @@ class ContractionRegion(NamedTuple):
 
 
 def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
-    """Return the region around a sum of products, or None if the node is no such sum."""
+    """Return the region around a sum of products, or None if the node is not such a sum."""
     product_members = product_of(reading, node)
     if product_members is None:
         return None
@@ -75,7 +75,7 @@ def contraction(reading: GraphReading, node: Node) -> ContractionRegion | None:
 
 
 def product_of(reading: GraphReading, node: Node) -> tuple[list[Node], Dim] | None:
-    """Return the sums and the product below them if this is a contraction; and its length."""
+    """Return the sums and the product below them if this is a contraction, and its length."""
     if not isinstance(node.op, SumReduce):
         reading.missed(node, "{} is {}, not sum_reduce", node, kind_of(node))
         return None

@@ -14,11 +14,11 @@ kernel for a computing node takes it:
     fuse-chains         kernels, one after another, that are one pass together (chains.py)
 
 A value that several kernels read is stored, or computed in each of them if that costs less: at most
-4 additions an element, with about as many bytes read as it has itself; or, all that a kernel would
-read together, less time than to store and read it, where a byte is worth 2 additions. The passes go
-from the outputs up, so that the readers of a value are known when it is decided.
+4 additions per element while reading about as many bytes as the value has; or, for everything that
+a kernel would read together, less time than storing and reading it, with a byte worth 2 additions.
+The passes go from the outputs up, so that the readers of a value are known when this is decided.
 
-Why nodes are one kernel, and why one is kept apart, is in the firings and refusals of the passes:
+Why nodes are one kernel, and why one stays apart, is in the firings and refusals of the passes:
 `compilation.why(node)`, `compilation.why_not("contraction", node)`.
 """
 
@@ -52,7 +52,7 @@ FEW_ROWS = 16
 
 @dataclass(frozen=True)
 class ForgetGradients(Pass):
-    """Remove the nodes that only say how gradients are derived, as that has happened already."""
+    """Remove the nodes that only say how gradients are derived, as the gradients already exist."""
 
     name: ClassVar[str] = "forget-gradients"
 
@@ -91,11 +91,11 @@ class Fuse(Pass):
         return told_apart(reading, plans, search, node) or self.no_root(ir, node)
 
     def no_root(self, ir: IR, node: Node) -> str:
-        """Tell why no kernel begins at a node that none came near to."""
+        """Say why no kernel begins at a node that no kernel came near."""
         raise NotImplementedError
 
     def first(self, reading: GraphReading) -> Sequence[Node]:
-        """Return the nodes to begin with, those that are read later first."""
+        """Return the nodes to begin with, those read later first."""
         return reading.open()[::-1]
 
     def planned(self, reading: GraphReading, node: Node) -> PlannedKernel | None:
@@ -186,7 +186,7 @@ def _no_reduction(node: Node, inner: Inner) -> str:
 
 
 def _is_late(reading: GraphReading, node: Node) -> bool:
-    """Return whether a reduction takes what the others leave, as it has few rows or only one."""
+    """Return whether a reduction only takes what others leave, as it has few rows or one."""
     (edge,) = reading.sources[node.id] or (None,)
     is_nested = edge is not None and isinstance(edge.source.op, Reduce)
     return typical(size_of(node.shape)) < FEW_ROWS and not is_nested
@@ -229,7 +229,7 @@ class _Limits:
         return [id for id in members if isinstance(self.reading.ir[id].op, Reduce)]
 
     def why_not(self, node: Node, inner: Inner) -> str:
-        """Return why a node is no member: a row would be read again after it left the cache."""
+        """Return why a node is not a member: a row would be read again after leaving the cache."""
         long = _row_size(node, inner)
         if isinstance(node.op, Reduce):
             again = self._after(node)
@@ -255,7 +255,7 @@ class _Limits:
         return ""
 
     def _is_read_apart(self, node: Node) -> bool:
-        """Return whether a node is or will be read by other kernels."""
+        """Return whether other kernels read a node, or will read it."""
         reading, region = self.reading, self.region
         users = [edge.user for edge in reading.readers.get(node.id, ())]
         return node.id in reading.stored or any(
@@ -263,7 +263,7 @@ class _Limits:
         )
 
     def _beside(self, node: Node, reductions: int) -> str:
-        """Return why a node without a reduction above or below is no member, or nothing."""
+        """Return why a node without a reduction above or below is not a member, or nothing."""
         ends = [id for id in self.region.members if self.reading.bits([id]) & reductions]
         makes = any(
             self.reading.depends(self.reading.ir[id], 1 << self.reading.order_of[node.id])

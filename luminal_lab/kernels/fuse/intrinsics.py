@@ -5,10 +5,10 @@
     …                                        →    %y = math.exp %x : f32[4]
     %y = mul %a, %k              : f32[4]
 
-exp is spelled with four powers of 2, and costs one in C. The patterns are the graphs that methods
-of tensors write: each is called once, and its graph is taken as it is and as `simplify` leaves it.
-A region stays as it is if other nodes read a power, root or quotient inside it, which would then be
-computed twice; so it does where C gives zeros another sign and the sign matters.
+exp is spelled with four powers of 2, but is a single call in C. The patterns are the graphs that
+methods of tensors write: each method is called once, and its graph is used both as it is and as
+`simplify` leaves it. A region stays as it is if other nodes read a power, root or quotient inside
+it, which would then be computed twice, or if C gives zeros another sign and the sign matters.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from luminal_lab.tensor.store import Store
 SPELLED: tuple[tuple[Intrinsic, Callable[[Tensor], Tensor]], ...] = (
     (Exp(), Tensor.exp),
     (Expm1(), Tensor.expm1),
-    (Expm1(), lambda x: formulas.exp2m1(x * formulas.LOG2E)),  # of x below 0
+    (Expm1(), lambda x: formulas.exp2m1(x * formulas.LOG2E)),  # for x below 0
     (Tanh(), Tensor.tanh),
     (Sigmoid(), Tensor.sigmoid),
     (Silu(), Tensor.silu),
@@ -140,7 +140,7 @@ def _inside(template: Template, root: Node, match: Match) -> list[Node]:
 
 
 def _is_closed(root: Node, match: Match, edit: Edit) -> bool:
-    """Return whether every costly node inside is read inside alone."""
+    """Return whether every costly node inside is read only inside."""
     inside = {node.id for node in match.values()}
     costly = [n for n in match.values() if n.op.cost >= COSTLY and n is not root]
     readers = [edit.readers.get(node.id, {}).keys() for node in costly]
@@ -169,7 +169,7 @@ class Template:
         return self._fitted(self.root, node, {}, edit)
 
     def _fitted(self, line: int, node: Node, match: Match, edit: Edit) -> Match | None:
-        """Return a match that also has this node, or None."""
+        """Return a match extended by this node, or None."""
         op, sources = self.lines[line]
         if isinstance(op, Constant):
             return match if _is_constant(op, node, edit) else None
@@ -257,7 +257,7 @@ def spelled(dtype: DType) -> Iterator[tuple[str, IR]]:
 def _templates(
     op: Intrinsic, method: Callable[[Tensor], Tensor], dtype: DType
 ) -> Iterator[Template]:
-    """Yield a function as it is written, as it is simplified, and of -x where that is shorter."""
+    """Yield a function as written, as simplified, and applied to -x if that is shorter."""
     page, other = _Page("template", 0), _Page("template", 0)
     written = page.written(method(page.hole(dtype)))
     simple = _simplified(written)

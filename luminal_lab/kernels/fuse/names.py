@@ -30,15 +30,15 @@ ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("layer_norm", ("sum", "sum", "sqrt", "recip")),
     ("rms_norm", ("sum", "sqrt", "recip")),
 )
-"""Rows that have a name, by ops that come in this order; the first that fits is taken."""
+"""Rows that have a name, by ops that occur in this order; the first that fits is taken."""
 MOST_AFTER = 2
 """The most ops after a product that its name mentions."""
 
 
 def kernel_name(rule: str, inside: Sequence[Node]) -> str:
-    """Return a name for a kernel of these nodes, sources first, which a rule of fusion made.
+    """Return a name for a kernel of these nodes, sources first, made by a rule of fusion.
 
-    Most chains have none of their own.
+    Most chains have no name of their own.
     """
     computing = [
         node for node in inside if isinstance(node.op, (Elementwise, Reduce, Gather, Random))

@@ -1,7 +1,7 @@
-"""A graph as fusion sees it: the nodes that compute, and their readers, through which views.
+"""A graph as fusion sees it: the nodes that compute, and their readers, with the views between.
 
 Views, constants and counting cost nothing: they go wherever they are read. This leaves nodes that
-compute, nodes that are no part of any kernel, and between them edges with views on them.
+compute, nodes that belong to no kernel, and the edges between them, with views on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from luminal_lab.passes.asking import Asking
 FREE = (Constant, Iota, View, Contiguous, StopGradient)
 """Ops that cost nothing to compute again wherever they are read."""
 COMPUTING = (Elementwise, Reduce, Gather, Random)
-"""The ops that kernels consist of; no other op is part of a kernel."""
+"""The ops that kernels consist of; no other op can be part of a kernel."""
 CHEAP = 4
 """The most operations that are recomputed instead of stored."""
 
@@ -39,7 +39,7 @@ SLACK = 1.1
 
 
 def computes(op: Op) -> bool:
-    """Return whether kernels may contain an op, which takes a form in C."""
+    """Return whether kernels may contain an op, which needs a form in C."""
     return isinstance(op, COMPUTING) and (not isinstance(op, Elementwise) or hasattr(op, "c_form"))
 
 
@@ -106,13 +106,13 @@ class GraphReading(Asking):
         """The nodes that become part of a kernel, and views that must be in memory, in order."""
         self.free: set[int] = set()
         self.taken: set[int] = set()
-        """The nodes that are part of a kernel already."""
+        """The nodes that are already part of a kernel."""
         self.needed: set[int] = set()
         """The nodes that must be in memory as they are: outputs, and nodes that no kernel reads."""
         self.stored: set[int] = set()
-        """The nodes that must be in memory: those, and the nodes that kernels read."""
+        """The nodes that must be in memory: the needed ones, and the nodes that kernels read."""
         self.behind: dict[int, int] = {}
-        """For each node the nodes that it is computed from, as bits, itself included."""
+        """For each node, the nodes from which it is computed, as bits, itself included."""
         self._again: dict[int, Again | str] = {}
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
         """Cached results about sums of products, valid until more nodes are taken."""
@@ -168,8 +168,8 @@ class GraphReading(Asking):
     def as_read(self, node: Node, *, permuted: bool = False) -> Node:
         """Return the view through which all users read a node, if it has the same memory.
 
-        So it has one shape, whatever axes of size 1 the ops before it needed. With `permuted` its
-        axes may be in another order, but for the last.
+        This gives it one shape, whatever axes of size 1 the ops before it needed. With `permuted`
+        its axes may be in another order, except the last.
         """
         edges = self.readers.get(node.id, [])
         best, shape = node, node.shape
@@ -187,15 +187,15 @@ class GraphReading(Asking):
     # -- asking ------------------------------------------------------------------------------------
 
     def open(self) -> list[Node]:
-        """Return the nodes that compute and are part of no kernel, in order."""
+        """Return the nodes that compute and belong to no kernel yet, in order."""
         return [node for id, node in self.computing.items() if id not in self.taken]
 
     def is_open(self, node: Node) -> bool:
-        """Return whether a node computes and is part of no kernel."""
+        """Return whether a node computes and belongs to no kernel yet."""
         return node.id in self.computing and node.id not in self.taken
 
     def is_awaited(self, node: Node, inside: Collection[int]) -> bool:
-        """Return whether a kernel to come, with other nodes than some, will compute a node."""
+        """Return whether a later kernel, made of other nodes than these, will compute a node."""
         todo, seen = [node], {node.id}
         while todo:
             awaited = todo.pop()
@@ -210,7 +210,7 @@ class GraphReading(Asking):
         return False
 
     def is_light(self, node: Node) -> bool:
-        """Return whether a node may be computed wherever it is read, and is not in memory."""
+        """Return whether a node may be computed wherever it is read and is not stored."""
         if not self.is_open(node) or node.id in self.stored:
             return False
         return isinstance(node.op, (Elementwise, Random)) and not self._made_at(node)
@@ -229,7 +229,7 @@ class GraphReading(Asking):
         return bool(self.behind[node.id] & bits)
 
     def bits(self, ids: Iterable[int]) -> int:
-        """Return some nodes as bits."""
+        """Return some nodes as a bit set."""
         bits = 0
         for id in ids:
             bits |= 1 << self.order_of[id]

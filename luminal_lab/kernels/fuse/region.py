@@ -1,9 +1,9 @@
 """A region that grows: the nodes that one kernel computes row by row, and those computed anew.
 
-A region has rows: the positions along all axes that it does not reduce. Each of its members makes
-row r from row r of the other members, so that a kernel can go over the rows one by one, or all at
-once, with whatever it keeps of a row at hand. Of each member the region knows which axes are
-inner, that is run within a row; a region without reductions has none.
+A region has rows: the positions along all axes that it does not reduce. Each member makes row r
+from row r of the other members, so that a kernel can go over the rows one by one, or all at once,
+and keep values of a row at hand. For each member the region knows which axes are inner, which means
+that they run within a row; a region without reductions has none.
 
     %m = max_reduce{axis = 1} %x : f32[n, 64 → 1]      rows: n; inner: axis 1
     %e = expand{shape = [n, 64]} %m                    within a row: its axis is inner
@@ -32,7 +32,7 @@ MOST_ANEW = 64
 MOST_OPS, MOST_INPUTS = 256, 64
 """The most ops and inputs of one kernel: more are slow to compile and overflow caches."""
 Inner: TypeAlias = tuple[bool, ...]
-"""For each axis whether it runs within a row; for an axis of size 1 this means nothing."""
+"""For each axis, whether it runs within a row; it means nothing for an axis of size 1."""
 
 
 def seen(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
@@ -74,7 +74,7 @@ def read(op: object, old: Shape, new: Shape, inner: Inner) -> Inner | None:
 
 
 def regrouped(old: Shape, new: Shape, inner: Inner) -> Inner | None:
-    """Return which axes of a reshaped value are inner; None where one is in part."""
+    """Return which axes of a reshaped value are inner; None if one is inner only in part."""
     if 0 in old or 0 in new:
         return None
     new_inner = [False] * len(new)
@@ -109,14 +109,14 @@ class FusedRegion:
 
     reading: GraphReading
     may: Callable[[Node, Inner], str] = lambda node, inner: ""
-    """Says why a node may be no member, or nothing."""
+    """Says why a node may not be a member, or nothing."""
     members: dict[int, Inner] = field(default_factory=dict[int, Inner])
     anew: set[int] = field(default_factory=set[int])
     """Nodes computed where they are read, which other kernels may compute, too."""
     once: set[int] = field(default_factory=set[int])
-    """Those of them without other readers: they are computed once, whatever the cost."""
+    """Those of them without other readers: they are computed once, whatever their cost."""
     apart: dict[int, str] = field(default_factory=dict[int, str])
-    """Why nodes that could have been members are not, by node."""
+    """For each node that could have been a member and is not, the reason."""
     bits: int = 0
 
     def add(self, node: Node, inner: Inner) -> None:
@@ -140,7 +140,7 @@ class FusedRegion:
         return {*self.members, *self.anew}
 
     def outside(self) -> Iterator[Edge]:
-        """Yield the edges from what the region reads in memory."""
+        """Yield the edges from what the region reads from memory."""
         for id in (*self.members, *self.anew):
             for edge in self.reading.sources[id]:
                 if not self.has(edge.source):
@@ -161,7 +161,7 @@ class FusedRegion:
         )
 
     def leave_cheap(self) -> None:
-        """Store no member that others can compute anew from values in memory anyway."""
+        """Do not store members that others can compute anew from values in memory anyway."""
         for id in reversed(self.exits):
             again = self.reading.again(self.reading.ir[id])
             if id in self.reading.stored or not isinstance(again, Again):
@@ -186,7 +186,7 @@ class FusedRegion:
     # -- growing -----------------------------------------------------------------------------------
 
     def grow_from(self, node: Node, inner: Inner) -> None:
-        """Take in a node, and all that is better computed with it."""
+        """Take in a node, and everything that is better computed with it."""
         self.add(node, inner)
         self.grow()
         self.compute_together()
@@ -221,7 +221,7 @@ class FusedRegion:
             queue(list(self.members)[before:])
 
     def _as_user(self, user: Node) -> Inner | str:
-        """Return the inner axes of a node that reads members, or why it can be no member."""
+        """Return the inner axes of a node that reads members, or why it cannot be a member."""
         seen_inner: Inner | None = None
         for edge in self.reading.sources[user.id]:
             if edge.source.id in self.members:
@@ -240,7 +240,7 @@ class FusedRegion:
         )
 
     def _fits(self, node: Node, inner: Inner) -> str:
-        """Return why rows of a node are not those of the members that it reads, or nothing."""
+        """Return why a node's rows are not those of the members that it reads, or nothing."""
         for edge in self.reading.sources[node.id]:
             if edge.source.id not in self.members:
                 continue
@@ -273,13 +273,13 @@ class FusedRegion:
 
     @staticmethod
     def same(first: Inner, second: Inner, shape: Shape) -> bool:
-        """Return whether two agree about all axes that are longer than 1."""
+        """Return whether two agree about all axes longer than 1."""
         return all(a == b or dim == 1 for a, b, dim in zip(first, second, shape, strict=True))
 
     def _take_sources(self, ids: list[int]) -> None:
         """Take in the sources of members, as members or as nodes computed where they are read.
 
-        The last in order come first, so that a region that is full has few sources.
+        Sources later in the order come first, so that a full region has few sources.
         """
         todo = [(-self.reading.order_of[id], id) for id in ids]
         heapify(todo)
@@ -297,7 +297,7 @@ class FusedRegion:
                     self.apart[source.id] = self._reason(edge, inner)
 
     def _as_source(self, source: Node) -> Inner | str:
-        """Return the inner axes of a node that members read, or why it can be no member."""
+        """Return the inner axes of a node that members read, or why it cannot be a member."""
         read_inner: Inner | None = None
         for edge in self.reading.readers[source.id]:
             user = edge.user
@@ -363,7 +363,7 @@ class FusedRegion:
         return self.has(source)
 
     def _is_private(self, node: Node) -> bool:
-        """Return whether only the region reads a node, each element once."""
+        """Return whether only the region reads a node, and each element once."""
         edges = self.reading.readers.get(node.id, [])
         is_computed = isinstance(node.op, (Elementwise, Gather, Random))
         return (is_computed and node.id not in self.reading.stored) and all(
@@ -375,7 +375,7 @@ class FusedRegion:
     def compute_together(self, but: Node | None = None) -> None:
         """Compute anew the values that the region would read, if that is cheaper than storing them.
 
-        No other kernel may need it in memory. The sources of `but` stay as they are: those of a
+        No other kernel may need them in memory. The sources of `but` stay as they are: those of a
         product are its operands, which are read again and again.
         """
         reading = self.reading

@@ -1,1 +1,1 @@
-"""Where each value of a program lives, and the proof that none is written over too early."""
+"""Where each value of a program lives, and the proof that none is overwritten too early."""

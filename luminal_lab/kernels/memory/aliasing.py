@@ -1,4 +1,4 @@
-"""When a kernel's result can have the memory of what it reads: as another name, or in its place."""
+"""When a kernel's result can have the memory of an input: under another name, or in its place."""
 
 from luminal_lab.core.dims import Shape
 from luminal_lab.core.op import size_of
@@ -9,7 +9,7 @@ from luminal_lab.kernels.nest.nest import Nest, accesses
 
 
 def same_bytes(definition: Definition) -> int | None:
-    """Return which input a kernel's only result is bit for bit, such as that of a reshape.
+    """Return which input a kernel's only result equals bit for bit, as with a reshape.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> same_bytes(parse_definition('''kernel flat(x: f32[n, 4]) -> (y: f32[n, 4, 1])
@@ -34,7 +34,7 @@ def same_bytes(definition: Definition) -> int | None:
 def overwritable(definition: Definition, nest: Nest | None = None) -> tuple[int, ...]:
     """Return the inputs that a kernel may write its only result over: no element is needed twice.
 
-    With its nest also those that are read where the result is written, after sums of others.
+    With its nest, also those that are read where the result is written, after sums of others.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> overwritable(parse_definition('''kernel add(x: f32[4], b: f32[1]) -> (y: f32[4])
@@ -55,7 +55,7 @@ def overwritable(definition: Definition, nest: Nest | None = None) -> tuple[int,
 
 
 def _by_terms(definition: Definition) -> set[str]:
-    """Return the inputs of which the term of an element reads that element alone, and no fold."""
+    """Return the inputs of which the term of an element reads only that element, and no fold."""
     if len(definition.lines) != 1:
         return set()
     (line,) = definition.lines
@@ -73,14 +73,14 @@ def _by_terms(definition: Definition) -> set[str]:
 
 
 def _axes(line: Output) -> Shape:
-    """Return where an element is, in its axes; along those of size 1 that is 0."""
+    """Return an element's index by axis; along axes of size 1 it is 0."""
     return tuple(
         0 if size == 1 else axis for axis, size in zip(line.axes, line.type.shape, strict=True)
     )
 
 
 def _by_nest(nest: Nest) -> set[str]:
-    """Return the inputs that are read only by what writes the result, at the very element."""
+    """Return the inputs that are read only where the result is written, at the same element."""
     safe = {access.name for access in accesses(nest.body) if access.how == "read"}
     results = {name for name, _ in nest.outputs}
     for access in accesses(nest.body):

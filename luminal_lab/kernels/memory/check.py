@@ -1,7 +1,7 @@
 """The proof of a memory plan: no value is overwritten while a step still needs it.
 
-It replays the steps one by one and derives by itself what is needed when. It takes only the
-locations of values from the plan, and shares no code with the planner.
+It replays the steps one by one and derives by itself what is needed when. From the plan it takes
+only the locations of values, and it shares no code with the planner.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 def check(plan: MemoryPlan) -> None:
     """Raise unless all values are intact when they are read, whatever the sizes of the dims.
 
-    First, that each place holds what is read from it. Second, of any two places of the arena that
-    are needed at one step, that one is said to lie above the other, perhaps with others between.
+    First, each place must hold what is read from it. Second, of any two places of the arena that
+    are needed at the same step, one must be declared to lie above the other, perhaps with others
+    between.
     """
     run = _Replay(plan)
     count = len(plan.arena)
@@ -47,7 +48,7 @@ def check(plan: MemoryPlan) -> None:
 
 
 def check_bound(bound: BoundPlan, replay: _Replay | None = None) -> None:
-    """Raise unless at each step all that is needed has bytes of the arena that nothing else has."""
+    """Raise unless everything needed at each step has bytes of the arena to itself."""
     run = replay or _Replay(bound.plan)
     alignment = bound.plan.alignment
     ends: list[int] = []
@@ -74,7 +75,7 @@ def check_bound(bound: BoundPlan, replay: _Replay | None = None) -> None:
 
 
 class _Replay:
-    """A run of the steps in which each place holds the name of what was written there last."""
+    """A run of the steps in which each place holds the name of the value written there last."""
 
     def __init__(self, plan: MemoryPlan) -> None:
         self.plan = plan
@@ -83,7 +84,7 @@ class _Replay:
         self.where: dict[int, int] = {}
         self.holder: dict[int, int] = {}
         self.needed: dict[int, tuple[int, int]] = {}  # places, from step to step
-        self.history: dict[int, list[tuple[int, int]]] = {}  # places, who was there since when
+        self.history: dict[int, list[tuple[int, int]]] = {}  # places, who was there and since when
         self._begin()
         for step in range(len(plan.program.steps)):
             self._step(step)
@@ -95,7 +96,7 @@ class _Replay:
         return id
 
     def name(self, id: int) -> str:
-        """Return how a value is called."""
+        """Return the name of a value."""
         return str(self.values[id])
 
     def holders(self, index: int, step: int) -> str:
@@ -173,7 +174,7 @@ class _Replay:
 
     @cached_property
     def live(self) -> Sequence[tuple[int, Ints]]:
-        """For each step the places of the arena that are needed, in their order."""
+        """For each step, the places of the arena that are needed, in their order."""
         count = len(self.plan.arena)
         last = np.full(count, -1, np.int64)
         begin: dict[int, list[int]] = {}

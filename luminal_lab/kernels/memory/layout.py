@@ -1,8 +1,8 @@
-"""Where spans of time with sizes go in one block of memory.
+"""Where time spans of some size go in one block of memory.
 
-What is decided is not a number but an order: of any two that are there at one time, which lies
-below the other. Offsets follow from it: each begins where the highest of those below it ends. So
-one order, found for a few sets of sizes, holds for all sizes.
+The decision is not a number but an order: of any two spans that overlap in time, which lies below
+the other. Offsets follow from it: each begins where the highest of those below it ends. So an order
+found for a few sets of sizes holds for all sizes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple, final
 import numpy as np
 
 BLOCK, FEW = 64, 1024
-"""Steps whose neighbours are found together, and up to how many values all are compared."""
+"""How many steps are searched together for neighbours; up to how many values all are compared."""
 GOOD = 1.01
-"""The search ends at a height within this factor of the lowest possible."""
+"""The search ends once the height is within this factor of the lowest possible."""
 
 
 class LifeSpan(NamedTuple):
-    """The first and the last step at which something is there."""
+    """The first and the last step at which something exists."""
 
     first: int
     last: int
@@ -30,14 +30,14 @@ class LifeSpan(NamedTuple):
 
 @final
 class ArenaLayout(NamedTuple):
-    """An order from the bottom to the top, and for each what lies right below it at some time."""
+    """An order from bottom to top, and for each item what lies right below it at some time."""
 
     order: tuple[int, ...]
     below: tuple[tuple[int, ...], ...]
-    """For each index what ends before it begins; all of it comes earlier in the order."""
+    """For each index, what ends before it begins; all of it comes earlier in the order."""
 
     def offsets(self, sizes: Sequence[int]) -> list[int]:
-        """Return where each begins, for any sizes that are not negative.
+        """Return where each item begins, for any sizes that are not negative.
 
         >>> ArenaLayout((1, 0), ((1,), ())).offsets([64, 128])
         [128, 0]
@@ -49,7 +49,7 @@ class ArenaLayout(NamedTuple):
         return offsets
 
     def height(self, sizes: Sequence[int]) -> int:
-        """Return where the highest ends."""
+        """Return where the highest item ends."""
         return max(map(sum, zip(self.offsets(sizes), sizes, strict=True)), default=0)
 
 
@@ -67,9 +67,9 @@ def most_live(spans: Sequence[LifeSpan], sizes: Sequence[int]) -> int:
 
 
 def arrange(spans: Sequence[LifeSpan], samples: Sequence[Sequence[int]]) -> ArenaLayout:
-    """Return the lowest of a few layouts, judged where it is worst among some samples of sizes.
+    """Return the lowest of a few layouts, judged by the worst of some samples of sizes.
 
-    The first sample counts most: more is tried for it.
+    The first sample counts most: more attempts are made for it.
     """
     least = [most_live(spans, sizes) for sizes in samples]
     best, score = ArenaLayout((), ()), inf
@@ -87,7 +87,7 @@ def arrange(spans: Sequence[LifeSpan], samples: Sequence[Sequence[int]]) -> Aren
 def _attempts(
     spans: Sequence[LifeSpan], samples: Sequence[Sequence[int]], least: int
 ) -> Iterator[tuple[Sequence[int], list[int], int]]:
-    """Yield sizes to lay out for, in which order to place what has them, and under what ceiling."""
+    """Yield sizes to lay out for, the order in which to place items, and a ceiling."""
     indices = range(len(spans))
     steps = [last - first + 1 for first, last in spans]
     for sizes in samples:
@@ -103,9 +103,9 @@ def _attempts(
 def best_fit(
     spans: Sequence[LifeSpan], sizes: Sequence[int], order: Sequence[int], ceiling: int = 0
 ) -> list[float]:
-    """Return offsets: each, in order, in the smallest gap that is free for all of its span.
+    """Return offsets: each item, in order, goes into the smallest gap that is free all its life.
 
-    What is next to the ceiling hangs from it: in a chain, where each meets the next alone, one
+    An item next to the ceiling hangs from it: in a chain, in which each meets only the next, one
     stands and the next hangs. Offsets are floats, exact up to 2**53: only their order is used.
     """
     count = len(spans)
@@ -140,9 +140,9 @@ def best_fit(
 def stacked(
     spans: Sequence[LifeSpan], sizes: Sequence[int], offsets: Sequence[float]
 ) -> ArenaLayout:
-    """Return the order that offsets stand for.
+    """Return the order given by offsets.
 
-    Neighbours among those that are there at one time are enough: the rest follows from them.
+    Neighbours among those that exist at the same time are enough: the rest follows from them.
     """
     order = sorted(range(len(spans)), key=lambda i: (offsets[i], sizes[i] > 0, i))
     rank = {index: height_rank for height_rank, index in enumerate(order)}

@@ -1,11 +1,12 @@
-"""The memory plan: where each value of a program lives, and what is computed in whose place.
+"""The memory plan: where each value of a program lives, and which values are written over others.
 
-Inputs, constants and outputs have places of their own. Temporaries share an arena: two may have
-the same bytes if they are never needed at one time. A view is another name of its source. A step
-may write a value over one that it reads, if that is asked for and nobody needs the old one later.
+Inputs, constants and outputs have places of their own. Temporaries share an arena: two may use the
+same bytes if they are never needed at the same time. A view is another name for its source. A step
+may write a value over one that it reads, if that was requested and nothing needs the old value
+later.
 
 Sizes may be symbolic. A plan fixes which value lies above which, and offsets follow when the dims
-are bound (layout.py). Every plan is proved before anybody sees it (check.py).
+are bound (layout.py). Every plan is proved before it is handed out (check.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from luminal_lab.kernels.memory.layout import ArenaLayout, LifeSpan, arrange, mo
 from luminal_lab.kernels.memory.program import MemoryProgram, MemoryStep, MemoryValue
 from luminal_lab.kernels.memory.text import Row, rows_of, table
 from luminal_lab.tables import Table, frame
+from luminal_lab.tensor.arguments import told_object
 
 PlaceKind: TypeAlias = Literal["arena", "input", "constant", "output"]
 UNBOUNDED = 1024
@@ -35,12 +37,12 @@ COLUMNS = (
     *("view_of", "written_over"),
 )
 LONGEST = 60
-"""Characters up to which an offset is written as an expression."""
+"""An offset with more characters is not written as an expression."""
 
 
 @final
 class InPlace(NamedTuple):
-    """A value that a step was to write over one that it reads: done, or why it is not."""
+    """A request to write a value over one that its step reads: done, or the reason why not."""
 
     value: int
     source: int
@@ -50,9 +52,9 @@ class InPlace(NamedTuple):
 
 @final
 class Carry(NamedTuple):
-    """An output that is an input's value in the next run.
+    """An output that becomes an input's value in the next run.
 
-    Done in place, the bytes stay where they are; if not, the two places are exchanged after a run.
+    Done in place, the bytes stay where they are; otherwise the two places are swapped after a run.
     """
 
     output: int
@@ -68,18 +70,18 @@ class MemoryPlace:
     kind: PlaceKind
     bytes: Dim
     values: tuple[int, ...]
-    """Without views, in the order in which they are there."""
+    """Without views, in the order in which they exist."""
     below: tuple[int, ...] = ()
-    """In the arena, the places that end before this one begins."""
+    """In the arena: the places that end before this one begins."""
 
 
 class _Tabled(Charted, Displayed):
     def rows(self) -> list[Row]:
-        """Return what the table says, as one plain dict for each value."""
+        """Return what the table shows, as one plain dict for each value."""
         raise NotImplementedError
 
     def to_pandas(self) -> Table:
-        """Return a table of pandas, a row for each value; symbolic sizes are text."""
+        """Return a pandas table with a row for each value; symbolic sizes are text."""
         rows = self.rows()
         return frame("memory plan", tuple(COLUMNS), ([row[c] for c in COLUMNS] for row in rows))
 
@@ -87,21 +89,22 @@ class _Tabled(Charted, Displayed):
     def plot(self, before: MemoryPlan | BoundPlan | None = None, *, theme: Theme = "auto") -> Any:
         """Return a chart of the bytes that temporaries need at each step, with the peak.
 
-        Another plan, such as that of the compile before, has its line beside. With symbolic sizes,
-        `plan.bind({"n": 128}).plot()`.
+        The line of another plan, such as that of the compile before, is drawn beside it. With
+        symbolic sizes, `plan.bind({"n": 128}).plot()`.
         """
         return DISPLAYS[f"{type(self).__name__}.plot"](self, before, theme=theme)
 
 
+@told_object("plan")
 @dataclass(frozen=True, repr=False)
 class MemoryPlan(_Tabled):
     """Where each value of a program lives."""
 
     program: MemoryProgram
     places: tuple[MemoryPlace, ...]
-    """Those of the arena come first, each after all that is below it."""
+    """Places of the arena come first, each after everything below it."""
     in_place: tuple[InPlace, ...] = ()
-    """What was asked to be in place of something, in the order of the steps."""
+    """The requests to write values over others, in the order of the steps."""
     carries: tuple[Carry, ...] = ()
     alignment: int = 64
 
@@ -112,19 +115,19 @@ class MemoryPlan(_Tabled):
 
     @cached_property
     def place_of(self) -> Mapping[int, int]:
-        """The index of the place of each value; a value that no step makes has none."""
+        """The index of each value's place; a value that no step makes has none."""
         places = {id: index for index, place in enumerate(self.places) for id in place.values}
         roots = self.program.roots.items()
         return {id: places[root] for id, root in roots if root in places}
 
     @cached_property
     def written_over(self) -> Mapping[int, int]:
-        """For the values that are written in place of another: that one."""
+        """For each value written over another, that other value."""
         return {change.value: change.source for change in self.in_place if not change.why_not}
 
     @cached_property
     def spans(self) -> tuple[LifeSpan, ...]:
-        """From which step to which each place of the arena is needed."""
+        """The steps between which each place of the arena is needed."""
         lives = self.program.lives
         return tuple(_whole([lives[id] for id in place.values]) for place in self.arena)
 
@@ -137,7 +140,7 @@ class MemoryPlan(_Tabled):
 
     @cached_property
     def offsets(self) -> tuple[Dim | None, ...]:
-        """Where each place of the arena begins; None where no short expression says it."""
+        """Where each place of the arena begins; None if no short expression says it."""
         starts: list[Dim | None] = []
         ends: list[Dim | None] = []
         for place in self.arena:
@@ -152,7 +155,7 @@ class MemoryPlan(_Tabled):
         return tuple(starts)
 
     def bind(self, dims: Mapping[str, int] | None = None) -> BoundPlan:
-        """Return this plan with a number for each size and offset."""
+        """Return this plan with numbers for all sizes and offsets."""
         return BoundPlan(self, dims or {})
 
     @override
@@ -168,9 +171,10 @@ class MemoryPlan(_Tabled):
         return f"<MemoryPlan: {len(self.places)} values; print(…) shows it>"
 
 
+@told_object("plan")
 @dataclass(frozen=True, repr=False)
 class BoundPlan(_Tabled):
-    """A memory plan with a number for each size and offset."""
+    """A memory plan with numbers for all sizes and offsets."""
 
     plan: MemoryPlan
     dims: Mapping[str, int]
@@ -204,13 +208,13 @@ class BoundPlan(_Tabled):
 
     @cached_property
     def sizes(self) -> Sequence[int]:
-        """What each place of the arena takes of it: its bytes, up to the alignment."""
+        """The bytes that each place takes up in the arena, rounded up to the alignment."""
         alignment = self.plan.alignment
         return [_up(self.bytes[place.values[0]], alignment) for place in self.plan.arena]
 
     @cached_property
     def offsets(self) -> Mapping[int, int]:
-        """Where in the arena each value begins that lives there, views included."""
+        """Where each value in the arena begins, views included."""
         places = self.plan.place_of.items()
         return {id: self.starts[index] for id, index in places if index < len(self.starts)}
 
@@ -221,12 +225,12 @@ class BoundPlan(_Tabled):
 
     @cached_property
     def least_bytes(self) -> int:
-        """The most bytes that are needed at one step: no arena can have fewer."""
+        """The most bytes that are needed at one step: no arena can be smaller."""
         return most_live(self.plan.spans, self.sizes)
 
     @cached_property
     def unshared_bytes(self) -> int:
-        """What the temporaries would take if each had bytes of its own."""
+        """The bytes of the temporaries if they did not share any."""
         program = self.plan.program
         own = [id for id in program.born if program.by_id[id].kind == "temporary"]
         return sum(_up(self.bytes[id], self.plan.alignment) for id in own)
@@ -254,8 +258,8 @@ def plan(
 ) -> MemoryPlan:
     """Return where each value lives.
 
-    `donated` gives inputs by the outputs that are their values in the next run; `in_place` are
-    pairs of a value and one that its step may write it over, each more wanted than the next.
+    `donated` gives inputs by the outputs that are their values in the next run; `in_place` holds
+    pairs of a value and one that its step may overwrite, the most wanted first.
 
     >>> values = [MemoryValue(0, 400, "input"), MemoryValue(1, 400), MemoryValue(2, 400)]
     >>> values += [MemoryValue(3, 400, "output")]
@@ -286,14 +290,14 @@ def plan(
 
 
 class _Chains:
-    """Which values have one place, one after another."""
+    """Which values share a place, one after another."""
 
     def __init__(self, program: MemoryProgram) -> None:
         self.program = program
         self.of = {id: [id] for id in program.lives}
 
     def in_place(self, pairs: Iterable[tuple[int, int]]) -> tuple[InPlace, ...]:
-        """Decide for each pair whether the one is written over the other."""
+        """Decide for each pair whether one value is written over the other."""
         program = self.program
         wanted: list[InPlace] = []
         for value, source in pairs:
@@ -306,7 +310,7 @@ class _Chains:
                     hint="in_place pairs what a step writes with what it reads",
                 )
             wanted.append(InPlace(value, source, at))
-        # What is donated stays where the next run looks for it, if it can.
+        # A donated value stays where the next run looks for it, if possible.
         wanted.sort(key=lambda pair: (pair.step, program.donated.get(pair.value) != pair.source))
         decided: list[InPlace] = []
         for pair in wanted:
@@ -349,7 +353,7 @@ class _Chains:
         return ""
 
     def _read_elsewhere(self, pair: InPlace, names: list[int]) -> str:
-        """Return how a step that would write over a value reads it beside the one time."""
+        """Return how a step that would overwrite a value reads it besides that one time."""
         source = self.program.by_id[pair.source]
         if {*names} != {source.id}:
             others = self.program.names(sorted({*names} - {source.id}))
@@ -357,7 +361,7 @@ class _Chains:
         return f"step {pair.step} reads {source} in {len(names)} places"
 
     def carry(self, output: int, given: int) -> Carry:
-        """Have an output end in the place of the input that it goes to, if nobody minds."""
+        """Let an output end in the place of the input that it becomes, if nothing prevents it."""
         program, by_id = self.program, self.program.by_id
         new, old = self.of[program.roots[output]], self.of[given]
         if new is old:
@@ -434,5 +438,5 @@ def _up(size: int, alignment: int) -> int:
 
 
 def rounded(size: Dim, alignment: int) -> Dim:
-    """Return a size up to the next multiple of the alignment."""
+    """Return a size rounded up to a multiple of the alignment."""
     return (size + (alignment - 1)) // alignment * alignment

@@ -20,8 +20,8 @@ ValueKind: TypeAlias = Literal["input", "constant", "output", "temporary"]
 class MemoryStep(NamedTuple):
     """What one step of a program reads and writes, by the ids of values.
 
-    A value that is read in two places, say as two arguments of a kernel, is there twice: what may
-    be written over the one may not be written over the other.
+    A value that is read twice, say as two arguments of a kernel, is listed twice: what may be
+    written over one may not be written over the other.
     """
 
     reads: tuple[int, ...]
@@ -31,7 +31,7 @@ class MemoryStep(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class MemoryValue:
-    """A value of a program; one with `alias_of` is another name of that value's bytes."""
+    """A value of a program; one with `alias_of` is another name for that value's bytes."""
 
     id: int
     bytes: Dim
@@ -46,7 +46,7 @@ class MemoryValue:
 
 @dataclass(frozen=True)
 class MemoryProgram:
-    """Steps in order, their values, and which output is which input's value in the next run."""
+    """Steps in order, their values, and the outputs that are inputs' values in the next run."""
 
     values: tuple[MemoryValue, ...]
     steps: tuple[MemoryStep, ...]
@@ -95,7 +95,7 @@ class MemoryProgram:
         return self.by_id[id]
 
     def _check_output(self, value: MemoryValue, root: MemoryValue) -> None:
-        """Raise if what the user is given would change with an input, or with the next run."""
+        """Raise if an output given to the user would change with an input, or with the next run."""
         copy = "let a step copy it into a value of its own"
         given = self.donated.get(value.id)
         if root.kind == "input" and given != root.id:
@@ -135,7 +135,7 @@ class MemoryProgram:
 
     @cached_property
     def roots(self) -> Mapping[int, int]:
-        """For each value the one whose bytes it is: itself, or what it is in the end a view of."""
+        """For each value, the one whose bytes it uses: itself, or for a view its root."""
         roots: dict[int, int] = {}
         for value in self.values:
             path = [value]
@@ -156,7 +156,7 @@ class MemoryProgram:
 
     @cached_property
     def outputs(self) -> Mapping[int, Sequence[int]]:
-        """The outputs that have the bytes of a value, itself and views, for those with any."""
+        """For each value, the outputs that use its bytes, itself and views, if there are any."""
         outputs: dict[int, list[int]] = {}
         for value in self.values:
             if value.kind == "output":
@@ -165,7 +165,7 @@ class MemoryProgram:
 
     @cached_property
     def reads(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """The steps that read the bytes of a value, in order, each with the name it reads."""
+        """The steps that read a value's bytes, in order, each with the name that it reads."""
         reads: dict[int, list[tuple[int, int]]] = {}
         for at, step in enumerate(self.steps):
             for id in step.reads:
@@ -174,7 +174,7 @@ class MemoryProgram:
 
     @cached_property
     def lives(self) -> Mapping[int, LifeSpan]:
-        """From which step to which bytes are needed, by the values that are no views."""
+        """The steps between which bytes are needed, by the values that are not views."""
         end = max(len(self.steps) - 1, 0)
         lives: dict[int, LifeSpan] = {}
         for value in self.values:
@@ -193,7 +193,7 @@ class MemoryProgram:
         return {symbol.name: symbol for symbol in sorted(mentioned, key=str)}
 
     def names(self, ids: Iterable[int]) -> str:
-        """Return how values are called, in a row."""
+        """Return the names of values, separated by commas."""
         return ", ".join(str(self.by_id[id]) for id in ids)
 
 

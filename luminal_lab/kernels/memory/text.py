@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from luminal_lab.kernels.memory.plan import BoundPlan, MemoryPlan
 
 Row: TypeAlias = dict[str, str | int | None]
-"""What a plan says of one value."""
+"""What a plan says about one value."""
 WIDEST = 60
-"""Steps up to which a table draws them."""
+"""The most steps that a table draws."""
 
 
 def rows_of(plan: MemoryPlan, bound: BoundPlan | None = None) -> list[Row]:
-    """Return one plain dict for each value: who it is, how large, when it is needed and where.
+    """Return one plain dict for each value: its name, its size, when it is needed and where.
 
-    Sizes and offsets are numbers where they are known, else text; None where there is none.
+    Sizes and offsets are numbers if they are known, else text; None if there is none.
     """
     program = plan.program
     rows: list[Row] = []
@@ -50,7 +50,7 @@ def rows_of(plan: MemoryPlan, bound: BoundPlan | None = None) -> list[Row]:
 
 
 def table(plan: MemoryPlan, bound: BoundPlan | None = None) -> str:
-    """Return a plan as text: its numbers, a line a value, and what was not done and why."""
+    """Return a plan as text: its numbers, a line for each value, and what was not done and why."""
     program, rows = plan.program, rows_of(plan, bound)
     steps = len(program.steps)
     header = [("<", "value"), (">", "bytes"), ("<", "kind"), ("<", "steps")]
@@ -124,7 +124,7 @@ def _where(plan: MemoryPlan, row: Row) -> str:
 
 
 def _life(plan: MemoryPlan, id: int) -> LifeSpan | None:
-    """Return when a value is there; of a view, when it is read."""
+    """Return when a value exists; for a view, when it is read."""
     program = plan.program
     if program.roots[id] == id:
         return program.lives.get(id)

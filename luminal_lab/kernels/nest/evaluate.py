@@ -1,7 +1,7 @@
 """The meaning of a nest: its statements in order, element by element, in Python.
 
-Slow and obvious, for small sizes. It refuses what C would not notice: a place outside of an array,
-an element that is read and that nobody has written.
+Slow and obvious, for small sizes. It refuses what C would not notice: an index outside an array, or
+an element that is read before anything has written it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Run:
             case Set():
                 self.set(statement)
             case Fetch():
-                pass  # it is about time
+                pass  # it only affects timing
 
     def checked(self, name: str, at: int, positions: range) -> int:
         if at in positions:
@@ -119,7 +119,7 @@ class _Run:
         return at
 
     def is_unset(self, term: Term) -> bool:
-        """Return whether a term is an element that was never written, and no more."""
+        """Return whether a term is an element that was never written, and nothing else."""
         if not isinstance(term, Read):
             return False
         return not self.written[term.buffer][self.position(term.buffer, term.index)]

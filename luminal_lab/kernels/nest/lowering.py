@@ -7,14 +7,14 @@
                                                         t += x[i, j]
                                                       y[i] = t * 0.125
 
-A fold becomes a local that a loop adds to, as far out as its axes allow; folds that are equal are
-one. A fold of a fold of one kind is one sum. Definitions' locals become arrays in memory.
+A fold becomes a local that a loop adds to, as far out as its axes allow; equal folds become one.
+Directly nested folds of one kind become one sum. Definitions' locals become arrays in memory.
 
 A pass whose sums follow maxima goes along its axis in blocks: the scores of a block, the largest so
 far, the earlier sums scaled down to it, the weights, and what they add. Rows of sums are computed
 side by side, and a local that only the scores read is computed where they are. A pass without
-products has long blocks, and reads a score that costs little again. Any other pass is one loop over
-its axis.
+products has long blocks, and recomputes a cheap score when it needs it again. Any other pass is one
+loop over its axis.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, Stateme
 
 NO_DIMS: Mapping[str, Dim] = {}
 BLOCK, LONG = 64, 1024
-"""The number of positions in a block of a pass; in a pass that only reads numbers and adds."""
+"""The positions in a block of a pass, and in a block of a pass that only reads and adds."""
 COSTLY, CHEAP = 10, 4
-"""A function that costs so much, in additions, is not computed again for each element; a score that
-costs more is stored for its weight."""
+"""A function that costs this much, in additions, is not computed again for each element; a score
+that costs more than `CHEAP` is stored for its weight."""
 
 
 def lower(definition: Definition) -> Nest:
-    """Return the plainest nest that computes a definition.
+    """Return the simplest nest that computes a definition.
 
     >>> from luminal_lab.kernels.definition.text import parse_definition
     >>> print(lower(parse_definition('''kernel mean(x: f32[n, 8]) -> (y: f32[n])
@@ -92,12 +92,12 @@ class _Level(NamedTuple):
     known: dict[Term, Term]
     """The folds computed so far."""
     ended: dict[Pass, Mapping[str, Term]]
-    """The passes computed so far: what their values end as, by name."""
+    """The passes computed so far: the final values of each, by name."""
     axes: frozenset[str] = frozenset()
     """The axes that are known."""
 
     def inner(self, *axes: Symbol) -> _Level:
-        """Return the level of a loop within."""
+        """Return the level of an inner loop."""
         return _Level([], {}, {}, self.axes.union(axis.name for axis in axes))
 
 
@@ -106,14 +106,14 @@ class _Lowering:
         self.written = {line.name: line.term for line in written.lines}
         """The lines before scores became part of the passes that read them."""
         self.words = {*written.types} - {*definition.types}
-        """The names of such scores, which are computed in blocks."""
+        """The names of those scores, which are computed in blocks."""
         self.asked: dict[Term, Fold] = {}
         """The passes of a line as they were written."""
         self.taken = {*written.types, *written.dims}
         self.levels: list[_Level] = []
         """The loops around, the outermost first."""
         self.floor = 0
-        """The outermost level that may be used: inside a condition, only levels within it."""
+        """The outermost level that may be used: inside a condition, only the levels within it."""
 
     def line(self, line: Output) -> Block:
         axes = [
@@ -138,12 +138,12 @@ class _Lowering:
         return tuple(self.levels.pop().statements)
 
     def add(self, *statements: Statement, level: int = -1) -> None:
-        """Add statements to those of a loop around, the innermost if nothing is said."""
+        """Add statements to those of a loop around, by default the innermost."""
         self.levels[level].statements.extend(statements)
 
     @contextmanager
     def inside(self, level: int, *axes: Symbol) -> Generator[list[Statement]]:
-        """Collect the statements added meanwhile at a level, with only its axes known."""
+        """Collect the statements added meanwhile at a level where only its own axes are known."""
         kept = self.levels
         self.levels = [*kept[: level + 1], kept[level].inner(*axes)]
         yield self.levels[-1].statements
@@ -160,7 +160,7 @@ class _Lowering:
         return exchanged(term, self.before)
 
     def before(self, term: Term) -> Term | None:
-        """Compute a value that cannot be part of a term, and return the read that stands for it."""
+        """Compute a value that cannot be part of a term, and return the read that replaces it."""
         match term:
             case Fold():
                 return self.fold(term)
@@ -170,7 +170,7 @@ class _Lowering:
                 return None
 
     def level(self, *terms: Term) -> int:
-        """Return the outermost level at which all axes that terms mention are known."""
+        """Return the outermost level at which all axes mentioned by terms are known."""
         mentioned = {name for term in terms for name in free(term)} & self.levels[-1].axes
         outermost = next(n for n, level in enumerate(self.levels) if mentioned <= level.axes)
         return max(outermost, self.floor)
@@ -195,7 +195,7 @@ class _Lowering:
         return known[fold]
 
     def once(self, level: int, term: Term) -> Term | None:
-        """Compute a costly function of a pass's values behind the pass, not for each element."""
+        """Compute a costly function of a pass's values after the pass, not for each element."""
         level = max(level, self.level(term))
         is_costly = isinstance(term, Apply) and term.op.cost >= COSTLY
         if not is_costly or level == len(self.levels) - 1:
@@ -208,7 +208,7 @@ class _Lowering:
         return known[term]
 
     def passed(self, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]) -> Mapping[str, Term]:
-        """Compute a pass, for all positions along some axes; return what its values end as."""
+        """Compute a pass for all positions along some axes; return its final values."""
         assert fold.states is not None
         for outer in self.levels[: level + 1]:
             if (fold.axis, fold.states) in outer.ended:
@@ -253,7 +253,7 @@ class _Lowering:
         along: list[tuple[Symbol, Dim]],
         write: Callable[[tuple[Symbol, ...]], Statement],
     ) -> Block:
-        """Return a statement for each position along some axes, called by a word behind theirs."""
+        """Return a statement for each position along some axes; a word follows the axes' names."""
         axes = tuple(self.axis(Symbol(f"{axis.name}_{word}"), size) for axis, size in along)
         kept = self.levels
         for axis in axes:
@@ -267,7 +267,7 @@ class _Lowering:
         return block
 
     def scores(self, fold: Fold) -> str:
-        """Return a name for the scores of a pass: the name that they were written with."""
+        """Return a name for the scores of a pass: the one with which they were written."""
         values = running(self.asked[fold]) if fold in self.asked else ()
         for score in [value.term for value in values if not value.is_sum]:
             if isinstance(score, Read) and score.buffer in self.words:
@@ -298,7 +298,7 @@ class _Lowering:
         return Loop(axis, fold.size, tuple(inside))
 
     def guarded(self, guard: Guarded) -> Term:
-        """Compute a guarded term with folds, which may only be evaluated where the guard holds."""
+        """Compute a guarded term with folds, which may be evaluated only if the guard holds."""
         level, floor = len(self.levels) - 1, self.floor
         value = self.local(level, guard.dtype)
         self.add(Set(value.buffer, (), Number(0, guard.dtype)))
@@ -320,7 +320,7 @@ class _Total(NamedTuple):
 
 
 class _Blocks:
-    """A pass computed block by block, so that its sums are scaled once for each."""
+    """A pass computed block by block, so that its sums are scaled once per block."""
 
     def __init__(
         self, lowering: _Lowering, fold: Fold, level: int, along: list[tuple[Symbol, Dim]]
@@ -340,12 +340,12 @@ class _Blocks:
         is_whole = size % self.count == 0
         self.length = self.count if is_whole else minimum(self.count, size - self.most * self.block)
         self.known: dict[Term, Read] = {}
-        """The maxima before and after a block, and what sums are scaled by."""
+        """The maxima before and after a block, and the factors that scale sums."""
         self.arrays: dict[Term, Read] = {}
         """The scores of a block, and then its weights."""
 
     def computed(self) -> Mapping[str, Term]:
-        """Add the loop over blocks; return what the values of the pass end as."""
+        """Add the loop over blocks; return the final values of the pass."""
         with self.lowering.inside(self.level, self.block) as inside:
             self.score()
             self.weigh()
@@ -364,7 +364,7 @@ class _Blocks:
         return _Total(value, self.lowering.local(self.level, state.dtype, state.name, shape), own)
 
     def score(self) -> None:
-        """Compute the scores of a block, the maxima after it, and what sums are scaled by."""
+        """Compute the scores of a block, the maxima after it, and the factors that scale sums."""
         for total in self.maxima:
             score, dtype = total.value.term, total.array.dtype
             if not is_cheap(score):
@@ -390,11 +390,11 @@ class _Blocks:
         self.known |= scales
 
     def scored(self, score: Term, array: Read, j: Symbol) -> list[Set]:
-        """Return what computes a score."""
+        """Return the statements that compute a score."""
         return [Set(array.buffer, (j,), self.lowering.term(self.at(score, j)))]
 
     def largest(self, score: Term, top: Read, j: Symbol) -> list[Set]:
-        """Return what makes a maximum that of a score, too."""
+        """Return the statements that include a score in a maximum."""
         return [Set(top.buffer, (), self.term(score, j), "max=")]
 
     def weigh(self) -> None:
@@ -424,14 +424,14 @@ class _Blocks:
         self.arrays = stored
 
     def array(self, weight: Term, weights: Iterable[Term]) -> Read:
-        """Return the array of a weight: that of its score, if no other weight needs that."""
+        """Return the array of a weight: that of its score, unless another weight needs it."""
         scores = [score for score in self.arrays if score in walk(weight)]
         if len(scores) == 1 and sum(scores[0] in walk(other) for other in weights) == 1:
             return self.arrays[scores[0]]
         return self.lowering.local(-1, weight.dtype, "w", (self.count,))
 
     def mix(self) -> None:
-        """Scale all other sums, and add what the positions of a block add to them."""
+        """Scale all other sums, and add the contributions of the block's positions."""
         mixed = [total for total in self.sums if total.value.term not in total.value.weights]
         for total in mixed:
             self.lowering.add(*self.scaled(total))
@@ -444,14 +444,14 @@ class _Blocks:
             self.loop("mix", added)
 
     def added(self, total: _Total, j: Symbol, axes: tuple[Symbol, ...]) -> Set:
-        """Return what a position adds to a sum, at a position of its axes."""
+        """Return what one position adds to a sum, for one element of the sum."""
         own: dict[str, Dim] = {
             old.name: new for (old, _), new in zip(total.along, axes, strict=True)
         }
         return Set(total.array.buffer, axes, self.term(total.value.term, j, own), "+=")
 
     def scaled(self, total: _Total) -> Block:
-        """Return what scales a sum down."""
+        """Return the statements that scale a sum down."""
         ratio = total.value.ratio
 
         def scaled(axes: tuple[Symbol, ...]) -> Set:
@@ -466,11 +466,11 @@ class _Blocks:
         j = lowering.axis(Symbol(f"{self.fold.axis.name}_{word}"), self.count)
         with lowering.inside(len(lowering.levels) - 1, j) as body:
             for statement in body_of(j):
-                body.append(statement)  # each may add others before it
+                body.append(statement)  # each may add other statements before it
         lowering.add(Loop(j, self.length, tuple(body)))
 
     def term(self, term: Term, j: Symbol, own: Mapping[str, Dim] = NO_DIMS) -> Term:
-        """Return a term at a position of a block."""
+        """Return a lowered term at a position of a block."""
         known = {**self.known, **{part: at(array, j) for part, array in self.arrays.items()}}
         return self.lowering.term(self.at(exchanged(term, known.get), j, own))
 
@@ -480,12 +480,12 @@ class _Blocks:
 
 
 def has_fold(term: Term) -> bool:
-    """Return whether a term folds."""
+    """Return whether a term contains a fold."""
     return any(isinstance(part, Fold) for part in walk(term))
 
 
 def is_cheap(score: Term) -> bool:
-    """Return whether a score is computed again sooner than it is stored and loaded."""
+    """Return whether recomputing a score is cheaper than storing and loading it."""
     costs = [part.op.cost for part in walk(score) if isinstance(part, Apply)]
     return not has_fold(score) and sum(costs) <= CHEAP
 
@@ -519,7 +519,7 @@ def least(dtype: DType) -> float | int:
 
 
 def _mixed(term: Term, axes: list[Symbol]) -> list[Symbol]:
-    """Return the last axes, as many as sums of passes alone have; none without such passes."""
+    """Return the last axes that only the sums of passes have; none without such passes."""
     values = [value for fold in passes(term) for value in running(fold)]
     parts = [part for value in values for part in value.weights or (value.term,)]
     if not any(value.ratio for value in values):

@@ -27,14 +27,14 @@ Terms are those of definitions, without folds: a fold has become a loop that add
 array without axes is read by its name alone. All tasks see an array in memory; one task sees an
 array in scratch or registers; the threads of a block see an array in shared or tiles
 (render/gpu/nest.py says how GPUs run a nest). A fetch loads an element into the cache and has no
-other effect; where there is no such element, it has none at all.
+other effect; if there is no such element, it does nothing.
 
 A loop over a block that may be short names the full size: 2 - 4*j of 4 has at most four iterations,
 and min(6, n - 6*i) has six. A loop that begins later than at 0 says where: in `for 2*i <= j < n`
-the first j is 2*i, and there is none where that is not below n. `at index[i] as p < 6` runs its
-block once, for the p that the index says; an index that is no position is reported, and its block
-left out. An output `over` an input may be the same memory, and then nothing is copied from the one
-to the other.
+the first j is 2*i, and there is none unless 2*i is below n. `at index[i] as p < 6` runs its block
+once, for the p that the index gives; an index out of range is reported, and its block is left out.
+An output `over` an input may be the same memory, and then nothing is copied from the input to the
+output.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ from luminal_lab.kernels.definition.terms import (
     walk as walk_terms,
     write,
 )
+from luminal_lab.tensor.arguments import told_object
 
 Kind: TypeAlias = Literal[
     "for", "unroll", "vector", "parallel", "simd", "block", "thread", "across", "tensor", "bulk"
@@ -74,31 +75,31 @@ How: TypeAlias = Literal["=", "+=", "max="]
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A block that is run for each value of an axis, from its start up."""
+    """A block that runs for each value of an axis, from its start up."""
 
     axis: Symbol
     size: Dim
     body: Block
     kind: Kind = "for"
     position: Term | None = None
-    """The one value that the axis has, if it is below the size; written `at` it."""
+    """The only value of the axis, if it is below the size; written `at`."""
     start: Dim = 0
-    """The first value of the axis, never below 0."""
+    """The first value of the axis, never negative."""
 
     @property
     def name(self) -> str:
-        """The name of the axis, which no other loop of a nest has."""
+        """The name of the axis, which is unique in its nest."""
         return self.axis.name
 
     @property
     def ends(self) -> Shape:
-        """The first value of the axis, and what all values are below."""
+        """The first value of the axis, and the limit below which all values are."""
         return self.start, self.size
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A block that is run where a condition on indices holds."""
+    """A block that runs if a condition on indices holds."""
 
     holds: Dim
     body: Block
@@ -115,7 +116,7 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """An element gets a value, has it added, or keeps the larger of both."""
+    """An element is set to a value, increased by it, or replaced by the larger of the two."""
 
     name: str
     index: Shape
@@ -147,20 +148,21 @@ class Access:
     statement: Set
 
 
+@told_object("nest")
 @dataclass(frozen=True, repr=False)
 class Nest:
-    """How a kernel computes. All names, of arrays, axes and dims, are different."""
+    """How a kernel computes. Names of arrays, axes and dims all differ."""
 
     name: str
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     body: Block
     over: str = ""
-    """The input that may be the same memory as the only output; then it is not copied."""
+    """The input that may share its memory with the only output, which is then not copied."""
 
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
-        """All statements, the outer before the inner."""
+        """All statements, outer ones first."""
         return tuple(walk(self.body))
 
     @cached_property
@@ -170,7 +172,7 @@ class Nest:
 
     @cached_property
     def loops(self) -> Mapping[str, Loop]:
-        """All loops by name, the outer first."""
+        """All loops by name, outer ones first."""
         return {loop.name: loop for loop in self.statements if isinstance(loop, Loop)}
 
     @cached_property
@@ -202,7 +204,7 @@ class Nest:
         return {name: dims[name] for name in sorted(dims) if name not in axes}
 
     def flat(self, name: str, index: Iterable[Dim]) -> Dim:
-        """Return where in an array an element is, row by row."""
+        """Return the position of an element in an array, row by row."""
         return row_major(self.types[name].shape, tuple(index))
 
     def fault(self, what: str, hint: str | None = None) -> ScheduleError:
@@ -210,7 +212,7 @@ class Nest:
         return ScheduleError(f"nest {self.name}: {what}", hint=hint)
 
     def space_of(self, name: str) -> Space | None:
-        """Return where an array is that the nest makes itself; None for inputs and outputs."""
+        """Return the space of an array that the nest makes itself; None for inputs and outputs."""
         return self.locals[name].space if name in self.locals else None
 
     @property
@@ -220,12 +222,12 @@ class Nest:
 
     @cached_property
     def names(self) -> set[str]:
-        """All names that are taken."""
+        """All names in use."""
         return {*self.types, *self.loops, *self.dims}
 
     @cached_property
     def repeated(self) -> Loop | Local | None:
-        """The first loop or local array whose name is that of another."""
+        """The first loop or local array whose name is already in use."""
         taken = {buffer.name for buffer in (*self.inputs, *self.outputs)}
         for statement in self.statements:
             if isinstance(statement, (Loop, Local)):
@@ -280,7 +282,7 @@ class Nest:
 
 
 def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
-    """Return the most iterations of a loop of a size, if the size alone says it."""
+    """Return the most iterations of a loop with a size, if the size alone determines it."""
     parts = size.args if isinstance(size, Extremum) and size.which == "min" else (size,)
     fixed = [part for part in parts if not any(s.name in axes for s in symbols(part))]
     return fixed[0] if len(fixed) == 1 else size if len(fixed) == len(parts) else None
@@ -290,7 +292,7 @@ def extent_of(size: Dim, axes: Collection[str]) -> Dim | None:
 
 
 def walk(block: Block) -> Iterator[Statement]:
-    """Yield all statements, the outer before the inner."""
+    """Yield all statements, outer ones first."""
     todo = [*reversed(block)]
     while todo:
         statement = todo.pop()
@@ -300,7 +302,7 @@ def walk(block: Block) -> Iterator[Statement]:
 
 
 def every(block: Block, kind: type[S]) -> list[S]:
-    """Return all statements of a kind, the outer before the inner."""
+    """Return all statements of a kind, outer ones first."""
     return [statement for statement in walk(block) if isinstance(statement, kind)]
 
 
@@ -312,7 +314,7 @@ def alone(block: Block, kind: type[S]) -> S | None:
 def paths(
     block: Block, around: tuple[Loop, ...] = ()
 ) -> Iterator[tuple[tuple[Loop, ...], Statement]]:
-    """Yield all statements, the outer before the inner, each with the loops around it."""
+    """Yield all statements, outer ones first, each with the loops around it."""
     for statement in block:
         yield around, statement
         if isinstance(statement, Loop):
@@ -358,7 +360,7 @@ def terms_in(block: Block) -> Iterator[Term]:
 
 
 def looks_up(block: Block) -> bool:
-    """Return whether a place in an array is a value, which may be no position."""
+    """Return whether an index into an array is a value, which may be out of range."""
     positions = (isinstance(part, Lookup) for part in terms_in(block))
     return any(positions) or any(not update.name for update in assignments(block))
 
@@ -387,7 +389,7 @@ def arrays_written(block: Block) -> set[str]:
 
 
 def mapped(block: Block, change: Callable[[Statement], Statement | Block]) -> Block:
-    """Return a block with each statement changed, inner before outer; unchanged, the same block."""
+    """Return a block with each statement changed, inner ones first; if none is, the same block."""
     statements: list[Statement] = []
     is_same = True
     for statement in block:
@@ -405,7 +407,7 @@ def _with_body(statement: Statement, change: Callable[[Statement], Statement | B
 
 
 def with_terms(block: Block, change: Callable[[Term], Term | None]) -> Block:
-    """Return a block with parts of its terms changed, where `change` returns others."""
+    """Return a block with parts of its terms replaced where `change` returns something."""
     return mapped(
         block,
         lambda statement: (
@@ -419,7 +421,7 @@ def with_terms(block: Block, change: Callable[[Term], Term | None]) -> Block:
 def moved(
     block: Block, arrays: Collection[str], index: Callable[[Shape], Shape], into: str = ""
 ) -> Block:
-    """Return a block that uses arrays at other indices, or another array at those."""
+    """Return a block that uses arrays at other indices, or another array in their place."""
 
     def read(term: Term) -> Term | None:
         if isinstance(term, Read) and term.buffer in arrays:
@@ -446,7 +448,7 @@ def declared(block: Block, name: str, declaration: Block) -> Block:
 
 
 def nested(loops: Iterable[Loop], *body: Statement) -> Statement:
-    """Return statements within loops, the outermost first, in place of what these contain."""
+    """Return statements inside loops, the outermost first, which lose their own bodies."""
     for loop in reversed([*loops]):
         body = (replace(loop, body=body),)
     (statement,) = body

@@ -1,11 +1,11 @@
-"""The shape of a nest, by which a table says which numbers its plan takes by default.
+"""The shape of a nest, by which a table chooses the default numbers of its plan.
 
     for i < 17: for j < 999: c[i, j] = sum k < 1000: a[i, k] * b[k, j]
     →  f32 ik,kj, 17 × 1000 × 999
 
-Of each input of a sum it says along which axes its elements lie, neighbours last. The axis j is
-that of the innermost loop of the result, k that of the sum; b is common to all inputs, and i is
-what is left. What is done with the sum afterwards does not matter.
+For each input of a sum it says along which axes its elements lie, with neighbours along the last.
+The axis j is that of the innermost loop of the result, and k that of the sum; b is common to all
+inputs, and i is the rest. What is done with the sum afterwards does not matter.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from luminal_lab.machines.defaults import Shape
 
 
 def shape_of(nest: Nest) -> Shape | None:
-    """Return what a nest reads and how large it is; None where its sizes are not known.
+    """Return what a nest reads and how large it is; None if its sizes are not known.
 
-    Of loops one after another, those with the most work are meant: that read inputs, and have sums.
+    Of several loops in a row, the ones with the most work count: those that read inputs and have
+    sums.
     """
     given = {buffer.name: buffer.type.dtype for buffer in nest.inputs}
 
@@ -53,7 +54,7 @@ def shape_of(nest: Nest) -> Shape | None:
 
 
 def _order(nest: Nest, read: Read, ends: dict[str, Loop]) -> str:
-    """Return the axes of an input, those of neighbours last; with * where that is not clear."""
+    """Return the axes of an input, that of neighbours last; with * if that is not clear."""
     strides = {axis: by for axis in ends if (by := stride(nest, read, ends[axis].name)) != 0}
     known = {axis: by for axis, by in strides.items() if isinstance(by, int)}
     mark = "*" if len({*known.values()}) < len(strides) else ""

@@ -1,4 +1,4 @@
-"""What heuristics ask of nests before sizes are known: sizes, work, distances in memory."""
+"""What heuristics ask about nests before sizes are known: sizes, work, distances in memory."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def at_most(dim: Dim) -> float:
 
 
 def _size(dim: Dim, likely: Callable[[Symbol], int]) -> float:
-    """Return a size in the first iteration of loops around, with some value for each dim."""
+    """Return a size in the first iteration of the loops around, with some value for each dim."""
     values = {s.name: float(likely(s)) for s in symbols(dim)}
     first = {s.name: 0.0 for s in symbols(dim) if s.low == 0 and s.high is not None}
-    # A dim may have the bounds of an axis; then there is nothing in the first of its iterations.
+    # A dim may have the bounds of an axis; its first iteration is then empty.
     return evaluate_float(dim, values | first) or evaluate_float(dim, values)
 
 
@@ -98,7 +98,7 @@ def slope(dim: Dim, axis: Symbol) -> Dim:
 
 
 def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
-    """Return the distance of neighbours along an axis that a term reads; None if it differs."""
+    """Return the distance between neighbours along an axis in a term; None if it differs."""
     strides: set[Dim] = set()
     for name, index in reads_of(term):
         if index is None:
@@ -162,7 +162,7 @@ def iterations(loops: Iterable[SizedLoop]) -> Dim:
 
 
 def width_of(nest: Nest, name: str, most: int) -> int:
-    """Return how many neighbours along a loop one access of so many bytes covers."""
+    """Return how many neighbours along a loop one access of `most` bytes covers."""
     loop = nest.loops[name]
     if not is_plain(innermost(loop)):
         return 1
@@ -179,7 +179,7 @@ def width_of(nest: Nest, name: str, most: int) -> int:
 
 
 def bytes_of(local: Local) -> float:
-    """Return how many bytes an array has; infinitely many if that is not known before it runs."""
+    """Return how many bytes an array has; infinitely many if that is unknown before it runs."""
     size = size_of(local.type.shape)
     return size * local.type.dtype.itemsize if isinstance(size, int) else inf
 

@@ -11,7 +11,7 @@ from luminal_lab.kernels.nest.nest import Nest, substituted
 
 
 def spelled(nest: Nest) -> Nest:
-    """Return a nest whose loops have names without dots, still all different."""
+    """Return a nest with loop names without dots, all still different."""
     taken, axes = set(nest.names), dict[str, Dim]()
     for name, loop in nest.loops.items():
         if "." in name:

@@ -1,4 +1,4 @@
-"""Text to nest: the inverse of how a `Nest` prints, whose file shows the grammar."""
+"""Text to nest: the inverse of printing a `Nest`, whose file shows the grammar."""
 
 import re
 from dataclasses import replace
@@ -31,12 +31,12 @@ from luminal_lab.scanner import Piece
 
 SPACES = "memory, scratch, shared or registers"
 LOOP = rf"{WORD}(?:\.{WORD})?+"
-"""A loop is called by its axis, and its level where the axis has several."""
+"""The name of a loop: its axis, and its level if the axis has several."""
 HEAD = re.compile(rf"({'|'.join(get_args(Kind))})\s++(?=(?:[^\n:=]*?<=\s*+)?{LOOP}\s*+<(?!=))")
 LATER = "for", "simd"
 """The kinds of loops that may begin later than at 0."""
 SINCE = re.compile(rf"(?!{LOOP}\s*+<(?!=))")
-"""What stands where a loop says where it begins."""
+"""A lookahead for a loop that says where it begins."""
 AT = re.compile(r"at\b(?!\s*+(?:\[|=|\+=|max=))")
 OVER = re.compile(rf"({WORD})\s++over\s++(?={WORD})")
 IF = re.compile(r"if\b(?!\s*+(?:\[|=|\+=|max=))")
@@ -67,7 +67,7 @@ class NestReader(DefinitionReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.given: set[str] = set()
-        """The inputs, which nothing writes."""
+        """The inputs, which are never written."""
         self.written: set[str] = set()
         """The outputs."""
         self.used: dict[str, str] = {}
@@ -116,14 +116,14 @@ class NestReader(DefinitionReader):
     # -- statements --------------------------------------------------------------------------------
 
     def indent(self) -> int:
-        """Return how far the next token is from the start of its line, where it is the first."""
+        """Return the indent of the next token if it is the first on its line."""
         start = self.text.rfind("\n", 0, self.pos) + 1
         if self.text[start : self.pos].strip():
             self.fail(self.here, "a new line should begin here")
         return self.pos - start
 
     def block(self, outer: int) -> Block:
-        """Read the statements indented by more than those around."""
+        """Read the statements indented further than those around."""
         width = self.indent()
         if width <= outer:
             message = f"a block indented by more than {outer} should be here"
@@ -166,13 +166,13 @@ class NestReader(DefinitionReader):
         return self.set()
 
     def new(self, name: Piece, what: str) -> None:
-        """Refuse a name that stands for something else; all names of a nest are different."""
+        """Refuse a name that stands for something else; all names of a nest differ."""
         if name.text in self.used:
             self.fail(name, f"{name.text!r} is the name of {self.used[name.text]} already")
         self.used[name.text] = what
 
     def loop(self, kind: Kind, width: int) -> Loop:
-        """Read a loop behind its kind."""
+        """Read a loop after its kind."""
         start: Dim = 0
         if self.match(SINCE):
             piece = self.until_mark("<")

@@ -3,7 +3,7 @@
 - Passes with sums of products (cpu_pass.py), convolutions and other contractions
   (cpu_contraction.py) have their own plans.
 - Sums over rows far apart (columns) keep a block of sums side by side.
-- Everything else shares outer loops where it may, and leaves inner loops to the compiler's vectors.
+- Everything else shares outer loops if it can, and leaves inner loops to the compiler's vectors.
 - Tasks are blocks of the outermost loop, each with enough to do.
 """
 
@@ -32,7 +32,7 @@ from luminal_lab.kernels.steps.kinds import Parallel
 from luminal_lab.kernels.steps.levels import Level
 from luminal_lab.kernels.steps.loops import Cut, Fuse, Split
 from luminal_lab.kernels.steps.reuse import Reuse
-from luminal_lab.kernels.steps.schedule import Handle, RefusedPlan, Scheduling, word_of
+from luminal_lab.kernels.steps.schedule import Handle, PlanRefusal, Scheduling, word_of
 from luminal_lab.kernels.steps.step import level
 from luminal_lab.kernels.steps.stopping import shorten
 from luminal_lab.kernels.steps.sums import Partial
@@ -46,7 +46,7 @@ SUM = Choice("task_sum", 65536, 16384, 262144)
 FEW = 8
 """Below this many results, split the sums instead of giving each its own task."""
 SIDE, LONG, CHEAP = Choice("lanes", 32, 8, 16, 64), 256, 4
-"""How many sums run side by side, if a sum is at least so long and its terms are so cheap."""
+"""How many sums run side by side if a sum is at least this long and its terms this cheap."""
 COLUMNS = Choice("columns", 4096, 1024, 2048, 8192)
 """How many sums a block has side by side."""
 BLOCKS = Level("block", "j"), Level("", "k"), Level("own", "j")
@@ -66,8 +66,8 @@ def cpu_schedule(
     asked: Mapping[str, int] = NO_CHOICES,
     defaults: Defaults | None = None,
 ) -> Scheduling:
-    """Return a nest that runs well, by the numbers asked for or else those of a table, shipped."""
-    table, why, refused = defaults or shipped(), "", list[RefusedPlan]()
+    """Return a nest that runs well, with the numbers asked for or those of the shipped table."""
+    table, why, refused = defaults or shipped(), "", list[PlanRefusal]()
     plans = pass_plan, convolution_plan, contraction_plan, _general
     for plan, usual in product(plans, table.usual(machine, lambda: shape_of(nest))):
         scheduling = Scheduling(nest, why, asked, usual, refused, word_of(plan))
@@ -81,7 +81,7 @@ def cpu_schedule(
 
 
 def _general(scheduling: Scheduling, machine: Machine) -> bool:
-    with scheduling.by(contraction_plan), scheduling.attempt():  # lines may stand before a product
+    with scheduling.by(contraction_plan), scheduling.attempt("plan"):  # lines may precede a product
         contraction_plan(scheduling, machine, alone=False)
     scheduling.share([top for top in scheduling.tops if top.loop.kind == "for"])
     for local in list(scheduling.nest.locals):
@@ -103,14 +103,14 @@ def _general(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _columns(scheduling: Scheduling, top: Handle, machine: Machine) -> None:
-    """Sum side by side where neighbouring sums are contiguous, and the terms of one sum are not."""
+    """Sum side by side if neighbouring sums are contiguous and the terms of one sum are not."""
     nest, last = scheduling.nest, top.inner[-1]
     folds, term = summed(last.loop.body) or ([], None)
     is_apart = any(stride(nest, term, fold.name) not in (0, 1) for fold in folds if term)
     if term is None or not is_apart or stride(nest, term, last) != 1:
         return
     columns = scheduling.choose(COLUMNS)
-    # A long row is cut where there are enough blocks for all cores; else tasks share the sums.
+    # A long row is cut if there are enough blocks for all cores; otherwise tasks share the sums.
     is_cut = about(last.size) >= columns * machine.cores or about(last.size) > 2 * columns
     with scheduling.attempt():
         _beside(scheduling, last, [fold.name for fold in folds], columns if is_cut else 0)
@@ -130,7 +130,7 @@ def _sums(loop: Loop) -> list[Set]:
 
 
 def _groups(scheduling: Scheduling, summing: Handle) -> None:
-    """Sum group by group where groups of elements share a value (a scale, say)."""
+    """Sum group by group if groups of elements share a value (a scale, say)."""
     loop = summing.loop
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
@@ -146,7 +146,7 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:
-    """Keep several sums side by side where a single sum would wait for its last addition."""
+    """Keep several sums side by side if a single sum would wait for its last addition."""
     body, sums = loop.loop.body, _sums(loop.loop)
     is_alone = loop.loop.kind == "for" and len(body) == len(sums) == 1
     if is_alone and work_of(body) <= CHEAP and at_most(loop.size) >= LONG:
@@ -163,7 +163,7 @@ def _side_by_side(scheduling: Scheduling, loop: str, sums: list[Set]) -> Handle:
 
 
 def _share_rows(scheduling: Scheduling) -> None:
-    """Fuse loops to read the elements of a row where they are computed, while they are at hand."""
+    """Fuse loops so that the elements of a row are read while they are at hand."""
     for first in [loop for loop in scheduling.nest.loops.values() if isinstance(loop.body[0], Set)]:
         if first.name not in scheduling.nest.loops:
             continue  # it has been fused with another
@@ -189,16 +189,16 @@ def _reuse(scheduling: Scheduling) -> None:
                 rows.append(name)
         for row in rows:
             hows = {use.how for use in accesses(scheduling.nest.body) if use.name == row}
-            # Sums of columns are better off in a separate array, which is small.
+            # Sums of columns are better kept in a separate array, which is small.
             if row in scheduling.nest.locals and hows == {"=", "read"}:
                 scheduling.attempted(Reuse(output, row))
 
 
 def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
-    """Fetch the next row while one is computed, where rows come from memory.
+    """Fetch the next row while one is computed, if rows come from memory.
 
-    The processor follows what is read in order by itself, but not while a row is read again and
-    again, nor when what is computed takes long enough to do both at once.
+    The processor prefetches by itself what is read in order, but not while a row is read again and
+    again, nor if the computation takes long enough to overlap with the loads.
     """
     rows = rows.parts[0] if len(rows.parts) == 1 else rows
     passes = rows.parts
@@ -218,7 +218,7 @@ def _fetch(scheduling: Scheduling, rows: Handle, machine: Machine) -> None:
     loop, row = passes[at], str(rows)
     block = min(scheduling.choose(ROWS), int(about(rows.size)) // (8 * machine.cores))
     with scheduling.attempt():
-        if rows.loop.kind == "parallel" and block > 1:  # else the next row is another thread's
+        if rows.loop.kind == "parallel" and block > 1:  # otherwise another thread has the next row
             for step in _task(row, block):
                 scheduling.do(step)
             row = level(row, "own")

@@ -3,17 +3,17 @@
     c[i, j] = sum k: a[i, k] * b[k, j]
     y[o, i, j] = sum c, p, q: w[o, c, p, q] * x[c, i + p, j + q]
 
-A tile is a few rows by two vectors of columns; along the sum, each step multiplies a number of each
-row with a vector of the columns. Columns are copied first into the order in which tiles read them.
-Rows are read in place if the sum goes along their memory, and otherwise copied as well. If the sum
-goes along memory in both operands, both suit as rows: the shorter operand gives the columns.
+A tile is a few rows by two vectors of columns; along the sum, each step multiplies a number from
+each row with a vector of the columns. Columns are copied first into the order in which tiles read
+them. Rows are read in place if the sum runs along their memory, and are otherwise copied as well.
+If both operands run along the sum, the shorter one gives the columns.
 
-Tasks are blocks of columns, each of which copies its own; where there are too few of them, they are
-blocks of rows, and the columns are copied by a phase before.
+Tasks are blocks of columns, each of which copies its own; if there are too few of them, tasks are
+blocks of rows, and an earlier phase copies the columns.
 
 The rows of a convolution are windows, and its columns the axis that only the other operand has (the
-output channels). Windows overlap, so they are read in place. Where they reach beyond the ends of
-the array, it is first copied with a border.
+output channels). Windows overlap, so they are read in place. If they reach beyond the array, it is
+first copied with a border.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from luminal_lab.machines.machine import Machine
 WIDEST = 4
 """The most tiles side by side in a block of columns."""
 ROWS, WINDOWS = 96, 24
-"""The rows, or windows, of a task, if tasks share out rows."""
+"""The rows, or windows, of a task, if tasks divide the rows."""
 HEIGHT, VECTORS = Choice("tile_rows", 4, 6, 8, 12, 24), Choice("tile_vectors", 1, 2, 4)
 """The rows of a tile, and its vectors of columns."""
 BLOCK = Choice("block_tiles", 1, 2, 3, 4, 8, 16)
@@ -51,7 +51,7 @@ BY_ROWS, IN_PLACE, SWAPPED = (Choice(n, 0, 1) for n in ("row_tasks", "rows_in_pl
 TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
-"""How many times the work of other plans a plan without copies of windows may do."""
+"""How many times the work of other plans a plan that does not copy windows may do."""
 LEAST = 4
 """The least number of channels in a vector."""
 
@@ -64,7 +64,7 @@ class Tile(NamedTuple):
     lanes: int
 
     def covering(self, rows: float, columns: float) -> float:
-        """Return how many sums the tiles have that cover a result."""
+        """Return how many sums are in the tiles that cover a result."""
         return ceil(rows / self.height) * self.height * ceil(columns / self.width) * self.width
 
 
@@ -92,7 +92,7 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
     is_along = stride(scheduling.nest, right, k) == 1 and stride(scheduling.nest, left, k) == 1
-    # The longer operand stays as it is.
+    # The longer operand stays in place.
     if scheduling.choose(SWAPPED, int(is_along and about(i.size) < about(j.size))):
         left, right, i, j = right, left, j, i
     is_along = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
@@ -157,7 +157,7 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     vectors = [j_end]
     if all(stride(scheduling.nest, Read(s.name, s.index, s.term.dtype), i_end) == 1 for s in ends):
         vectors = [i_end, *scheduling.computed("tile", (i_end, j_end), "done")]
-        scheduling.reorder([j_end, i_end])  # the result's neighbours in memory are along the rows
+        scheduling.reorder([j_end, i_end])  # neighbours in the result's memory lie along the rows
     scheduling.run("simd", [*vectors, *copied([order[-1], *folds, j], "columns")[-1:]])
     scheduling.run("parallel", phases)
 
@@ -187,7 +187,7 @@ def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:
     channels, positions = many(contraction.rows), many(contraction.columns)
     last, others = many(contraction.columns[-1:]), many(contraction.columns[:-1])
     as_rows = tile.covering(channels, last) * others
-    # A group must end where a tile does: else a tile might write into the next group.
+    # A group must end where a tile does: otherwise a tile could write into the next group.
     if channels <= tile.lanes or (is_grouped and channels % tile.width):
         lanes = max(LEAST, tile.lanes // 2) if channels <= tile.lanes // 2 else tile.lanes
         tile = Tile(2 * tile.height, lanes, lanes)
@@ -231,7 +231,7 @@ def _has_windows(contraction: Contraction) -> bool:
     summed = {loop.name for loop in contraction.folds if loop.size != 1}
     indices = [index or () for _, index in reads_of(contraction.right)]
     names = [{s.name for s in symbols(dim)} for index in indices for dim in index]
-    # Windows of several concatenated arrays are another matter.
+    # Windows of several concatenated arrays need another plan.
     is_alone = isinstance(contraction.right, Read) or len(indices) == 1
     return is_alone and any(here & along and here & summed for here in names)
 

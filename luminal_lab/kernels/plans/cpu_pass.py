@@ -1,8 +1,8 @@
 """How a pass with sums of products runs on a CPU: rows against blocks, all within the caches.
 
 A task has some rows. In each block, sums of products hold tiles of sums in registers, as those of
-matmuls do, and all else goes along the block row by row. Columns that many rows meet are copied
-once for all of them, into the order in which tiles read them.
+matmuls do, and everything else runs along the block row by row. Columns that many rows meet are
+copied once for all of them, into the order in which tiles read them.
 
     for i: for j.block: s = q · k; top, weights; acc += s · v
     →  for i.task: for j.block: for i.own: s = …;  for i.own: top;  …  for i.own: acc += …
@@ -35,7 +35,7 @@ ROWS = Choice("rows", 96, 24, 48, 192)
 HEIGHT = Choice("tile_rows", 6, 4, 8, 12)
 """The number of rows in a tile of sums in registers."""
 TILES = Level("tile", "i j"), Level("", "k"), Level("row", "i"), Level("own", "j")
-"""The tiles of sums that start anew in each block; the copying of columns cuts those."""
+"""The tiles of sums that start anew in each block; their columns are cut when they are copied."""
 
 _Tiles: TypeAlias = tuple[BlockProduct, int, Handle, Handle]
 """A product, the size of a vector, the loop over tiles of its columns, and the one in a tile."""
@@ -50,7 +50,7 @@ def pass_plan(scheduling: Scheduling, machine: Machine) -> bool:
     with scheduling.attempt():
         outer = [name for name in nest.path if name != row]
         scheduling.run("parallel", [scheduling.merge(outer)] if outer else [])
-    if row is not None:  # else each row has its own columns, or there is one row
+    if row is not None:  # otherwise each row has its own columns, or there is only one row
         _together(scheduling, nest, row, machine)
     scheduling.simd(nest.block)
     scheduling.run("parallel", [top for top in scheduling.tops if top.loop.kind == "for"])
@@ -58,7 +58,7 @@ def pass_plan(scheduling: Scheduling, machine: Machine) -> bool:
 
 
 def _together(scheduling: Scheduling, nest: PassNest, row: Handle, machine: Machine) -> None:
-    """Schedule rows that meet the same columns, some at a time."""
+    """Schedule rows that meet the same columns together, some at a time."""
     block, rows, size = scheduling.loop(nest.block), scheduling.choose(ROWS), row.size
     # All columns are copied only if many rows are known to meet them.
     is_shared = isinstance(size, int) and size > rows
@@ -87,7 +87,7 @@ def _together(scheduling: Scheduling, nest: PassNest, row: Handle, machine: Mach
 
 
 def _cut(scheduling: Scheduling, product: BlockProduct, machine: Machine) -> Iterator[_Tiles]:
-    """Cut the columns of a product into tiles; those of sums that grow must all be whole."""
+    """Cut the columns of a product into tiles; those of growing sums must all be whole."""
     lanes, width = machine.lanes(product.right.dtype.itemsize), scheduling.loop(product.column).size
     wide = scheduling.choose(VECTORS, 2) * lanes
     widths = [by for by in (wide, lanes) if isinstance(width, int) and width % by == 0]
@@ -128,14 +128,14 @@ def _start(scheduling: Scheduling, tiles: _Tiles) -> None:
     with scheduling.attempt() as attempt:
         in_registers(scheduling, (i_end,), (j_end,), lanes)
     if not attempt.held:
-        # Work other than sums and products reads them from an array, not from registers.
+        # Other work than sums and products reads them from an array, not from registers.
         tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
         in_registers(scheduling, (tile_i,), (tile_j,), lanes)
         scheduling.do(Unroll((i_end,)))
 
 
 def _grow(scheduling: Scheduling, tiles: _Tiles) -> None:
-    """Schedule sums of products that go on from block to block."""
+    """Schedule sums of products that continue from block to block."""
     (array, _, fold, *_), lanes, tile, column = tiles
     rows = around(scheduling.nest, fold)[-1].name
     i_tile, i = scheduling.do(Split((rows,), (scheduling.choose(HEIGHT),), ("tile", "row"))).loops

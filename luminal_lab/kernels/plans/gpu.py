@@ -4,11 +4,11 @@
   these support the dtype, on Hopper four warps at a time.
 - A pass with sums of products, such as attention, is one launch (gpu_pass.py), or two where few
   rows have their keys cut into pieces (definition/pieces.py).
-- Threads share rows, and exchange their partial sums; a block has several short rows, one for each
-  warp. Where the terms of a sum lie apart and results lie side by side (columns), neighbouring
-  threads have neighbouring results. If there are few sums and they are long, they are cut into
-  pieces, which a second launch adds up.
-- Elsewhere each thread computes a few neighbours, or one thread computes all.
+Threads share rows, and exchange their partial sums; a block has several short rows, one for each
+warp. If the terms of a sum are far apart and results are contiguous (columns), neighbouring threads
+have neighbouring results. If there are few sums and they are long, they are cut into pieces, which
+a second launch adds up.
+Otherwise each thread computes a few neighbours, or one thread computes everything.
 
 A row becomes:
 
@@ -52,12 +52,12 @@ from luminal_lab.kernels.steps.sums import Partial
 RESERVED = 1024
 """The bytes left beside tiles for barriers and for the values that threads exchange."""
 LARGE = 1024
-"""From this many elements on, blocks have as many threads."""
+"""From this many elements on, a block has the usual number of threads."""
 OWN, SHARED = 4 << 10, 16 << 10
 """The most bytes of an array that one thread keeps, and that the threads of a row keep."""
 WARP = 32
 THREADS = Choice("threads", 256, 64, 128, 512)
-"""How many threads a block has, or at most share a row, unless another number is better."""
+"""How many threads a block has, or share a row at most, unless another number is better."""
 LONG = 16
 """From this many elements on, threads share a row."""
 WIDE = 1024
@@ -80,9 +80,9 @@ ROW = (
     Level("end", "k", "across"),
     Level("lane", "k", "vector"),
 )
-"""Threads take turns along a row, or a column: each begins a sum, and all join these at its end."""
+"""Threads take turns along a row, or a column: each begins a sum, and all join them at its end."""
 ELEMENT = Level("turn", "i", "block"), Level("thread", "i", "thread"), Level("lane", "i", "vector")
-"""A thread has the neighbours that one access takes; a turn of all threads is a block's."""
+"""A thread has the neighbours of one access; a block has one turn of all its threads."""
 
 
 def gpu_schedule(nest: Nest, gpu: GPU, asked: Mapping[str, int] = NO_CHOICES) -> Scheduling:
@@ -105,7 +105,7 @@ def gpu_definition(definition: Definition, gpu: GPU) -> Definition:
 
 def fitted(scheduling: Scheduling, gpu: GPU, plan: Callable[..., bool], *top: Handle) -> Attempt:
     """Apply a plan to a nest, or to a loop, if it fits and there is enough memory."""
-    with scheduling.by(plan), scheduling.attempt() as attempt:
+    with scheduling.by(plan), scheduling.attempt("plan") as attempt:
         if not plan(scheduling, *top, gpu):
             raise ScheduleError(ELSE)
         for phase in phases(scheduling.nest):
@@ -298,7 +298,7 @@ def _each(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
 
 
 def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str]:
-    """Let threads run an inner loop's iterations, around the loop that adds to one result."""
+    """Let threads run an inner loop's iterations outside the loop that adds to one result."""
     outer, *inside = loop.inner
     if not inside:
         raise ScheduleError(f"{loop} is one loop")
@@ -311,7 +311,7 @@ def _turned(scheduling: Scheduling, loop: Handle, threads: int) -> dict[str, str
 
 
 def _joined(scheduling: Scheduling, loop: Handle, threads: int) -> tuple[Handle, dict[str, str]]:
-    """Merge perfectly nested loops, and split off a loop of neighbours for one access."""
+    """Merge perfectly nested loops, and split off a loop over the neighbours of one access."""
     loops = loop.inner
     if not loops[-1].is_plain:
         return loop, {}
@@ -361,7 +361,7 @@ def column_plan(scheduling: Scheduling, top: Handle, gpu: GPU) -> bool:
 
 
 def in_pieces(scheduling: Scheduling, top: Handle, gpu: GPU) -> list[Handle]:
-    """Cut long and few sums into pieces; return the resulting loops."""
+    """Cut a few long sums into pieces; return the resulting loops."""
     path = top.inner if total_of(top.loop) is None else []
     total = summed(path[-1].loop.body) if path else None
     if path and total is None:

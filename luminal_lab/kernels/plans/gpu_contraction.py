@@ -3,14 +3,14 @@
     c[i, j] = sum k: a[i, k] * b[k, j]
 
 A block computes a tile of the result. It copies some steps of the sum into shared memory, rows of
-the one operand and columns of the other, and from there each thread multiplies a few rows with a
-few columns, whose sums are in its registers. Where tensor units support the dtype, warps instead of
-threads have tiles of sums.
+one operand and columns of the other; from there each thread multiplies a few rows with a few
+columns, and keeps their sums in its registers. If tensor units support the dtype, warps have tiles
+of sums instead of threads.
 
-On sm_90a, four warps multiply 16-bit floats together, 64 rows at once, and read them from shared
-memory by themselves. Tiles are copied in bulk: sizes must be numbers that tiles divide, and
-operands must lie in memory as rows of k, or b as rows of columns. Other products run on single
-warps, and their source says why.
+On sm_90a, four warps multiply 16-bit floats together, 64 rows at once, straight from shared memory.
+Tiles are copied in bulk: sizes must be numbers that tiles divide, and operands must lie in memory
+as rows of k, or b as rows of columns. Other products run on single warps, and their source says
+why.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ THREADS = (
     Level("turn", "j"),
     Level("own", "j"),
 )
-"""A thread has some rows, and columns in fours; the next fours are those of its neighbours."""
+"""A thread has some rows, and columns in fours; the next fours belong to its neighbours."""
 TENSOR = (
     Level("block", "i j", "block"),
     Level("step", "k"),
@@ -65,7 +65,7 @@ GROUPS = (
     Level("own", "i j", "tensor"),
     Level("own", "k"),
 )
-"""Each four warps have 64 rows of a block's tile."""
+"""Each group of four warps has 64 rows of a block's tile."""
 
 
 class Shape(NamedTuple):
@@ -100,22 +100,22 @@ BY_TENSOR = (
     Shape(32, 16, 64, 16, 32),
     Shape(16, 16, 32, 8, 32),
 )
-"""The tiles of blocks and warps, where tensor units multiply."""
+"""The tiles of blocks and warps for tensor units."""
 DEPTH = 64
 """The steps of the sum in a tile of four warps: 128 bytes of 16-bit floats."""
 BY_GROUPS = (128, 128), (128, 64), (64, 128), (64, 64)
 """The rows and columns of their tiles, the largest first."""
 OLD = "sm_70", "sm_72", "sm_75"
-"""Architectures with tensor units for f16 alone, and without copies that run beside other work."""
+"""Architectures with tensor units for f16 alone, and without copies that overlap other work."""
 EIGHT = 8
 """How many elements stay free between rows if each lane reads from a different row."""
 AHEAD = Choice("ahead", 2, 1)
-"""How many steps ahead operands are copied, as many as there is room for."""
+"""How many steps ahead operands are copied, if there is room for them."""
 
 
 @dataclass
 class GPUProduct:
-    """A contraction worth tiles: one loop each of its rows, its columns and its sum."""
+    """A contraction worth tiles: one loop each over its rows, its columns and its sum."""
 
     scheduling: Scheduling
     gpu: GPU
@@ -161,7 +161,7 @@ def product_of(scheduling: Scheduling, gpu: GPU) -> GPUProduct | None:
 
 
 def _shape(product: GPUProduct, shapes: Sequence[Shape], own: str) -> Shape:
-    """Choose the largest tiles of which there are enough for all cores."""
+    """Choose the largest tiles that are numerous enough for all cores."""
     loops = product.scheduling.nest.loops
     rows, columns = (about(loops[product.axes[axis]].size) for axis in "ij")
     usual = shapes[-1]
@@ -193,7 +193,7 @@ def _by_threads(product: GPUProduct) -> None:
     for copy in copies:
         shared_out(scheduling, copy, shape.parts)
     placed(scheduling, "shared", "rows", "columns")
-    # A thread stores neighbours in one access, and writes out the loops over its results.
+    # A thread stores neighbours in one access, and unrolls the loops over its results.
     *loops, last = tiler.part("end").inner[2:]
     is_vector = len(loops) == 2 and scheduling.attempted(Vector((last,)))
     scheduling.run("unroll", loops if is_vector else [*loops, last])
@@ -264,7 +264,7 @@ def group_plan(scheduling: Scheduling, gpu: GPU) -> bool:
 
 
 def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
-    """Return the tiles of which there are enough for all cores, or for some."""
+    """Return the tiles that are numerous enough for all cores, or else for some."""
     nest, cores = product.scheduling.nest, product.gpu.cores
     sizes = [nest.loops[product.axes[axis]].size for axis in "ijk"]
     rows, columns, depth = (size if isinstance(size, int) else 0 for size in sizes)
@@ -290,7 +290,7 @@ def _group_tiles(product: GPUProduct) -> list[tuple[int, int]]:
 
 
 def _by_groups(product: GPUProduct, tile: tuple[int, int]) -> None:
-    """Give each four warps tiles of the tensor units."""
+    """Give each group of four warps tiles of the tensor units."""
     scheduling, gpu = product.scheduling, product.gpu
     choices = Choice("rows", 64, 128), Choice("columns", 64, 128)
     rows, columns = map(scheduling.choose, choices, tile)
@@ -307,5 +307,5 @@ def _by_groups(product: GPUProduct, tile: tuple[int, int]) -> None:
     scheduling.run("tensor", [lane])
     placed(scheduling, "tiles", "rows", "columns")
     scheduling.run("bulk", [loop for copy in copies for loop in copy.inner])
-    if not _ahead(tiler, "tiles", gpu.shared // 2):  # so that two blocks have room
+    if not _ahead(tiler, "tiles", gpu.shared // 2):  # so that two blocks fit
         raise ScheduleError("the sum has too few steps, or there is no room to copy them ahead")

@@ -34,7 +34,7 @@ ACROSS = Choice("across", 16, 8, 32)
 GROUPS = Choice("groups", 16, 8)
 """The number of such groups of threads in a block."""
 ROWS = Choice("rows", 4, 2, 1)
-"""The number of rows for each group, as many as there is room for."""
+"""The number of rows for each group, if there is room for them."""
 SCORES = (
     Level("group", "i", "thread"),
     Level("thread", "j", "thread"),
@@ -42,12 +42,12 @@ SCORES = (
     Level("own", "i"),
     Level("turn", "j"),
 )
-"""A thread has the scores of some rows, and one key of each turn."""
+"""A thread has the scores of some rows, and one key in each turn."""
 
 
 @dataclass
 class GPUPass:
-    """A pass whose rows are shared out to blocks, to groups of threads, and to their threads."""
+    """A pass whose rows are divided among blocks, groups of threads, and their threads."""
 
     scheduling: Scheduling
     nest: PassNest
@@ -55,7 +55,7 @@ class GPUPass:
     shared: list[str]
     """The arrays that the threads of a block share."""
     ends: list[Handle] = field(default_factory=list[Handle])
-    """The loops in which the threads of a row add up what each of them has."""
+    """The loops in which the threads of a row add up their parts."""
 
 
 def pass_plan(scheduling: Scheduling, gpu: GPU) -> bool:
@@ -79,7 +79,7 @@ def pass_plan(scheduling: Scheduling, gpu: GPU) -> bool:
             raise ScheduleError("a pass: more is shared than there is room for")
 
     options = [rows for rows in scheduling.options(ROWS) if about(row.size) >= groups * rows]
-    if isinstance(row.size, int):  # fewer where most cores would have no block
+    if isinstance(row.size, int):  # fewer if most cores would otherwise have no block
         most = 4 * many(scheduling.loop(name) for name in nest.path) / groups / gpu.cores
         options.sort(key=lambda rows: max(0.0, rows - most))
     return scheduling.first(share_out, options)

@@ -1,4 +1,4 @@
-"""What plans ask of a nest: its independent axes, its sums, the distance of neighbours."""
+"""What plans ask of a nest: its independent axes, its sums, the distance between neighbours."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Contraction:
 
 
 def contraction_of(nest: Nest, *, alone: bool = True) -> Contraction | None:
-    """Return the parts of a nest that is a contraction, or, if not alone, ends in one, or None."""
+    """Return the parts of a nest that is a contraction or, unless `alone`, ends in one; or None."""
     loops = loops_of(nest, alone=alone)
     folds, term = (summed(loops[-1].body) if loops else None) or ([], None)
     pair = _pair(term, loops[-1].name) if loops else None
@@ -71,7 +71,7 @@ def by_column(term: Term, column: str) -> list[Term]:
 
 
 def _pair(term: Term | None, column: str) -> tuple[Term, Term] | None:
-    """Return the operands of a product of two, the one that alone has a column last, or None."""
+    """Return the operands of a product of two, the only one with a column last; or None."""
     pair = by_column(term, column) if term else []
     is_pair = len(pair) == 2 and column not in free(pair[0]) and column in free(pair[1])
     return (pair[0], pair[1]) if is_pair else None
@@ -90,7 +90,7 @@ def reads(nest: Nest, loop: str, array: str) -> list[Read]:
 
 
 def loops_of(nest: Nest, *, alone: bool = False) -> list[Loop]:
-    """Return the perfectly nested loops that a nest ends in, or that are all of it."""
+    """Return the perfectly nested loops at the end of a nest; with `alone`, they are all of it."""
     tops = [s for s in nest.body if not isinstance(s, Local)]
     last = tops[-1] if len(tops) == 1 or (tops and not alone) else None
     return [*perfect(last)] if isinstance(last, Loop) else []
@@ -102,7 +102,7 @@ def array_of(term: Term) -> str:
 
 
 def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
-    """Return the consecutive loops up to a position whose axes one operand alone has."""
+    """Return the consecutive loops up to a position whose axes only one operand has."""
     first = end
     while first and loops[first - 1].name in axes:
         first -= 1
@@ -122,7 +122,7 @@ def total_of(loop: Loop) -> str | None:
 
 
 def is_column(nest: Nest, name: str) -> bool:
-    """Return whether neighbouring results read neighbours, and the terms of one sum lie apart."""
+    """Return whether neighbouring results read neighbours, while the terms of one sum are apart."""
     for loop in walk(nest.loops[name].body):
         if isinstance(loop, Loop) and total_of(loop) is not None:
             last = innermost(loop)
@@ -138,7 +138,7 @@ class BlockProduct(NamedTuple):
 
     array: str
     grows: bool
-    """Whether what is summed is added to the array, from block to block."""
+    """Whether the product is added to the array from block to block."""
     fold: str
     column: str
     left: Term
@@ -148,11 +148,11 @@ class BlockProduct(NamedTuple):
 
 @dataclass(frozen=True)
 class PassNest:
-    """A nest of rows that go along an axis in blocks, with several sums and maxima."""
+    """A nest of rows that run along an axis in blocks, with several sums and maxima."""
 
     path: list[str]
     block: str
-    """The loop over blocks, which stands in the loops of the path."""
+    """The loop over blocks, inside the loops of the path."""
     products: list[BlockProduct]
     keys: set[str]
     """The loops that say which columns a row meets."""

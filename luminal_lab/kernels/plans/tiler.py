@@ -3,9 +3,9 @@
     c[i, j] = sum k: a[i, k] * b[k, j]
 
 A table lists the loops of the sum from the outermost in: which axes a level has, and how its loops
-run. From it follow the steps: split each axis by its levels, bring them into order, let each run as
-the table says, take the loops below the blocks apart into where the sums start, grow and end, and
-put the levels of k among those of the sum. Each machine's plan decides where operands are copied.
+run. The steps follow from it: split each axis by its levels, bring them into order, make each run
+as the table says, split the loops below the blocks into where sums start, grow and end, and put the
+levels of k among those of the sum. Each machine's plan decides where operands are copied.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PARTS = "start", "sum", "end"
 
 
 def run_levels(scheduling: Scheduling, loops: Mapping[str, str], levels: Levels) -> None:
-    """Let loops, each with the word of its level, run as a table says."""
+    """Make loops run as a table says for the words of their levels."""
     check_levels(levels, {})
     kinds = {loop: kind_of(levels, word) for loop, word in loops.items()}
     for kind in dict.fromkeys(line.kind for line in levels):
@@ -59,7 +59,7 @@ class Tiler:
         own = {axes[axis] for axis in "ij" if axis in axes}
         around = [] if is_inner else loops_of(scheduling.nest)
         self.outer = [loop.name for loop in around if loop.name not in own]
-        """The loops of the result that belong to no tile; none where a sum is inside others."""
+        """The loops of the result outside all tiles; none if a sum is inside others."""
         for axis, by in cuts.items():
             words = [line.word for line in levels if axis in line.axes and line.word not in by]
             cut(scheduling, axes[axis], tuple(by.values()), (*by, *words), masked=masked)
@@ -73,7 +73,7 @@ class Tiler:
         return part(name, of) if of and axis != "k" else name
 
     def axis(self, axis: str) -> str:
-        """Return the name of an axis where sums grow, which stands for all its levels."""
+        """Return the name of an axis where sums grow; it stands for all the levels there."""
         name = str(self.axes[axis]).partition(".")[0]
         return name if axis == "k" else part(name, "sum")
 
@@ -90,12 +90,12 @@ class Tiler:
 
     @property
     def blocks(self) -> list[str]:
-        """The loops around tiles: those outside all tiles, and then those over blocks."""
+        """The loops around tiles: first those outside all tiles, then those over blocks."""
         below = self.inner
         return [*self.outer, *(name for name in self.loops() if name not in below)]
 
     def apart(self, order: Sequence[str] = ()) -> None:
-        """Bring the levels into order, let their loops run, and take tiles apart."""
+        """Bring the levels into order, make their loops run, and take tiles apart."""
         scheduling, below = self.scheduling, self.inner
         scheduling.reorder([*(order or self.blocks), *below])
         scheduling.run("block", self.blocks if self.loops("block") else ())
@@ -123,7 +123,7 @@ class Tiler:
 def cut(
     scheduling: Scheduling, loop: str, by: tuple[int, ...], words: tuple[str, ...], *, masked: bool
 ) -> None:
-    """Cut a loop into levels; where blocks may be short, masks make everything beyond 0."""
+    """Cut a loop into levels; if blocks may be short, masks make everything beyond them 0."""
     if not masked or scheduling.loop(loop).size % by[0] == 0:
         scheduling.do(Split((loop,), by, words))
         return
@@ -137,7 +137,7 @@ def cut(
 def in_registers(
     scheduling: Scheduling, rows: Sequence[str], columns: Sequence[str], lanes: int
 ) -> None:
-    """Write out the loops over tiles of sums in registers, whose columns are vectors."""
+    """Unroll the loops over tiles of sums in registers, whose columns are vectors."""
     scheduling.for_each(lambda *loops: Split(loops, (lanes,), ("vector", "lane")), columns)
     scheduling.run("unroll", [*rows, *(level(name, "vector") for name in columns)])
     scheduling.run("vector", [level(name, "lane") for name in columns])
@@ -148,7 +148,7 @@ def axes_of(
 ) -> tuple[dict[str, Handle], Term, Term]:
     """Merge the loops of the sum, of the columns and of the rows of a contraction.
 
-    Columns and rows merge as far as they are contiguous in memory, or completely if that is short.
+    Columns and rows merge as far as they are contiguous in memory, or completely if they are short.
     The two operands follow, the one with the rows first.
     """
 
@@ -162,7 +162,7 @@ def axes_of(
 
 
 def rows_last(scheduling: Scheduling, nest: PassNest) -> Handle | None:
-    """Make the longest loop of rows that meet the same columns innermost, if there is one."""
+    """Make the longest loop over rows that meet the same columns innermost, if there is one."""
     shared = [name for name in nest.path if name not in nest.keys]
     if not shared:
         return None
@@ -179,7 +179,7 @@ def placed(scheduling: Scheduling, space: str, *arrays: str) -> None:
 
 
 def shared_out(scheduling: Scheduling, top: str, threads: int) -> None:
-    """Let all threads copy, neighbouring threads neighbouring elements."""
+    """Let all threads copy, neighbouring threads copying neighbouring elements."""
     loops, lanes, shared = [*scheduling.loop(top).inner], list[Handle](), list[Handle]()
     term = sum_in(scheduling.nest, top).term
     near = [name for name in loops if stride(scheduling.nest, term, name) == 1]

@@ -1,8 +1,8 @@
-// What tensors compose of the primitives: exp, tanh, gelu, floor and the like.
+// Functions that tensors compose of the primitives: exp, tanh, gelu, floor and the like.
 //
 // Each costs about as much as one exp2: one reduction of the argument, one polynomial, at most one
-// division. All are free of branches, tables and calls but the float64 cosine, whose far arguments are
-// the sine's, in maths.c.
+// division. All are free of branches, tables and calls, except the float64 cosine, whose far
+// arguments go to the sine in maths.c.
 
 /* e^x = 2^n e^f with n whole and |f| <= ln(2)/2; the product of n and the first part of ln(2) is
    exact. e^f = 1 + f + f^2 p. As in exp2, 2^n is two factors, and x is kept within -105 and 89 by
@@ -27,7 +27,8 @@ static inline float lab_exp_rest_f32(float f) {
     return lab_fma_f32(p * f, f, f);
 }
 
-/* 2^$FALL e^x for x <= 0: times 2^-$FALL it may be subnormal, and is rounded once. Below -$FALLEN it is 0. */
+/* 2^$FALL e^x for x <= 0: times 2^-$FALL it may be subnormal, and is rounded only once. Below
+   -$FALLEN it is 0. */
 static inline $TYPE lab_exp_falling_$REAL($TYPE x) {
     $TYPE y = x < -$FALLEN.0$F ? -$FALLEN.0$F : x;
     $TYPE shifted = lab_fma_$REAL(y, $LOGE, $ROUND);
@@ -68,13 +69,13 @@ static inline $TYPE lab_sigmoid_$REAL($TYPE x) {
     return (x < 0.0$F ? e : 1.0$F) / (1.0$F + e);
 }
 
-/* x e is still a normal number where e no longer is. */
+/* x e is still a normal number when e no longer is. */
 static inline $TYPE lab_silu_$REAL($TYPE x) {
     $TYPE e = lab_exp_falling_$REAL(-__builtin_fabs$F(x));
     return (x < 0.0$F ? e * x * 0x1p-$FALL$F : x) / lab_fma_$REAL(e, 0x1p-$FALL$F, 1.0$F);
 }
 
-/* 2^64 2^x for x <= 0; below -160 it stays what it is there. */
+/* 2^64 2^x for x <= 0; below -160 it stays at that value. */
 static inline float lab_exp2_falling_f32(float x) {
     float y = x < -160.0f ? -160.0f : x;
     float shifted = y + 0x1.8p23f;
@@ -117,7 +118,7 @@ static inline float lab_erf_f32(float x) {
     return __builtin_copysignf(lab_fma_f32(-power, q * f, 1.0f - power), x);
 }
 
-/* The sine a quarter of a turn further on. */
+/* The sine a quarter turn further on. */
 static inline float lab_cos_f32(float x) {
     return lab_sin_turned_f32(__builtin_fabsf(x), 1, 0);
 }
@@ -165,7 +166,7 @@ static inline double lab_exp_rest_f64(double f) {
     return lab_fma_f64(p * f, f, f);
 }
 
-/* erfc(x) for x from 0 on, but for its factor e^(-x^2). */
+/* erfc(x) for x from 0 on, without its factor e^(-x^2). */
 static inline double lab_erfc_rest_f64(double x) {
     double part = 1.0 / lab_fma_f64(0x1.b851eb851eb85p-2, x, 1.0);
     double p = $POLYNOMIAL(part, -0x1.70c6f3eb8986fp-8, 0x1.00e5b93cae6e1p-4, -0x1.3ef6dcaf8171ep-2,
@@ -178,7 +179,7 @@ static inline double lab_erfc_rest_f64(double x) {
     return p * part;
 }
 
-/* 2^300 2^x for x <= 0; below -1100 it stays what it is there. */
+/* 2^300 2^x for x <= 0; below -1100 it stays at that value. */
 static inline double lab_exp2_falling_f64(double x) {
     double y = x < -1100.0 ? -1100.0 : x;
     double shifted = y + 0x1.8p52;

@@ -1,8 +1,9 @@
 // What CUDA kernels call: maths, warps and blocks that exchange values, tensor units, copies.
 //
-// No header is included: NVRTC has few, and what is shown can be read to the end. What is PTX here the
-// emulator replaces by functions of its own. These are the names that the renderer, the preludes and
-// the emulator share; D is a dtype's short name, T its type, and with * Metal has it too:
+// No header is included: NVRTC has few, and the source that is shown can be read to the end. The
+// emulator replaces what is PTX here with functions of its own. The renderer, the preludes and the
+// emulator share these names; D is a dtype's short name, T its type, and Metal has those with *,
+// too:
 //
 //     lab_F_D, lab_cast_D_E *               the functions of maths.c
 //     lab_random(k0, k1, at, step) *        the number at a place of a random stream
@@ -14,7 +15,7 @@
 //     LAB_STORE(type, array, place, v) *
 //     LAB_LOAD_SHARED, LAB_STORE_SHARED *   the same, in memory that the block shares
 //     lab_sync() *                          all threads of the block wait for each other
-//     lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64
+//     lab_shuffle_xor_D(v, mask) *          what lane (own ^ mask) has; D in f32 f64 i32 i64 u32 u64
 //     lab_warp_sum_D(v, n) *                the sum over n lanes side by side, n = 2, 4, … 32
 //     lab_warp_max_D(v, n) *                the largest of n lanes, NaN if one is
 //     lab_block_sum_D(v, shared, n) *       the sum over all n threads, and
@@ -30,14 +31,14 @@
 //     lab_copy_wait(n)                      wait until at most n < 8 groups are under way
 //     lab_wgmma_…, lab_bulk_…, lab_barrier_…  Hopper's: see hopper.cu
 //
-// The sizes of tiles, and of the lanes' parts, are in dialect.py. Tiles are read at once where
-// shared arrays are __align__(16); for vectors they have to be.
+// The sizes of tiles, and of the lanes' parts, are in dialect.py. Tiles are read in one access if
+// shared arrays are __align__(16); for vectors they must be.
 //
-// How exact the maths is: exp2 and exp of float32 are the toolkit's, whose errors are documented as at
-// most 2 ulp over the full range (CUDA C++ Programming Guide, "Mathematical Functions": exp2f 2, expf
-// 2), and which take half the instructions, since the hardware has 2^x. Its log2f and sinf are no
-// shorter than ours; those and all others are the text that the emulator and Metal compute with too.
-// Division and square roots are correctly rounded, and so is each product, but for those of
+// Accuracy of the maths: exp2 and exp of float32 are the toolkit's, whose errors are documented as
+// at most 2 ulp over the full range (CUDA C++ Programming Guide, "Mathematical Functions": exp2f 2,
+// expf 2), and which take half the instructions, since the hardware has 2^x. Its log2f and sinf are
+// no shorter than ours; those and all others are the text that the emulator and Metal use, too.
+// Division and square roots are correctly rounded, and so is each product, except those of
 // lab_fma_f32 and lab_fma_f64.
 
 typedef signed char lab_i8;
@@ -94,7 +95,7 @@ static __device__ __forceinline__ lab_f16 lab_cast_f32_f16(float x) {
     return y;
 }
 
-// To nearest, ties to even; before 8.0 there is no instruction for it.
+// To nearest, ties to even; before 8.0 there is no such instruction.
 static __device__ __forceinline__ lab_bf16 lab_cast_f32_bf16(float x) {
 #if __CUDA_ARCH__ >= 800
     lab_bf16 y;

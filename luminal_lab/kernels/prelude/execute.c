@@ -1,6 +1,6 @@
-// Behind the pool: what the library exports that runs programs.
+// After the pool: the library's exports that run programs.
 
-// Runs the launches from first to last. Returns how many of them are done: less than asked for if
+// Runs the launches from first to last. Returns how many of them are done: fewer than requested if
 // an index was out of range, or if it was cancelled.
 LAB_EXPORT lab_i64 lab_execute(lab_pool *pool, const lab_program *program, lab_run *run, lab_i64 first,
                                lab_i64 last) {
@@ -50,7 +50,7 @@ LAB_EXPORT lab_pool *lab_open(int threads) {
     return pool;
 }
 
-// Has a run that is going on in another thread end soon.
+// Makes a run in another thread end soon.
 LAB_EXPORT void lab_cancel(lab_pool *pool) {
     lab_set(&pool->cancelled, 1);
 }

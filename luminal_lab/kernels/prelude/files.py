@@ -1,15 +1,15 @@
-"""Files of C, CUDA and Metal as paragraphs, and of those what a program calls.
+"""Files of C, CUDA and Metal as paragraphs, and the paragraphs that a program calls.
 
     // Sums of lanes.
 
     /* Wraps around. */
     static inline lab_$INT lab_add_$INT(lab_$INT x, lab_$INT y) { … }
 
-The first paragraph says what the file is for. Each other one defines functions, types or macros;
-a paragraph that defines nothing belongs to the next. `$INT` stands for something: its paragraph is
-written once for each row of `rows.py` that has all of its words. Compilers take `$` in names.
-`float p = $POLYNOMIAL(x, 3.0f, 2.0f, 1.0f);` is 3 x^2 + 2 x + 1, a step a line, by Horner's scheme;
-`$EACH(4) if (n == $N) …` is that line four times, with 0 to 3 for $N.
+The first paragraph says what the file is for. Each other one defines functions, types or macros; a
+paragraph that defines nothing belongs to the next. `$INT` is a placeholder: its paragraph is
+written once for each row of `rows.py` that has all of its words. Compilers accept `$` in names.
+`float p = $POLYNOMIAL(x, 3.0f, 2.0f, 1.0f);` is 3 x^2 + 2 x + 1, one step a line, by Horner's
+scheme; `$EACH(4) if (n == $N) …` is that line four times, with 0 to 3 for $N.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final
 
 HERE: Final = Path(__file__).parent
 NAME: Final = re.compile(r"\b(?:lab|LAB)_\w+|\bfloor(?:div|mod)\b")
-"""What a text may name of the prelude."""
+"""The names of the prelude that a text may mention."""
 DEFINED: Final = re.compile(
     r"^static .*?\b((?:lab_|floor)[\w$]+)\("
     r"|^#define ([\w$]+)"
@@ -42,15 +42,15 @@ EACH: Final = re.compile(r"^( *)\$EACH\((\d+)\) (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """What belongs together in a file, with the names that it defines."""
+    """A paragraph of a file, with the names that it defines."""
 
     text: str
     names: tuple[str, ...]
     words: frozenset[str]
-    """The words in it that stand for something."""
+    """Its placeholders."""
 
     def filled(self, row: Mapping[str, str]) -> Paragraph:
-        """Return it with all words replaced."""
+        """Return it with all placeholders replaced."""
         text, *names = (
             WORD.sub(lambda match: row[match[1]], text) for text in (self.text, *self.names)
         )
@@ -65,7 +65,7 @@ def whole(file: str) -> str:
 
 @cache
 def paragraphs(file: str) -> tuple[Paragraph, ...]:
-    """Return the paragraphs of a file, as they are written there."""
+    """Return the paragraphs of a file as written."""
     listed: list[Paragraph] = []
     text = ""
     for part in EACH.sub(_counted, POLYNOMIAL.sub(_by_steps, whole(file))).split("\n\n"):
@@ -94,7 +94,7 @@ def _counted(match: re.Match[str]) -> str:
 
 
 def definitions(files: Iterable[str], rows: Iterable[Mapping[str, str]]) -> dict[str, Paragraph]:
-    """Return paragraphs by the names that they define; of two with one name the first is kept."""
+    """Return paragraphs by the names that they define; of two with one name, the first is kept."""
     rows = [*rows]
     known: dict[str, Paragraph] = {}
     for file in files:
@@ -106,7 +106,7 @@ def definitions(files: Iterable[str], rows: Iterable[Mapping[str, str]]) -> dict
 
 
 def _written(paragraph: Paragraph, rows: list[Mapping[str, str]]) -> Iterator[Paragraph]:
-    """Yield a paragraph for each row that has all of its words."""
+    """Yield a paragraph for each row that has all of its placeholders."""
     if not paragraph.words:
         yield paragraph
         return
@@ -118,7 +118,7 @@ def _written(paragraph: Paragraph, rows: list[Mapping[str, str]]) -> Iterator[Pa
 def taken(
     names: Iterable[str], known: Mapping[str, Paragraph], spelled: Callable[[str], str]
 ) -> dict[str, None]:
-    """Return the texts of what is named, as a language spells them, each behind its needs."""
+    """Return the texts of what is named, in a language's spelling, each after what it needs."""
     texts: dict[str, None] = {}
     begun: set[str] = set()
 

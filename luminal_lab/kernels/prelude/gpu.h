@@ -1,8 +1,8 @@
-// Maths for both languages of GPUs, where what CPUs do is slow there: no double, and no tables.
+// Maths for both languages of GPUs, where the CPU's way is slow there: no double, and no tables.
 //
-// Functions here stand in for those of the same names in maths.c. Consumer cards are 64
-// times as slow in double as in float, and Apple's have none. `fmaf` is meant as it is written:
-// its product is not rounded. tests/kernels/prelude/test_gpu.py holds it to 2 ulp, or exactly.
+// Functions here replace those with the same names in maths.c. Consumer cards are 64 times as slow
+// in double as in float, and Apple's have none. `fmaf` is meant literally: its product is not
+// rounded. tests/kernels/prelude/test_gpu.py holds it to 2 ulp, or exactly.
 
 static inline float lab_fma_f32(float x, float y, float z) { return fmaf(x, y, z); }
 
@@ -48,7 +48,7 @@ static inline float lab_sin_turned_f32(float x, lab_u32 quarters, lab_u32 sign) 
     return u < 0x7f800000 ? y : x - x;
 }
 
-/* Zero gets the sign of the divisor, and so does all else. */
+/* Zero gets the sign of the divisor, and so does everything else. */
 static inline float lab_mod_sign_f32(float r, float y) {
     r = ((r != 0.0f) & ((r < 0.0f) != (y < 0.0f))) ? r + y : r;
     return r == 0.0f ? __builtin_copysignf(0.0f, y) : r;
@@ -66,14 +66,14 @@ static inline float lab_mod_far_f32(float x, float y) {
     for (lab_i32 left = high - low; left > 0; left -= 40) {
         r = (lab_u32)(((lab_u64)r << (left < 40 ? left : 40)) % d);
     }
-    /* r 2^(low - 150): as a float r has the exponent that is moved. */
+    /* r 2^(low - 150): as a float, r has the exponent that is moved. */
     lab_u32 whole = lab_bits_f32((float)r);
     lab_i32 exponent = (lab_i32)(whole >> 23) + low - 150;
     whole = exponent > 0 ? (whole & 0x7fffff) | (lab_u32)exponent << 23 : r << (low - 1);
     return lab_from_f32(r ? whole : 0);
 }
 
-/* x - k y with k the nearest whole number to x / y: what it leaves has no more bits than y. */
+/* x - k y with k the nearest whole number to x / y: the result has no more bits than y. */
 static inline float lab_mod_f32(float x, float y) {
     float quotient = x / y;
     if (__builtin_fabsf(quotient) < 0x1p22f) {
@@ -89,7 +89,7 @@ static inline float lab_random(lab_u32 k0, lab_u32 k1, lab_i64 at, lab_u32 step)
     lab_u32 x = (lab_u32)at + k0, y = step + k1;
     LAB_UNROLL(5)
     for (lab_u32 group = 0; group < 5; group++) {
-        /* By how many bits y is turned, a byte each. */
+        /* By how many bits y is rotated, a byte each. */
         const lab_u32 turns = group % 2 ? 0x18101d11 : 0x061a0f0d;
         LAB_UNROLL(4)
         for (lab_u32 turn = 0; turn < 4; turn++) {

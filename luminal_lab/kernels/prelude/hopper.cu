@@ -1,4 +1,5 @@
-// What only Hopper has (sm_90a): products of a warpgroup, bulk copies, barriers that count bytes.
+// Features of Hopper alone (sm_90a): products of a warpgroup, bulk copies, barriers that count
+// bytes.
 //
 // Four warps multiply together, both tiles in shared memory:
 //
@@ -15,12 +16,12 @@
 //     lab_swizzled_128(row, byte)          where a byte of a row of 128 is in a tile as below
 //
 // Lane 4 g + t of warp w has float c[4 i + e] at row 16 w + lab_tile_row(e), column 8 i +
-// lab_tile_column(e). A tile whose k are side by side lies in shared memory, at a multiple of 1024
-// bytes, in rows of 128 bytes, 8 of which are 1024 bytes; in row r its 16-byte pieces j are at
-// j ^ (r % 8): swizzle 1, stride 1024, leading 16, which is not looked at; the next k are 32 bytes
-// further on. A tile of b whose columns are side by side has k for rows, each of 128 bytes of columns:
-// stride 1024 is from 8 of k to the next 8, leading from 128 bytes of columns to the next. So does a
-// bulk copy put them there, whose map says CU_TENSOR_MAP_SWIZZLE_128B.
+// lab_tile_column(e). A tile with contiguous k is in shared memory, at a multiple of 1024 bytes, in
+// rows of 128 bytes, 8 of which are 1024 bytes; in row r its 16-byte pieces j are at j ^ (r % 8):
+// swizzle 1, stride 1024, leading 16, which is ignored; the next k are 32 bytes further on. A tile
+// of b with contiguous columns has k for rows, each of 128 bytes of columns: stride 1024 is from 8
+// of k to the next 8, leading from 128 bytes of columns to the next. A bulk copy lays tiles out in
+// the same way if its map says CU_TENSOR_MAP_SWIZZLE_128B.
 //
 //     lab_barrier_init(at, threads)        a barrier in shared memory, lab_u64, by one thread; then
 //     lab_barrier_seen()                   that thread makes it known to copies, and lab_sync()

@@ -1,5 +1,5 @@
-// What index arithmetic and random numbers call. Division and remainder are Python's, where signs are
-// not known; random numbers are Threefry-2x32 of 20 rounds, as in `core/random.py`.
+// What index arithmetic and random numbers call. Division and remainder are Python's if signs are
+// unknown; random numbers are Threefry-2x32 with 20 rounds, as in `core/random.py`.
 
 static inline lab_i64 floordiv(lab_i64 a, lab_i64 b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));

@@ -1,4 +1,4 @@
-// What a library has of a program: the functions of its kernels, and its launches.
+// What a library knows about a program: the functions of its kernels, and its launches.
 
 typedef void lab_function(LAB_GIVEN);
 
@@ -12,14 +12,14 @@ typedef struct {
     lab_function *const *phases;
     lab_i32 phase_count;
     lab_i32 buffer_count;
-    const lab_i32 *buffers;      // which of the program's values
+    const lab_i32 *buffers;      // the numbers of its values in the program
     lab_i32 dim_count;
-    const lab_i32 *dims;         // which of the program's dims
+    const lab_i32 *dims;         // the numbers of its dims in the program
 } lab_launch;
 
 typedef struct {
     const lab_launch *launches;
-    lab_i32 phases, buffers, dims;   // how many a launch has at most
+    lab_i32 phases, buffers, dims;   // the most that a launch has of each
 } lab_program;
 
 #define LAB_LIST(...) \

@@ -1,23 +1,24 @@
-// The primitives, and casts, as NumPy means them: C99 that includes nothing, and calls libm's `fmod`.
+// The primitives, and casts, with NumPy's meaning: C99 that includes nothing, and calls libm's
+// `fmod`.
 //
 // All but the far functions are free of branches, tables and calls, so that loops over them become
 // vector code. They are written for `-O3 -march=native -ffp-contract=off -fno-math-errno
-// -fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded before
-// they are added. Where a processor does both in one instruction, lab_fma_f32(x, y, z) is x y + z,
-// rounded once. Elsewhere it rounds twice, which all functions allow for, and calls no library.
+// -fno-trapping-math`, and never `-ffast-math`: no compiler chooses which products are rounded
+// before they are added. If a processor does both in one instruction, lab_fma_f32(x, y, z) is x y +
+// z, rounded once. Otherwise it rounds twice, which all functions allow for, and calls no library.
 //
 // exp2, log2 and sin are a reduction of the argument and a polynomial (minimax, by Remez's exchange)
 // that only has to add a small term to an exact one; that keeps the error near half an ulp more than
 // rounding itself. `bench.studies.maths` measures it. recip and sqrt are correctly rounded.
 //
-// 16-bit floats are stored as their bits and computed in float32: their functions are the casts. Of
-// floats add and mul are C's own; of integers they wrap. Nothing is a multiple of 0 here, and all are
-// of -1, whose quotient might not fit.
+// 16-bit floats are stored as their bits and computed in float32: their functions are the casts.
+// For floats, add and mul are C's own; for integers they wrap. Nothing is a multiple of 0 here, and
+// everything is a multiple of -1, whose quotient might not fit.
 //
-// lab_sin_f64(x) is right everywhere, by a rare slow path with branches, and a loop over it is not
-// vector code; so with lab_cos_f64 and lab_mod of floats. A loop that is to be takes
-// lab_sin_f64_near(x) for a block of elements, collects lab_sin_f64_is_far(x), which is nonzero where
-// near may be wrong, by `|`, and where one was far does the block again:
+// lab_sin_f64(x) is right everywhere, by a rare slow path with branches, so a loop over it is not
+// vector code; the same holds for lab_cos_f64 and lab_mod of floats. To become vector code, a loop
+// uses lab_sin_f64_near(x) for a block of elements, combines lab_sin_f64_is_far(x), which is
+// nonzero where near may be wrong, with `|`, and repeats the block if one was far:
 //
 //     for (lab_i64 from = 0; from < n; from += 256) {
 //         const lab_i64 to = from + 256 < n ? from + 256 : n;
@@ -30,7 +31,7 @@
 //         for (lab_i64 j = from; far && j < to; j++) y[j] = lab_sin_f64(x[j]);
 //     }
 //
-// where y must not lie over what the second loop reads again.
+// where y must not overlap what the second loop reads again.
 
 typedef __INT8_TYPE__ lab_i8;
 typedef __INT16_TYPE__ lab_i16;
@@ -56,6 +57,10 @@ static inline $TYPE lab_from_$REAL(lab_$BITS u) {
     return x;
 }
 
+static inline lab_u16 lab_bits_$HALF(lab_$HALF x) { return x; }
+
+static inline lab_$HALF lab_from_$HALF(lab_u16 u) { return u; }
+
 static inline $TYPE lab_fma_$REAL($TYPE x, $TYPE y, $TYPE z) {
 #if defined(__clang__)
 #pragma clang fp contract(fast)
@@ -73,8 +78,8 @@ static inline $TYPE lab_recip_$REAL($TYPE x) { return 1.0$F / x; }
 
 /* 2^x = 2^n 2^f with n whole and |f| <= 1/2. Adding 1.5 2^23 rounds to n and leaves it in the low
    bits. 2^n is two factors, 2^h and 2^(n - h), so that results may be subnormal and are rounded
-   once; each has its exponent's 127 from what is added. x is kept within -151 and 129 by minima of
-   its bits, one instruction each, where those of floats would have to mind NaN. */
+   only once; the addition also gives each factor its exponent's 127. x is kept within -151 and 129
+   by minima of its bits, one instruction each, while minima of floats would have to mind NaN. */
 static inline float lab_exp2_f32(float x) {
     lab_i32 capped = (lab_i32)lab_bits_f32(x);
     capped = capped < 0x43010000 ? capped : 0x43010000;
@@ -90,7 +95,7 @@ static inline float lab_exp2_f32(float x) {
     return p * lab_from_f32(first) * lab_from_f32(second);
 }
 
-/* 2^x as in float32, but n's half is of whole numbers. */
+/* 2^x as in float32, but halving n is whole-number arithmetic. */
 static inline double lab_exp2_f64(double x) {
     double y = x > 1025.0 ? 1025.0 : x;
     y = y < -1076.0 ? -1076.0 : y;
@@ -105,7 +110,7 @@ static inline double lab_exp2_f64(double x) {
     return p * lab_from_f64((half - 1) << 52) * lab_from_f64((n - half - 1) << 52);
 }
 
-/* x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log2(1 + f) is f and a small term. */
+/* x = 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log2(1 + f) is f plus a small term. */
 static inline float lab_log2_f32(float x) {
     lab_u32 tiny = x < 0x1p-126f; /* subnormals are scaled by 2^23 */
     lab_u32 u = lab_bits_f32(tiny ? x * 0x1p23f : x) + (0x3f800000 - 0x3f3504f3);
@@ -297,7 +302,7 @@ static inline double lab_sin_f64(double x) {
     return lab_sin_f64_near(x);
 }
 
-/* Zero gets the sign of the divisor, and so does all else. */
+/* Zero gets the sign of the divisor, and so does everything else. */
 static inline float lab_mod_sign_f32(double r, double y) {
     r = ((r != 0.0) & ((r < 0.0) != (y < 0.0))) ? r + y : r;
     return (float)(r == 0.0 ? __builtin_copysign(0.0, y) : r);
@@ -324,7 +329,7 @@ static inline float lab_mod_f32(float x, float y) {
     return lab_mod_f32_near(x, y);
 }
 
-/* k y is at most 2 x, and so below infinity where x is not near it. */
+/* k y is at most 2 x, so it stays below infinity unless x is close to it. */
 static inline int lab_mod_f64_is_far(double x, double y) {
     return !((__builtin_fabs(x / y) < 0x1p25) & (__builtin_fabs(x) < 0x1p1023));
 }
@@ -345,11 +350,11 @@ static inline double lab_mod_f64(double x, double y) {
 }
 
 static inline $TYPE lab_max_$REAL($TYPE x, $TYPE y) {
-    $TYPE larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    $TYPE larger = x > y ? x : y; /* one instruction, which takes y if either is NaN */
     return x == x ? larger : x;
 }
 
-/* As the bits of a float32 a finite one is too small by 2^112, subnormal or not. */
+/* Read as the bits of a float32, a finite one is too small by 2^112, subnormal or not. */
 static inline float lab_cast_f16_f32(lab_f16 x) {
     lab_u32 u = (lab_u32)(x & 0x7fff) << 13;
     lab_u32 scaled = lab_bits_f32(lab_from_f32(u) * 0x1p112f);
@@ -403,6 +408,16 @@ static inline lab_i64 lab_mod_i64(lab_i64 x, lab_i64 y) {
     return ((r != 0) & ((r ^ b) < 0)) ? r + b : r;
 }
 
+static inline lab_$WHOLE lab_mod_$WHOLE(lab_$WHOLE x, lab_$WHOLE y) { return x % (y ? y : 1); }
+
+static inline lab_$INT lab_shift_left_$INT(lab_$INT x, lab_$INT y) {
+    return (lab_$WIDE)y < $WIDTH ? (lab_$INT)((lab_$WIDE)x << y) : 0;
+}
+
+static inline lab_$INT lab_shift_right_$INT(lab_$INT x, lab_$INT y) {
+    return (lab_$WIDE)y < $WIDTH ? (lab_$INT)(x >> y) : $SIGN;
+}
+
 /* Truncating the quotient of doubles is exact, and vector code, unlike division of integers. */
 static inline lab_$NARROW lab_mod_$NARROW(lab_$NARROW x, lab_$NARROW y) {
     lab_i32 a = x, b = y;
@@ -418,3 +433,5 @@ static inline lab_$INT lab_cast_$FLOAT_$INT($TYPE x) {
 }
 
 static inline $MADE lab_cast_$FROM_$TO($GIVEN x) { return $VALUE; }
+
+static inline $MADE lab_bitcast_$OLD_$NEW($GIVEN x) { return $SAME; }

@@ -1,18 +1,18 @@
 // What Metal kernels call: the names of cuda.cu, in Metal's language.
 //
-// There is no double here, and what a function is pointed to says which memory it is in. Threadgroups
-// have one axis, and kernels call the thread's place in it `lab_thread`: who needs to know it is a
-// macro that hands it on. Half precision is Metal's own; bfloat16 is its bits, as Metal has the type
-// only since 3.1. Sources are to be compiled without fast maths (`mathMode = safe`), which takes
-// NaN and infinity for impossible; a pragma keeps products from being fused with sums, too. Subnormal
-// floats may be taken for 0 all the same.
+// There is no double here, and a function's pointer says which memory it points to. Threadgroups
+// have one axis, and kernels name the thread's position in it `lab_thread`: code that needs it is a
+// macro that passes it on. Half precision is Metal's own; bfloat16 is its bits, as Metal has the
+// type only since 3.1. Sources must be compiled without fast maths (`mathMode = safe`), which
+// assumes that NaN and infinity do not occur; a pragma also keeps products from being fused with
+// sums. Subnormal floats may still be taken for 0.
 //
-// A simdgroup multiplies tiles of 8 by 8. Of each, lane l has two elements side by side:
+// A simdgroup multiplies tiles of 8 by 8. Of each tile, lane l has two elements side by side:
 //
 //     row 4 (l / 16) + l / 2 % 4,  columns 4 (l / 8 % 2) + 2 (l % 2) and the next
 //
-// which is how `thread_elements()` of Metal's simdgroup_matrix lie on all Apple GPUs that have it, as
-// Apple's own MLX relies on too; its manual leaves it open.
+// which is the layout of `thread_elements()` of Metal's simdgroup_matrix on all Apple GPUs that
+// have it, as Apple's own MLX also assumes; the manual leaves it open.
 
 #include <metal_stdlib>
 using namespace metal;
@@ -51,6 +51,10 @@ static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
 
 static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
 
+static inline lab_u16 lab_bits_f16(lab_f16 x) { return as_type<ushort>(x); }
+
+static inline lab_f16 lab_from_f16(lab_u16 u) { return as_type<half>(u); }
+
 static inline float lab_cast_f16_f32(lab_f16 x) { return (float)x; }
 
 static inline lab_f16 lab_cast_f32_f16(float x) { return (lab_f16)x; }
@@ -61,10 +65,10 @@ static inline void lab_sync() {
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
 }
 
-static inline lab_i64 lab_shuffle_xor_i64(lab_i64 x, int mask) {
+static inline lab_$LONG lab_shuffle_xor_$LONG(lab_$LONG x, int mask) {
     const uint low = simd_shuffle_xor((uint)x, (ushort)mask);
     const uint high = simd_shuffle_xor((uint)(x >> 32), (ushort)mask);
-    return (lab_i64)((lab_u64)high << 32 | low);
+    return (lab_$LONG)((lab_u64)high << 32 | low);
 }
 
 static inline int lab_tile_row_in(uint thread_) {

@@ -1,12 +1,13 @@
-// What the functions of a CPU's kernels call beside the maths: macros, vectors, sums of narrow values.
+// What the functions of a CPU's kernels call besides the maths: macros, vectors, sums of narrow
+// values.
 //
-// There are instructions that make floats of narrower neighbours, which compilers do not find in a
-// loop: for int8 they unpack step by step instead, which takes twice as long as to read from memory
-// what is added.
+// There are instructions that widen narrow neighbours to floats, which compilers do not find in a
+// loop: for int8 they unpack step by step instead, which takes twice as long as reading the
+// summands from memory.
 
-/* What every function of a kernel is given: the buffers (inputs, locals, outputs), the dims of its
-   definition in order, the count of runs, where to report an index out of range, which task it is,
-   and memory of its own. */
+/* What every function of a kernel gets: the buffers (inputs, locals, outputs), the dims of its
+   definition in order, the number of runs, where to report an index out of range, the number of its
+   task, and memory of its own. */
 #define LAB_GIVEN \
     void *const *lab_buffers, const lab_i64 *lab_dims, lab_u32 lab_step, lab_i64 *lab_fault, \
     lab_i64 lab_task, char *lab_scratch
@@ -21,18 +22,18 @@
 
 #define LAB_ALIGNED __attribute__((aligned(64)))
 
-/* What the compiler is not to know of a number: all but its type. */
+/* Hides everything about a number but its type from the compiler. */
 #define LAB_HIDE(number) __asm__("" : "+r"(number))
 
-/* What one step of a sum has read is not kept for the next: the registers are for the sums. */
+/* Values that one step of a sum has read are not kept for the next: registers are for the sums. */
 #define LAB_STEP __asm__ volatile("" ::: "memory")
 
 #define LAB_LANES(type, at) (*(type##_at *)(at))
 
-/* x y + z, of which x or y may be one number for all lanes: less zeros, it is a vector of it. */
+/* x y + z, where x or y may be one number for all lanes: subtracting zeros makes it a vector. */
 #define LAB_FMA(type, x, y, z) type##_fma((x) - (type){0}, (y) - (type){0}, z)
 
-/* A number, as no pointer may be outside of its array, and this place may be. */
+/* The address as a number, as no pointer may be outside its array, and this place may be. */
 #define LAB_FETCH(array, at, writes) \
     __builtin_prefetch((const void *)((__SIZE_TYPE__)(array) + sizeof *(array) * (at)), writes)
 
@@ -40,8 +41,8 @@
 
 #define LAB_NAN __builtin_nanf("")
 
-/* A vector, and how one lies in memory. A loop over lanes is no way to add products to all: gcc 12
-   makes of it one that reads past the end of arrays. */
+/* A vector, and its form in memory. A loop over lanes is no way to add products to all of them: gcc
+   12 turns it into one that reads past the end of arrays. */
 typedef $TYPE lab_$VECTOR __attribute__((vector_size($SIZE)));
 typedef $TYPE lab_$VECTOR_at __attribute__((vector_size($SIZE), aligned($ITEM), may_alias));
 static inline lab_$VECTOR lab_$VECTOR_fma(lab_$VECTOR x, lab_$VECTOR y, lab_$VECTOR z) {

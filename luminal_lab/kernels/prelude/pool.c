@@ -1,18 +1,19 @@
-// What runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
+// Runs programs: a small pool of threads, and a function (execute.c) that goes through launches.
 //
-// The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a thread
-// that takes a task with compare-and-swap knows that it is one of the present phase, which cannot end
-// before that task is done. So nobody has to check in, and a thread that wakes up late harms nothing.
+// The tasks of a phase are counted down in one 64-bit word, whose upper half counts phases: a
+// thread that takes a task with compare-and-swap knows that it belongs to the present phase, which
+// cannot end before that task is done. So no thread has to check in, and a thread that wakes up
+// late does no harm.
 //
-// Threads without work look for some for a while, so that runs that follow each other find them awake,
-// and then sleep. A phase of one task, or one that is marked as short, is run by the caller alone.
-// Some systems put a thread that wakes up onto the core of whoever woke it, and leave it there for
-// longer than a phase takes (virtual machines that pack their cores do): on Linux the caller looks
-// where each thread was last, and has those that would stand behind it, or each other, go elsewhere.
-// Ctrl-C sets a flag that is looked at before each task, up to the launch from which on inputs are
-// written over; from there on the run is finished.
+// Threads without work look for some for a while, so that successive runs find them awake, and then
+// sleep. A phase of one task, or one marked as short, is run by the caller alone. Some systems put
+// a thread that wakes up onto the core of the thread that woke it, and leave it there for longer
+// than a phase takes (virtual machines that pack their cores do): on Linux the caller checks where
+// each thread was last, and sends those elsewhere that would wait for its core, or for each
+// other's. Ctrl-C sets a flag that is checked before each task, up to the launch from which inputs
+// are overwritten; from there on the run is finished.
 //
-// It is compiled once, and not into each program: those come as tables of launches (launch.h).
+// It is compiled once, and not into each program: programs come as tables of launches (launch.h).
 
 // -- the pool -------------------------------------------------------------------------------------
 
@@ -63,12 +64,12 @@ typedef pthread_t lab_thread;
 
 #ifdef __linux__
 #include <sys/syscall.h>
-extern int sched_getcpu(void);           // which headers give to some dialects of C alone
+extern int sched_getcpu(void);           // which headers declare in some dialects of C only
 extern long syscall(long number, ...);
 #endif
 
-#define LAB_SPINS 40000          // looks for work before a thread sleeps: about half a millisecond
-#define LAB_POLITE 1000          // looks after which another thread may have the core
+#define LAB_SPINS 40000          // checks for work before a thread sleeps: about half a millisecond
+#define LAB_POLITE 1000          // checks after which another thread may have the core
 #define LAB_SLICE (1ll << 30)    // tasks that are counted down at once
 #define lab_get(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
 #define lab_set(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
@@ -81,7 +82,7 @@ typedef struct {
     lab_i64 *fault;
     char *scratch;               // the memory of the caller, then that of each thread
     lab_i64 scratch_bytes;
-    lab_i64 tasks, before;       // how many are counted down, and how many were before them
+    lab_i64 tasks, before;       // how many are counted down, and how many came before them
     lab_u32 step;
     int may_stop;
 } lab_phase;
@@ -97,22 +98,22 @@ typedef struct {
 typedef struct {
     lab_pool *pool;
     int number;                  // from 1 up; the caller is 0
-    int core;                    // where it was last; LAB_ANY while it sleeps
-    int sent, system_number;     // whether it was sent elsewhere, and what the system calls it
+    int core;                    // its last core; LAB_ANY while it sleeps
+    int sent, system_number;     // whether it was sent elsewhere, and the system's number for it
     lab_thread thread;
 } lab_worker;
 #define LAB_ANY (-1)
 
 struct lab_pool {
-    lab_u64 ticket __attribute__((aligned(64)));   // phases so far, and tasks that nobody has taken
+    lab_u64 ticket __attribute__((aligned(64)));   // phases so far, and tasks not yet taken
     lab_u64 done __attribute__((aligned(64)));     // tasks of this phase that are done
     lab_phase phase __attribute__((aligned(64)));
     int sleepers, stop, cancelled;
     lab_i64 process;
-    int threads, running;        // as asked, and as started, both with the caller
+    int threads, running;        // as requested, and as started, both with the caller
     lab_lock lock;
     lab_bell bell;
-    lab_cores cores;             // on which threads may be
+    lab_cores cores;             // where threads may run
     lab_worker workers[];
 };
 
@@ -125,7 +126,7 @@ static void lab_look_at_cores(lab_pool *pool) {
     syscall(SYS_sched_getaffinity, 0, sizeof(lab_cores), &pool->cores);
 }
 
-// Notes where a thread is. One that was sent elsewhere is there now, and free to go again.
+// Notes where a thread is. One that was sent elsewhere has arrived, and is free to go again.
 static void lab_note_core(lab_worker *worker) {
     lab_set(&worker->core, sched_getcpu());
     if (!worker->system_number) lab_set(&worker->system_number, (int)syscall(SYS_gettid));
@@ -230,7 +231,7 @@ static void *lab_begin(void *worker) {
     return 0;
 }
 static int lab_thread_new(lab_worker *worker) {
-    sigset_t all, before;        // signals are for the threads of others
+    sigset_t all, before;        // signals are for other threads
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&worker->thread, 0, lab_begin, worker);
@@ -265,7 +266,7 @@ static void lab_start(lab_pool *pool) {
         worker->core = LAB_ANY;
         worker->sent = worker->system_number = 0;
         if (!lab_thread_new(worker)) {
-            pool->threads = pool->running;   // as many as the system gives us
+            pool->threads = pool->running;   // as many as the system allows
             break;
         }
         pool->running++;
@@ -291,7 +292,7 @@ static void lab_run_phase(lab_pool *pool, lab_i64 tasks, int alone) {
             lab_lock_give(&pool->lock);
         }
         while (lab_take(pool, 0)) {}
-        // Who has the last task may be waiting for this core.
+        // The thread with the last task may be waiting for this core.
         for (int spins = 1; lab_get(&pool->done) != (lab_u64)phase->tasks; spins++) {
             if (spins % LAB_POLITE) lab_pause();
             else lab_yield();

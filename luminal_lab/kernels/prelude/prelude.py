@@ -1,8 +1,8 @@
-"""What kernels call, as the text that stands before them: only what they name, and what that names.
+"""What kernels call, as the text before them: only what they name, and what that names in turn.
 
     prelude("cuda", {"lab_exp2_f32", "lab_warp_sum_f32"})
 
-The maths is one text for all, but where a language, or GPUs, have something of their own.
+All languages share one text of the maths, except where a language, or GPUs, have their own.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from luminal_lab.kernels.prelude.files import Paragraph, definitions, taken
 from luminal_lab.kernels.prelude.rows import rows, rows_of
 
 MATHS: Final = ("indices.c", "maths.c", "composed.c")
-"""What all languages have, in C."""
+"""The files that all languages share, in C."""
 OWN: Final = {
     "c": ("nests.c",),
     "cuda": ("cuda.cu", "units.cu", "hopper.cu", "gpu.h"),
     "metal": ("metal.metal", "gpu.h"),
 }
-"""What a language has beside that, or instead of it."""
+"""The files that a language has in addition, or instead."""
 HEXADECIMAL: Final = re.compile(r"-?\b0x[\da-f]+(?:\.[\da-f]*)?p[+-]?\d+f\b")
 CUDA: Final = (
     (r"__builtin_(fabsf?|sqrtf?|fmodf?|floorf?|ceilf?|truncf?|rintf?|copysignf?)\b", r"\1"),
@@ -49,7 +49,7 @@ SPELLINGS: Final = {"c": (), "cuda": CUDA, "metal": METAL}
 
 
 def prelude(language: str, uses: Collection[str]) -> str:
-    """Return the text of what kernels name, and of what that names.
+    """Return the text of what kernels name, and of what that names in turn.
 
     >>> print(prelude("cuda", {"lab_recip_f32"}).splitlines()[-1])
     static __device__ __forceinline__ float lab_recip_f32(float x) { return 1.0f / x; }
@@ -68,7 +68,7 @@ def prelude(language: str, uses: Collection[str]) -> str:
 
 @cache
 def known_in(language: str) -> dict[str, Paragraph]:
-    """Return all that there is in a language but what is written for each shape, by its names."""
+    """Return everything in a language, except what is written for each shape, by its names."""
     return definitions((*OWN[language], *MATHS), rows())
 
 
@@ -85,6 +85,6 @@ def _spelled(language: str, text: str) -> str:
 
 
 def _decimal(text: str) -> str:
-    """Return a hexadecimal float, which is none before C++17, with as many digits as it takes."""
+    """Return a hexadecimal float, which C++ before 17 lacks, with as many digits as needed."""
     value = np.float32(float.fromhex(text.removesuffix("f")))
     return f"{float(str(value))!r}f"

@@ -1,4 +1,4 @@
-"""What the words of the files stand for: a row for each type, or shape, that they are written for.
+"""The placeholders of the files: a row for each type, or shape, for which they are written.
 
 lab_$INT lab_add_$INT(…)   with   {"INT": "i8", "WIDE": "u32"}   is   lab_i8 lab_add_i8(…)
 """
@@ -11,7 +11,7 @@ from functools import cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from luminal_lab.core.dtypes import SHORT, DType
+from luminal_lab.core.dtypes import INTEGERS, SHORT, DType
 
 Row: TypeAlias = dict[str, str]
 
@@ -20,8 +20,10 @@ C_TYPES: Final = {dtype: f"lab_{dtype.short}" for dtype in DType} | {
     DType.float32: "float",
 }
 """How each dtype is stored: 16-bit floats as their bits, bools as bytes that are 0 or 1."""
-INTEGERS: Final = [dtype for dtype in DType if dtype.kind == "int"]
-EXCHANGED: Final = (DType.float32, DType.float64, DType.int32, DType.int64)
+EXCHANGED: Final = (
+    *(DType.float32, DType.float64),
+    *(dtype for dtype in INTEGERS if dtype.itemsize >= 4),
+)
 """The dtypes that lanes of a warp exchange."""
 FLOAT: Final = """REAL=f32 TYPE=float BITS=u32 F=f FAST=F BIAS=127 BELOW=126 FRACTION=23 DIGITS=24
     ROUND=0x1.8p23f LOGE=0x1.715476p+0f LNHIGH=0x1.62e4p-1f LNLOW=0x1.7f7d1cp-20f FALL=64 FALLEN=112
@@ -30,13 +32,13 @@ DOUBLE: Final = """REAL=f64 TYPE=double BITS=u64 F= FAST= BIAS=1023 BELOW=1022 F
     ROUND=0x1.8p52 LOGE=0x1.71547652b82fep+0 LNHIGH=0x1.62e42fefa38p-1 LNLOW=0x1.ef35793c7673p-45
     FALL=300 FALLEN=800 RISEN=710 SUNK=60 TINY=100 FLAT=44 LATE=22 GONE=1100
     CUBED=0x1.a5a7cf7572a98p-4 SINGLE=0x1.26aec21bce75ap+1"""
-"""How floats are made, the numbers of e^x = 2^n e^f, where functions level off, gelu's cubic."""
+"""How floats are made up, the numbers of e^x = 2^n e^f, where functions level off, gelu's cubic."""
 METAL_UNITS: Final = (
     ("f16", "lab_f16", "half"),
     ("bf16", "lab_bf16", "float"),
     ("tf32", "float", "float"),
 )
-"""What Metal's units multiply: its name, what lies in memory, and bfloat16 as float32."""
+"""What Metal's units multiply: its name, its form in memory, and bfloat16 as float32."""
 COMPUTED: Final = (DType.float32, DType.float64)
 """The dtypes whose vectors a CPU computes with."""
 VECTOR: Final = re.compile(r"lab_([a-z]+\d*)x(\d+)")
@@ -49,7 +51,7 @@ FMA: Final = {
     "f32x4": {"__FMA__": "ia32_vfmaddps(x, y, z)", "__aarch64__": "aarch64_fmav4sf(x, y, z)"},
     "f64x2": {"__FMA__": "ia32_vfmaddpd(x, y, z)", "__aarch64__": "aarch64_fmav2df(x, y, z)"},
 }
-"""Where there is an instruction for a vector, and what gcc calls it, as no operator does."""
+"""Vectors with an instruction of their own, and gcc's name for it, as no operator does the same."""
 
 
 @cache
@@ -60,6 +62,7 @@ def rows() -> tuple[Row, ...]:
         *map(_integer, INTEGERS),
         *(_saturated(x, y) for x in (DType.float32, DType.float64) for y in INTEGERS),
         *(_cast(x, y) for x, y in product(DType, DType)),
+        *(_bitcast(x, y) for x, y in product(DType, DType) if x.itemsize == y.itemsize),
         *(row for dtype in EXCHANGED for row in _exchanged(dtype)),
         *({"HALF": dtype.short} for dtype in DType if dtype.is_half),
         *({"UNIT": name, "STORED": type, "FACTOR": kind} for name, type, kind in METAL_UNITS),
@@ -77,20 +80,26 @@ def least(dtype: DType) -> str:
 
 
 def _integer(dtype: DType) -> Row:
-    if dtype is DType.int64:
-        return {"INT": dtype.short, "WIDE": "u64"}
-    return {"INT": dtype.short, "WIDE": "u32", "NARROW": dtype.short}
+    is_long, is_narrow = dtype.itemsize == 8, dtype.limits[1] <= DType.int32.limits[1]
+    words = {
+        "INT": dtype.short,
+        "WIDE": "u64" if is_long else "u32",
+        "WIDTH": f"{8 * dtype.itemsize}",
+    }
+    words["SIGN"] = "0" if dtype.is_unsigned else "x < 0 ? -1 : 0"
+    kinds = {"LONG": is_long, "NARROW": is_narrow, "WHOLE": dtype.is_unsigned and not is_narrow}
+    return words | {word: dtype.short for word, holds in kinds.items() if holds}
 
 
 def _saturated(x: DType, y: DType) -> Row:
-    """Return the words of a cast between whose bounds numbers are kept."""
+    """Return the words of a cast, with the bounds within which numbers are kept."""
     low, most = y.limits
     suffix = "f" if x is DType.float32 else ""
     return {
         "FLOAT": x.short,
         "TYPE": C_TYPES[x],
         "INT": y.short,
-        "SPAN": "i64" if y is DType.int64 else "i32",
+        "SPAN": "i32" if most <= DType.int32.limits[1] else y.short,
         "LOW": f"{float(low)!r}{suffix}",
         "HIGH": f"{float(most + 1)!r}{suffix}",
         "LARGEST": f"0x{most:x}",
@@ -108,6 +117,14 @@ def _cast(x: DType, y: DType) -> Row:
         value = f"({C_TYPES[y]})x"
     words = {"FROM": x.short, "GIVEN": C_TYPES[x], "TO": y.short, "MADE": C_TYPES[y]}
     return words | {"VALUE": value}
+
+
+def _bitcast(x: DType, y: DType) -> Row:
+    """Return the words of bits that are read as another dtype of the same size."""
+    bits = f"lab_bits_{x.short}(x)" if x.is_float else "x"
+    same = f"lab_from_{y.short}((lab_u{8 * y.itemsize}){bits})" if y.is_float else bits
+    words = {"OLD": x.short, "GIVEN": C_TYPES[x], "NEW": y.short, "MADE": C_TYPES[y]}
+    return words | {"SAME": f"({C_TYPES[y]}){same}"}
 
 
 def _exchanged(dtype: DType) -> Iterator[Row]:
@@ -146,7 +163,7 @@ def _vector(dtype: DType, width: int) -> Row:
 
 
 def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:
-    """Return the words of a product of 64 rows and so many columns."""
+    """Return the words of a product of 64 rows and this many columns."""
     count = columns // 2
     *sums, left, right, more = (f"%{number}" for number in range(count + 3))
     bound = [f'"+f"(c[{number}])' for number in range(count)]
@@ -163,6 +180,6 @@ def _group(name: str, unit: str, columns: int, *, rows: bool) -> Row:
 
 
 def _broken(words: list[str], most: int = 6) -> list[str]:
-    """Return words with commas between them, so many in a line."""
+    """Return words with commas between them, `most` in a line."""
     lines = [", ".join(words[at : at + most]) for at in range(0, len(words), most)]
     return [f"{line}," for line in lines[:-1]] + lines[-1:]

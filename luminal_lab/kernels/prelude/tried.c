@@ -1,7 +1,7 @@
-// Behind a program that is tried in a child process: one launch, task by task.
+// After a program that is tried in a child process: one launch, task by task.
 
-// Runs the tasks of one launch one after another, from the last to the first if asked to, and notes
-// which phase and task it is.
+// Runs the tasks of one launch one after another, from the last to the first if requested, and
+// notes the current phase and task.
 LAB_EXPORT void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile lab_i64 *told) {
     const lab_launch *launch = &lab_main.launches[run->launches[at]];
     void *buffers[lab_main.buffers];
@@ -15,7 +15,7 @@ LAB_EXPORT void lab_tried(lab_run *run, lab_i64 at, lab_i64 backwards, volatile 
             const lab_i64 task = backwards ? tasks - 1 - turn : turn;
             told[0] = k;
             told[1] = task;
-            // What another task has left in the memory of a thread's own is nothing to go by.
+            // A task must not rely on what another has left in the memory of the thread.
             if (run->scratch_bytes)
                 __builtin_memset(run->scratch, backwards ? 0x3F : 0xFF, run->scratch_bytes);
             launch->phases[k](buffers, dims, run->step, &run->fault, task, run->scratch);

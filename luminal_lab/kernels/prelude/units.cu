@@ -1,7 +1,7 @@
 // CUDA's tensor units and asynchronous copies, in PTX; and what each lane of a warp holds.
 //
-// A warp multiplies a tile of 16 by 16 by one of 16 by 8 (of 16 by 8 and 8 by 8 for tf32), and adds to
-// one of 16 by 8. Lane 4 g + t has, of two 16-bit floats in a word each:
+// A warp multiplies a tile of 16 by 16 by one of 16 by 8 (of 16 by 8 and 8 by 8 for tf32), and adds
+// the product to one of 16 by 8. Lane 4 g + t has, with two 16-bit floats in a word each:
 //
 //          a: 16 rows, 16 of k                b: 16 of k, 8 columns      c: 16 rows, 8 columns
 //     a[0] = (g,     2 t), (g,     2 t + 1)   b[0] = (2 t,     g), …     c[0] = (g,     2 t)
@@ -9,20 +9,20 @@
 //     a[2] = (g,     2 t + 8), …              b[1] = (2 t + 8, g), …     c[2] = (g + 8, 2 t)
 //     a[3] = (g + 8, 2 t + 8), …                     (2 t + 9, g)        c[3] = (g + 8, 2 t + 1)
 //
-// and for tf32, of which a word holds one,
+// and for tf32, with one in a word,
 //
 //     a[0] = (g, t)    a[1] = (g + 8, t)      b[0] = (t, g)              c as above
 //     a[2] = (g, t + 4)  a[3] = (g + 8, t + 4)  b[1] = (t + 4, g)
 //
 // So c of one product, its floats packed in pairs, is a of the next. PTX ISA, "Matrix Fragments for
-// mma.m16n8k16" and "…m16n8k8", and "ldmatrix". sm_75 has units for f16 alone, of half that depth: two
-// of those make one here, and for bf16 and tf32 its lanes pass each other what they need.
+// mma.m16n8k16" and "…m16n8k8", and "ldmatrix". sm_75 has units for f16 alone, of half that depth:
+// two of those make one here, and for bf16 and tf32 its lanes hand each other what they need.
 
 static __device__ __forceinline__ int lab_tile_row(int e) { return (int)(threadIdx.x % 32) / 4 + e / 2 * 8; }
 
 static __device__ __forceinline__ int lab_tile_column(int e) { return (int)(threadIdx.x % 4) * 2 + e % 2; }
 
-// To nearest, ties away from 0; before 8.0 there is no instruction for it.
+// To nearest, ties away from 0; before 8.0 there is no such instruction.
 static __device__ __forceinline__ lab_u32 lab_cast_f32_tf32(float x) {
 #if __CUDA_ARCH__ >= 800
     lab_u32 y;
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void lab_mma_$PASSED(float *c, const lab_u32 *
 #endif
 }
 
-// Past L1: what is copied is read from shared memory. Before 8.0 it is here at once.
+// Past L1: the copy is read from shared memory. Before 8.0 it arrives at once.
 static __device__ __forceinline__ void lab_copy_async_16(void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -104,15 +104,16 @@ static __device__ __forceinline__ void lab_copy_commit() {
 #endif
 }
 
-// What is waited for is this thread's; lab_sync() has the others' there too.
+// This thread's copies are waited for; lab_sync() makes the others' visible, too.
 static __device__ __forceinline__ void lab_copy_wait(int groups) {
 #if __CUDA_ARCH__ >= 800
     $EACH(8) if (groups == $N) asm volatile("cp.async.wait_group $N;" : : : "memory");
 #endif
 }
 
-// Row r and k are at at[r * stride + k]. Rows of 16 bytes are read at once, where they begin at
-// multiples of that: of a shared array that is __align__(16) the compiler knows, and keeps one way.
+// Row r and k are at at[r * stride + k]. Rows of 16 bytes are read in one access if they begin at
+// multiples of that: for a shared array with __align__(16) the compiler knows, and keeps only one
+// way.
 static __device__ __forceinline__ void lab_tile_a_$HALF(lab_u32 *a, const lab_$HALF *at, int stride) {
     const int lane = (int)(threadIdx.x % 32);
     if ((((lab_u32)__cvta_generic_to_shared(at) | (lab_u32)(2 * stride)) & 15) == 0) {

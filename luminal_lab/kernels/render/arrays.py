@@ -1,4 +1,4 @@
-"""Where the elements of a nest's arrays are, as source; a language may have places of its own."""
+"""The elements of a nest's arrays as source; a language may have arrays in places of its own."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ class Arrays:
         return element if self.is_wide(name) else self.code.widened(element, self.types[name].dtype)
 
     def bits(self, term: Term) -> str | None:
-        """Return the 16 bits of a term that lie in memory, if there are such."""
+        """Return the 16 bits of a term that are in memory, if there are any."""
         if not isinstance(term, Read) or not term.dtype.is_half or self.is_wide(term.buffer):
             return None
         return self.place(term.buffer, term.index)
 
     def converted(self, term: Apply) -> str | None:
-        """Return a cast that has been made already, if it has."""
+        """Return a cast that has already been made, if it has."""
 
     def asked(self, holds: Dim) -> Dim:
-        """Return a condition as it is asked."""
+        """Return a condition in the form in which it is tested."""
         return holds
 
     def is_zero_elsewhere(self, term: Guarded) -> bool:

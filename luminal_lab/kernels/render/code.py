@@ -6,7 +6,7 @@
     ], ("unroll", "4"))                                           t += x[j];
                                                               }
 
-How a dialect spells an array, a pragma or a barrier stands in its table (`kernels/dialect.py`).
+The dialect's table (`kernels/dialect.py`) has its spelling of arrays, pragmas and barriers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Declare(NamedTuple):
 
 
 class Assign(NamedTuple):
-    """A value put into a variable or an element."""
+    """A value assigned to a variable or an element."""
 
     target: str
     value: str
@@ -55,12 +55,12 @@ class Repeat(NamedTuple):
     size: str
     body: CBlock
     pragma: tuple[str, str] | None = None
-    """A word of the dialect's table, and what it says."""
+    """A word from the dialect's table, and its argument."""
     start: str = "0"
 
 
 class Branch(NamedTuple):
-    """Statements that are run if a condition holds."""
+    """Statements that run if a condition holds."""
 
     condition: str
     body: CBlock
@@ -73,18 +73,18 @@ class Group(NamedTuple):
 
 
 class Barrier(NamedTuple):
-    """The place where the threads of a block wait for each other."""
+    """The point at which the threads of a block wait for each other."""
 
 
 class Invoke(NamedTuple):
-    """A call whose result nobody wants."""
+    """A call whose result is not used."""
 
     call: str
     ops: Ops = ()
 
 
 class Raw(NamedTuple):
-    """A line as it stands."""
+    """A line as it is."""
 
     text: str
 
@@ -94,17 +94,17 @@ CBlock: TypeAlias = list[CStatement]
 
 
 class Code:
-    """Statements as they are written one after another, and the functions that they call."""
+    """Statements in the order in which they are written, and the functions that they call."""
 
     def __init__(self, dialect: Dialect, taken: Collection[str] = ()) -> None:
         self.dialect = dialect
         self.taken = taken
-        """Names that a fresh one must not be."""
+        """Names that a fresh one must avoid."""
         self.count = 0
         self.block: CBlock = []
         """The block that is being written."""
         self.uses: set[str] = set()
-        """What is taken of the prelude, by name."""
+        """The names of what is used from the prelude."""
         self.mentioned: set[str] = set()
         """The dims and axes in index arithmetic."""
 
@@ -128,16 +128,16 @@ class Code:
         self.block.append(Assign(target, value, how, tuple(ops)))
 
     def invoke(self, function: str, *args: object, ops: Iterable[str] = ()) -> None:
-        """Add a call whose result nobody wants."""
+        """Add a call whose result is not used."""
         self.block.append(Invoke(self.call(function, *args), tuple(ops)))
 
     def wait(self) -> None:
-        """Have the threads of a block wait for each other."""
+        """Make the threads of a block wait for each other."""
         self.use(self.dialect.barrier)
         self.block.append(Barrier())
 
     def raw(self, text: str) -> None:
-        """Add a line as it stands."""
+        """Add a line as it is."""
         self.block.append(Raw(text))
 
     @contextmanager
@@ -166,7 +166,7 @@ class Code:
 
     @contextmanager
     def branch(self, condition: str) -> Generator[None]:
-        """Add a condition, and what is added meanwhile under it; without one, as it stands."""
+        """Add a condition around what is added meanwhile; without one, add that as it is."""
         if not condition:
             yield
             return
@@ -177,7 +177,7 @@ class Code:
 
     @contextmanager
     def constants(self, type: str, values: Mapping[str, Callable[[], str]]) -> Generator[None]:
-        """Declare those dims and axes that are mentioned in what is added meanwhile."""
+        """Declare the dims and axes that are mentioned by what is added meanwhile."""
         group, mentioned = Group([]), self.mentioned
         self.block.append(group)
         self.mentioned = set()
@@ -190,16 +190,16 @@ class Code:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Throw away what is added meanwhile."""
+        """Discard what is added meanwhile."""
         count = self.count
         with self.inside([]):
             yield
         self.count = count
 
     def undeclared(self, name: str, since: int) -> str:
-        """Take back a scalar's declaration, for its first value; return its type, or nothing.
+        """Take back a scalar's declaration, which its first value then is; return its type, or "".
 
-        The value's own statements begin at `since`; before it only constants may have come.
+        The value's own statements begin at `since`; only constants may have come before.
         """
         for at in reversed(range(since)):
             statement = self.block[at]
@@ -229,11 +229,11 @@ class Code:
         return name
 
     def call(self, function: str, *args: object) -> str:
-        """Return a call of the prelude's."""
+        """Return a call of a function of the prelude."""
         return f"{self.use(function)}({', '.join(map(str, args))})"
 
     def index(self, dim: Dim, least: int = LEAST) -> str:
-        """Return index arithmetic, as tightly bound as asked."""
+        """Return index arithmetic that binds at least this tightly."""
         self.mentioned.update(symbol.name for symbol in symbols(dim))
         return index_c(dim, least, self.uses)
 
@@ -243,23 +243,23 @@ class Code:
         return condition_c(holds, self.uses)
 
     def cast(self, value: str, source: DType, target: DType) -> str:
-        """Return a value in another dtype; a 16-bit float is one that its dtype has, in a float."""
+        """Return a value in another dtype; a 16-bit float is held in a float."""
         if target.is_half:
             return self.widened(self.narrowed(value, source, target), target)
         near = DType.float32 if source.is_half else source
         return value if near is target else self.narrowed(value, source, target)
 
     def narrowed(self, value: str, source: DType, target: DType) -> str:
-        """Return a value in another dtype as it lies in memory."""
+        """Return a value in another dtype in its form in memory."""
         near = DType.float32 if source.is_half else source
         return self.call(f"lab_cast_{near.short}_{target.short}", value)
 
     def widened(self, bits: str, dtype: DType) -> str:
-        """Return what is computed with, of a value as it lies in memory."""
+        """Return a value in its form for computing, from its form in memory."""
         return self.call(f"lab_cast_{dtype.short}_f32", bits) if dtype.is_half else bits
 
     def stored(self, value: str, dtype: DType) -> str:
-        """Return a value as it is put into memory."""
+        """Return a value in its form in memory."""
         return self.call(f"lab_cast_f32_{dtype.short}", value) if dtype.is_half else value
 
 
@@ -316,11 +316,11 @@ def _simple(statement: Declare | Assign | Invoke, dialect: Dialect) -> str:
 
 
 RANKS = {"?": 1, ":": 1, "||": 2, "&&": 3, "<": 4, ">=": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
-"""Before what a line is cut, rather than before what binds more tightly."""
+"""A line is cut before these, rather than before operators that bind more tightly."""
 
 
 def broken(line: str) -> list[str]:
-    """Return a line in parts that are not too long, cut outside of brackets if that is enough.
+    """Return a line in parts that are not too long, cut outside brackets if that is enough.
 
     >>> print("\\n".join(broken("y[i] = " + "lab_exp2_f32(first_value[i]) + " * 4 + "1.0f;")))
     y[i] =
@@ -340,7 +340,7 @@ def broken(line: str) -> list[str]:
 
 
 def _cuts(line: str, start: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the spaces where a line may be cut: brackets around, rank, and how far from the end.
+    """Yield the spaces where a line may be cut: enclosing brackets, rank, distance from the end.
 
     An assignment, a comma and a semicolon end a line; other operators begin one.
     """

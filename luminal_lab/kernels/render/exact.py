@@ -3,11 +3,11 @@
     m max= x[i] * b[i] + c[i] * d              m is the largest of these sums,
     k = where(x[i] * b[i] + c[i] * d < m, …)   and one of them is not less than m
 
-Kernels compute in float32, and round to 16 bits where a value is stored. Of two such values that
-should be equal one is less, if it was stored on the way and the other was not: a maximum is nowhere
-to be found. So the arguments of ops that jump, and what maxima are taken of, are rounded after each
+Kernels compute in float32, and round to 16 bits when a value is stored. Of two values that should
+be equal, one is less if it was stored on the way and the other was not: the maximum then equals
+none of the values. So the arguments of ops that jump, and those of maxima, are rounded after each
 op, here and in all other kernels. Sums over axes stay as they are: a kernel that compares them does
-not work them out anew.
+not recompute them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Terms: TypeAlias = AbstractSet[Term]
 
 
 def jumps(term: Term) -> bool:
-    """Return whether a term may be far from what it was when its arguments change a little."""
+    """Return whether a term may change a lot when its arguments change a little."""
     if not isinstance(term, Apply) or not term.args[0].dtype.is_float:
         return False
     is_whole = isinstance(term.op, Cast) and not term.dtype.is_float
@@ -33,7 +33,7 @@ def jumps(term: Term) -> bool:
 def exact_names(nest: Nest, compared: AbstractSet[str] = frozenset()) -> AbstractSet[str]:
     """Return the arrays whose elements decide where something jumps.
 
-    Of the results these are the ones that are compared by other kernels.
+    Among the results these are the ones that other kernels compare.
     """
     sets = [update for update in nest.statements if isinstance(update, Set)]
     names = set(compared)
@@ -48,7 +48,7 @@ def exact_names(nest: Nest, compared: AbstractSet[str] = frozenset()) -> Abstrac
 
 
 def exact_terms(update: Set, names: AbstractSet[str]) -> Terms:
-    """Return what has to be exact of the term of a statement, if these arrays have to be."""
+    """Return which terms of a statement must be exact if these arrays must be."""
     exact: set[Term] = set()
     for part in walk(update.term):
         if jumps(part):

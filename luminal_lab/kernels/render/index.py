@@ -1,4 +1,4 @@
-"""Index arithmetic as C, as one would write it: 4096*i + j, lab_min(6, n - 6*i), i / 4, 2 < i."""
+"""Index arithmetic as readable C: 4096*i + j, lab_min(6, n - 6*i), i / 4, 2 < i."""
 
 from functools import reduce
 
@@ -18,11 +18,11 @@ from luminal_lab.kernels.render.names import c_name
 
 CALLS = {"//": "floordiv", "%": "floormod"}
 LEAST, LESS, SUM, PRODUCT, UNARY, ATOM = range(6)
-"""How tightly the operators of C bind: a ? b : c, a < b, a + b, a * b, -a, and what is whole."""
+"""How tightly the operators of C bind: a ? b : c, a < b, a + b, a * b, -a, and atoms."""
 
 
 def index_c(dim: Dim, least: int = LEAST, uses: set[str] | None = None) -> str:
-    """Return index arithmetic in C, in brackets if it binds less tightly than asked.
+    """Return index arithmetic in C, in brackets if it binds less tightly than required.
 
     The functions that it calls are added to `uses`.
 
@@ -37,7 +37,7 @@ def index_c(dim: Dim, least: int = LEAST, uses: set[str] | None = None) -> str:
     if not terms:
         return "0"
     uses = set() if uses is None else uses
-    # What counts most comes first: rows before columns.
+    # The largest factor comes first: rows before columns.
     terms.sort(key=lambda term: (-len(term[1]) if term[1] else 1, -abs(term[0])))
     first = next((at for at, (factor, _) in enumerate(terms) if factor > 0), 0)
     terms.insert(0, terms.pop(first))
@@ -88,7 +88,7 @@ def _atom(atom: Atom, uses: set[str]) -> tuple[str, int]:
 
 
 def _is_from_zero(dim: Dim) -> bool:
-    """Return whether a dim is known not to be below 0; of a minimum, each argument is tried."""
+    """Return whether a dim is known not to be negative; for a minimum, each argument is tried."""
     if interval(dim)[0] >= 0:
         return True
     for monomial, factor in terms_of(dim):
@@ -117,7 +117,7 @@ def condition_c(holds: Dim, uses: set[str] | None = None) -> str:
 
 
 def _less(dim: Dim, uses: set[str]) -> str:
-    """Return `dim < 0` with what is taken away on the other side."""
+    """Return `dim < 0` with what is subtracted moved to the other side."""
     sides: list[Dim] = [
         sum_of((monomial, sign * factor) for monomial, factor in terms_of(dim) if factor * sign > 0)
         for sign in (1, -1)

@@ -1,10 +1,10 @@
-"""Names in C for what a user may call anything: different ones for different names, and readable.
+"""Names in C for any names of the user's: different ones for different names, and readable.
 
     n → n      int → int_      int_ → int__      h.n → dot1_h_n
 
 A name stays as it is unless C, the compiler, its headers or our own source use it. Those get an
-underscore behind them, as do names that end in one, so that what comes out is never another's.
-Of dots it is said in front where they were.
+underscore at the end, as do names that already end in one, so that the result is never another's. A
+prefix records where dots were.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEYWORDS = frozenset(
     thread_local true typedef typeof typeof_unqual union unsigned void volatile while
     """.split()  # noqa: SIM905  # a list of words reads better so
 )
-"""The words of C, from C99 to C23, GNU's among them."""
+"""The words of C, from C99 to C23, including GNU's."""
 BEYOND_C = frozenset(
     """
     and and_eq bitand bitor catch char16_t char32_t char8_t class co_await co_return co_yield compl
@@ -40,13 +40,13 @@ TAKEN = frozenset(
     stderr stdin stdout floordiv floormod min max
     """.split()  # noqa: SIM905
 )
-"""What compilers and headers of some system define, and functions of our own source."""
+"""Names defined by compilers and headers of some system, and functions of our own source."""
 RESERVED = re.compile(r"lab_.*|LAB_.*|__.*|_[A-Z].*|[A-Z][A-Z0-9_]+|I")
 """Our own names, the compiler's, and macros."""
 
 
 def c_name(name: str) -> str:
-    """Return what C calls a dim, a buffer or a kernel.
+    """Return the C name of a dim, a buffer or a kernel.
 
     >>> [c_name(name) for name in ("n", "int", "int_", "h.n", "h_n")]
     ['n', 'int_', 'int__', 'dot1_h_n', 'h_n']

@@ -1,4 +1,4 @@
-"""What a renderer hands over: the source, and all that is known of it without reading it again."""
+"""What a renderer hands over: the source, and everything known about it without rereading it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Rendered:
 
     text: str
     ops_of_line: tuple[tuple[str, ...], ...]
-    """For each line of the text the names of the ops that it computes."""
+    """For each line of the text, the names of the ops that it computes."""
     phases: tuple[Phase, ...]
     locals: tuple[WorkingArray, ...]
-    """The arrays between inputs and outputs that it is given, with their bytes."""
+    """The arrays that it gets between inputs and outputs, with their bytes."""
     uses: frozenset[str]
-    """What it takes of the prelude, by name."""
+    """The names of what it uses from the prelude."""
     scratch: Dim = 0
     """The bytes that each thread lends to a task, on a CPU."""
     shared: int = 0
-    """The bytes that a GPU's block declares that its threads share, in the phase with the most."""
+    """The shared bytes that a GPU's block declares, in the phase with the most."""
 
     def put_into(self, kernel: Kernel, top: str) -> Kernel:
         """Return a kernel with this source, below a comment."""
@@ -44,7 +44,7 @@ class Rendered:
 
 
 class RenderedPhase(NamedTuple):
-    """One phase as source: its first lines, and what stands in it."""
+    """One phase as source: its first lines, and its body."""
 
     phase: Phase
     head: Sequence[str]
@@ -70,24 +70,24 @@ def rendered(nest: Nest, functions: Sequence[RenderedPhase]) -> Rendered:
 
 
 def function_names(name: str, phases: Sequence[object]) -> list[str]:
-    """Return what the functions of a kernel's phases are called."""
+    """Return the names of the functions of a kernel's phases."""
     count = len(phases)
     return [name] if count == 1 else [f"{name}__{number}" for number in range(count)]
 
 
 def kept_in_memory(nest: Nest) -> list[str]:
-    """Return the arrays between inputs and outputs that a kernel is given."""
+    """Return the arrays that a kernel gets between inputs and outputs."""
     return [local.name for local in nest.locals.values() if local.space == "memory"]
 
 
 def buffers_of(nest: Nest) -> list[str]:
-    """Return the arrays that a kernel is given, in order."""
+    """Return the arrays that a kernel gets, in order."""
     inputs, outputs = ([name for name, _ in some] for some in (nest.inputs, nest.outputs))
     return [*inputs, *kept_in_memory(nest), *outputs]
 
 
 def without_loops(nest: Nest, kinds: Iterable[str]) -> Nest:
-    """Return a nest without the loops of one iteration, of these kinds."""
+    """Return a nest without loops of one iteration of these kinds."""
     kinds = {*kinds}
 
     def change(statement: Statement) -> Statement | Block:

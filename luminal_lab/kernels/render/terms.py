@@ -3,7 +3,7 @@
     a[i] + b[i] * -1.0          →    a[i] - b[i]
     exp2(x[i] - t) * recip(l)   →    lab_exp2_f32(x[i] - t) * lab_recip_f32(l)
 
-16-bit floats are computed in float32, and rounded where they are stored or cast, from or to.
+16-bit floats are computed in float32, and rounded when they are stored or cast, from or to.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from luminal_lab.core.dims import Symbol, bounds
 from luminal_lab.core.dtypes import DType
-from luminal_lab.core.ops import Add, Cast, LessThan, Mul, Where
+from luminal_lab.core.op import Op
+from luminal_lab.core.ops import Add, BitAnd, Bitcast, BitOr, BitXor, Cast, LessThan, Mul, Where
 from luminal_lab.core.ops.intrinsic import FusedMul
 from luminal_lab.kernels.definition.terms import (
     Apply,
@@ -33,6 +34,16 @@ from luminal_lab.kernels.render.code import Code
 from luminal_lab.kernels.render.index import ATOM, LEAST, LESS, PRODUCT, SUM, UNARY
 from luminal_lab.kernels.render.values import c_type, function_of, functions_in, key_word, number
 
+SIGNS: Mapping[type[Op], tuple[str, int, int]] = {
+    LessThan: ("<", SUM, LESS),
+    BitAnd: ("&", UNARY, LEAST),
+    BitOr: ("|", UNARY, LEAST),
+    BitXor: ("^", UNARY, LEAST),
+}
+"""The ops with an operator in C: how tightly its operands must bind, and how tightly it binds.
+
+Compilers warn about bitwise operators beside other operators without brackets.
+"""
 WIDTH = 72
 """How long an expression may grow before its parts get names."""
 SPECIAL = {"inf": "LAB_INF", "-inf": "LAB_INF", "nan": "LAB_NAN"}
@@ -48,14 +59,14 @@ class Text(NamedTuple):
     """Whether it is a name or a number."""
 
     def at(self, least: int) -> str:
-        """Return it as it stands where something binds so tightly."""
+        """Return it as an operand of something that binds this tightly."""
         return self.text if self.level >= least else f"({self.text})"
 
 
 Known = dict[Term, Text]
-"""What has a name already."""
+"""Terms that already have a name."""
 Uses = Mapping[Term, int]
-"""How often terms stand in what is written."""
+"""How often terms occur in what is written."""
 
 
 class Terms:
@@ -64,35 +75,35 @@ class Terms:
     def __init__(self, code: Code, arrays: Arrays) -> None:
         self.code, self.arrays = code, arrays
         self.exact: AbstractSet[Term] = frozenset()
-        """The terms, of what is being written, in which each op rounds."""
+        """The terms, in what is being written, in which each op rounds."""
 
     def text(self, term: Term, exact: AbstractSet[Term] = frozenset()) -> Text:
         """Write what a term needs first, and return it as an expression.
 
-        In the `exact` parts of it each op rounds.
+        In its `exact` parts each op rounds.
         """
         return self.worked_out(term, {}, self.uses(term, exact))
 
     def added(self, update: Set, old: str, exact: AbstractSet[Term]) -> Text | None:
-        """Return what a sum is with a product added that need not be rounded before; else None."""
+        """Return a sum with a product added that need not be rounded first; otherwise None."""
         product = fused(update, self.arrays.types[update.name].dtype)
         if product is None:
             return None
         return self.applied(product, {}, self.uses(product, exact), onto=old)
 
     def stored(self, term: Term, dtype: DType, exact: AbstractSet[Term]) -> Text:
-        """Return a term as it is put into memory; what has been rounded is not rounded again."""
+        """Return a term in its form in memory; a rounded value is not rounded again."""
         if dtype.is_half:
             bits = self.arrays.bits(term)
             if bits is not None:
                 return Text(bits)
-            if isinstance(term, Apply) and term.op == Cast(dtype):
+            if isinstance(term, Apply) and term.op in (Cast(dtype), Bitcast(dtype)):
                 return self.applied(term, {}, self.uses(term, exact), as_bits=True)
         value = self.text(term, exact)
         return value._replace(text=self.code.stored(value.text, dtype))
 
     def uses(self, term: Term, exact: AbstractSet[Term]) -> Uses:
-        """Begin to write a term: return how often each part stands in it."""
+        """Begin to write a term: return how often each part occurs in it."""
         self.exact = exact
         uses: dict[Term, int] = {}
         seen: set[Term] = set()
@@ -115,7 +126,7 @@ class Terms:
         return Text(name, is_plain=True)
 
     def value(self, term: Term, known: Known, uses: Uses) -> Text:
-        """Return a term as an expression; one that is used again gets a name."""
+        """Return a term as an expression; if it is used again, it gets a name."""
         if term in known:
             return known[term]
         text = self.worked_out(term, known, uses)
@@ -154,7 +165,7 @@ class Terms:
     # -- elements ----------------------------------------------------------------------------------
 
     def looked_up(self, term: Lookup, known: Known, uses: Uses) -> Text:
-        """Read where a value says, and note one that is no position."""
+        """Read at a position given by a value, and note a position out of range."""
         code = self.code
         position = self.value(term.position, known, uses)
         name, size = code.fresh(), code.index(term.size, SUM)
@@ -168,17 +179,17 @@ class Terms:
         low, _ = bounds(term.size)
         if low is not None and low > 0:
             return Text(read, ATOM, ("gather",))
-        # Of an empty axis there is nothing to read.
+        # An empty axis has nothing to read.
         return Text(f"{size} > 0 ? {read} : 0", LEAST, ("gather",))
 
     def guarded(self, term: Guarded, known: Known, uses: Uses) -> Text:
-        """Return a term where a condition holds, else 0; elsewhere nothing of it is looked at."""
+        """Return a term where a condition holds, else 0; elsewhere none of it is evaluated."""
         inner = term.term
         if self.arrays.is_zero_elsewhere(term):
             return self.worked_out(inner, {}, uses)
         holds = self.code.condition(self.arrays.asked(term.holds))
         if isinstance(inner, (Read, Number)):
-            # It has no name of its own: that would be read everywhere.
+            # It has no name of its own, which would be read everywhere.
             return Text(f"{holds} ? {self.worked_out(inner, {}, uses).at(LESS)} : 0", LEAST)
         name = self.code.fresh()
         self.code.declare(c_type(term.dtype), name, "0")
@@ -192,9 +203,9 @@ class Terms:
     def applied(
         self, term: Apply, known: Known, uses: Uses, *, onto: str = "", as_bits: bool = False
     ) -> Text:
-        """Return an op on values; where that gets too long, the longest of them have names.
+        """Return an op on values; if that gets too long, the longest of them get names.
 
-        With `onto` it is a product that is added to that; a cast may be wanted as its 16 bits.
+        With `onto` it is a product that is added to that; a cast may be needed as its 16 bits.
         """
         op, sign, args = term.op, "", list(term.args)
         near = self.arrays.converted(term)
@@ -203,13 +214,17 @@ class Terms:
         dtype = DType.float32 if term.dtype.is_half else term.dtype
         if dtype.is_float and isinstance(op, (Add, Mul)) and not onto:
             sign, args = self.signed(op, args, uses)
-        values = [self.value(arg, known, uses) for arg in args]
+        bits = self.arrays.bits(args[0]) if isinstance(op, Bitcast) else None
+        if bits is not None:
+            values = [Text(bits, is_plain=True)]
+        else:
+            values = [self.value(arg, known, uses) for arg in args]
         if isinstance(op, Cast):
             values = [
                 value if arg in self.exact else self.rounded(arg, value)
                 for arg, value in zip(args, values, strict=True)
             ]
-        # Bits are as long as the float that they are.
+        # Bits are as long as the float that they represent.
         room = WIDTH - len(f"lab_cast_{term.dtype.short}_f32()") * as_bits
         while True:
             text = self.written(term, sign, values, onto, as_bits=as_bits)
@@ -219,13 +234,13 @@ class Terms:
             if not values[longest].ops and len(values[longest].text) <= WIDTH // 2:
                 break
             values[longest] = self.named(values[longest], args[longest].dtype)
-        # What the graph has is a product, whether a sum takes it as it is or not.
+        # The graph has a product, whether a sum takes it rounded or not.
         own = Mul.name if isinstance(op, Mul) else op.name
         ops = dict.fromkeys([*(name for value in values for name in value.ops), own])
         return text._replace(ops=tuple(ops))
 
     def rounded(self, term: Term, value: Text) -> Text:
-        """Return a value as its dtype holds it: of a 16-bit float there is more in float32."""
+        """Return a value as its dtype holds it: in float32 a 16-bit float has excess precision."""
         if not term.dtype.is_half or self.is_exact(term):
             return value
         return Text(self.code.cast(value.text, DType.float32, term.dtype), ATOM, value.ops)
@@ -241,7 +256,7 @@ class Terms:
                 return all(value in self.exact or self.is_exact(value) for value in results)
             case Apply(op=Mul(), args=(value, Number(value=-1))):
                 return value in self.exact or self.is_exact(value)
-            case Apply(op=Cast()) | Lookup() | Number() | Count():
+            case Apply(op=Cast() | Bitcast()) | Lookup() | Number() | Count():
                 return True
             case _:
                 return False
@@ -275,23 +290,20 @@ class Terms:
                 return Text(f"-{values[0].at(ATOM)}", UNARY, is_plain=is_plain)
             level = PRODUCT if sign == "*" else SUM
             return Text(f"{values[0].at(level)} {sign} {values[1].at(level + 1)}", level)
+        if type(op) in SIGNS:
+            between, inner, level = SIGNS[type(op)]
+            return Text(f" {between} ".join(value.at(inner) for value in values), level)
         match op:
-            case LessThan():
-                return Text(f"{values[0].at(SUM)} < {values[1].at(SUM)}", LESS)
             case Where():
                 test, chosen, other = (value.at(LESS) for value in values)
                 return Text(f"{test} ? {chosen} : {other}", LEAST)
-            case Cast():
-                source = term.args[0].dtype
-                if as_bits:
-                    return Text(self.code.narrowed(texts[0], source, term.dtype))
-                text = self.code.cast(texts[0], source, term.dtype)
-                return values[0] if text == texts[0] else Text(text)
+            case Cast() | Bitcast():
+                return self.converted(term, values[0], as_bits=as_bits)
             case _:
                 function = op.name if isinstance(op, (Add, Mul)) else function_of(op)
                 if function is not None:
                     return Text(self.code.call(f"lab_{function}_{dtype.short}", *texts))
-                # A form of the user's may do anything with a number, which has its type there.
+                # The user's own form may do anything with a number, which has its type there.
                 forms = [
                     number(arg.value, arg.dtype) if isinstance(arg, Number) else value.at(ATOM)
                     for arg, value in zip(term.args, values, strict=True)
@@ -299,9 +311,22 @@ class Terms:
                 self.code.uses |= functions_in(op.c_form)
                 return Text(op.c_form.format(*forms), LEAST)
 
+    def converted(self, term: Apply, value: Text, *, as_bits: bool) -> Text:
+        """Return a value in another dtype, or as its bits read as that."""
+        code, source, target = self.code, term.args[0].dtype, term.dtype
+        if isinstance(term.op, Cast):
+            if as_bits:
+                return Text(code.narrowed(value.text, source, target))
+            text = code.cast(value.text, source, target)
+            return value if text == value.text else Text(text)
+        lies = self.arrays.bits(term.args[0]) is not None
+        bits = value.text if lies else code.stored(value.text, source)
+        text = code.call(f"lab_bitcast_{source.short}_{target.short}", bits)
+        return Text(text if as_bits else code.widened(text, target))
+
 
 def fused(update: Set, dtype: DType) -> Apply | None:
-    """Return the product that a statement adds to a sum, if it need not be rounded before."""
+    """Return the product that a statement adds to a sum, if it need not be rounded first."""
     if update.how != "+=" or dtype not in (DType.float32, DType.float64):
         return None
     term = update.term
@@ -309,7 +334,7 @@ def fused(update: Set, dtype: DType) -> Apply | None:
 
 
 def _taken(term: Term) -> Term | None:
-    """Return b for b * -1, and 2 for -2: what is added is taken away."""
+    """Return b for b * -1, and 2 for -2: adding these is subtracting."""
     match term:
         case Apply(op=Mul(), args=(factor, Number(value=-1))):
             return factor
@@ -320,7 +345,7 @@ def _taken(term: Term) -> Term | None:
 
 
 def number_c(value: bool | int | float, dtype: DType, uses: set[str] | None = None) -> Text:
-    """Return a number in C; the macro that it may be is added to `uses`.
+    """Return a number in C; if it is a macro, that is added to `uses`.
 
     >>> number_c(0.5, DType.float32).text, number_c(-2, DType.int64).text
     ('0.5f', '-2')

@@ -1,4 +1,4 @@
-"""Values, ops and dtypes as C writes them; and what kernels call beside the maths.
+"""Values, ops and dtypes as C writes them; and what kernels call besides the maths.
 
 16-bit floats are stored as their bits, and computed with in float32.
 """
@@ -12,8 +12,8 @@ from luminal_lab.kernels.prelude.files import NAME
 from luminal_lab.kernels.prelude.prelude import known_in
 from luminal_lab.kernels.prelude.rows import C_TYPES
 
-PRIMITIVE = ("exp2", "log2", "sin", "sqrt", "recip", "mod", "max")
-"""The primitives that are functions in C."""
+FUNCTIONS = ("exp2", "log2", "sin", "sqrt", "recip", "mod", "max", "shift_left", "shift_right")
+"""The ops that are functions in C, besides intrinsics."""
 
 
 def c_type(dtype: DType) -> str:
@@ -31,7 +31,7 @@ def number(value: bool | int | float, dtype: DType) -> str:
         return f"({text})" if dtype is DType.float64 else f"({text}f)"
     if value == -(1 << 63):
         return "(-9223372036854775807LL - 1)"
-    return f"(({C_TYPES[dtype]}){int(value)}LL)"
+    return f"(({C_TYPES[dtype]}){int(value)}{'U' if int(value) >> 63 else ''}LL)"
 
 
 def function_of(op: Op) -> str | None:
@@ -39,11 +39,11 @@ def function_of(op: Op) -> str | None:
     if isinstance(op, Intrinsic):
         name = op.name.removeprefix(PREFIX)
         return name if f"lab_{name}_f32" in known_in("c") else None
-    return op.name if op.name in PRIMITIVE else None
+    return op.name if op.name in FUNCTIONS else None
 
 
 def functions_in(text: str) -> set[str]:
-    """Return what C of the user's takes of the prelude."""
+    """Return what the user's C uses from the prelude."""
     return {*NAME.findall(text)}
 
 

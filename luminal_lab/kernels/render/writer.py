@@ -1,4 +1,4 @@
-"""Statements of a nest as source, as all languages have them: loops, conditions, sets, updates."""
+"""Statements of a nest as source, as all languages share them: loops, conditions, sets, updates."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from luminal_lab.kernels.render.terms import Terms, Text
 
 FOLDED = {"=": (), "+=": ("sum_reduce",), "max=": ("max_reduce",)}
 """The ops behind the ways to assign."""
-IN_PLACE = DType.float32, DType.float64, DType.int32, DType.int64
+IN_PLACE = tuple(dtype for dtype in DType if dtype.itemsize >= 4)
 """The dtypes whose sums C's own += makes."""
 
 
 class Writer:
-    """Writes the statements of a nest; loops of a kind may be written by others."""
+    """Writes the statements of a nest; loops of some kinds may be written elsewhere."""
 
     def __init__(self, arrays: Arrays, exact: AbstractSet[str]) -> None:
         self.arrays, self.code = arrays, arrays.code
@@ -44,9 +44,9 @@ class Writer:
         self.dialect: Dialect = self.code.dialect
         self.terms = Terms(self.code, arrays)
         self.exact = exact
-        """The arrays of whose elements each op rounds."""
+        """The arrays for whose elements each op rounds."""
         self.first = ""
-        """What holds of the one thread among several alike that sets what others see."""
+        """The condition for the one thread, of several alike, that sets what others see."""
 
     def statements(self, block: Block) -> None:
         """Write statements in order."""
@@ -71,7 +71,7 @@ class Writer:
                 self.fetch(statement)
 
     def at(self, loop: Loop, position: Term) -> None:
-        """Write what is done at a position that is a value, and note one that is none."""
+        """Write what is done at a position that is a value, and note a value out of range."""
         code, name, size = self.code, c_name(loop.name), self.code.index(loop.size, SUM)
         value = self.terms.text(position)
         code.constant("lab_i64", name, value.text, value.ops)
@@ -81,13 +81,13 @@ class Writer:
             self.statements(loop.body)
 
     def in_place(self, block: Block) -> None:
-        """Write the end of a function that copies what it need not where the result lies there."""
+        """Write an early return that skips the copy if the result is already in place."""
         alike = self.nest.alike
         if alike and arrays_in(block).issuperset(alike):
             self.code.raw(f"if ({' == '.join(map(c_name, alike))}) return;")
 
     def buffers(self, block: Block) -> Mapping[str, str]:
-        """Return how a function has each buffer that it is given."""
+        """Return a function's parameter for each buffer that it gets."""
         given, written = dict[str, str](), arrays_written(block)
         for number, name in enumerate(buffers_of(self.nest)):
             const, type = "const " * (name not in written), C_TYPES[self.types[name].dtype]
@@ -104,7 +104,7 @@ class Writer:
         raise NotImplementedError
 
     def fetch(self, fetch: Fetch) -> None:
-        """Write what brings an element near, where that helps."""
+        """Write what fetches an element, where that helps."""
 
     def loop(self, loop: Loop) -> None:
         """Write a loop."""
@@ -112,13 +112,13 @@ class Writer:
             self.statements(loop.body)
 
     def head(self, loop: Loop) -> AbstractContextManager[None]:
-        """Write the head of a loop; what is added next stands in it."""
+        """Write the head of a loop; what is added next goes inside."""
         start, size = map(self.code.index, loop.ends)
         name, pragma = c_name(loop.name), self.pragma(loop)
         return self.code.repeat(self.counter(loop), name, size, pragma, start)
 
     def pragma(self, loop: Loop) -> tuple[str, str] | None:
-        """Return what the compiler is told of a loop: a word of the dialect's, and more."""
+        """Return the pragma for a loop: a word of the dialect's, and its argument."""
         return ("unroll", str(loop.size)) if loop.kind == "unroll" else None
 
     def set(self, update: Set) -> None:
@@ -146,7 +146,7 @@ class Writer:
                 code.assign(target, value.text, how, (*value.ops, *ops))
 
     def joined(self, update: Set, dtype: DType, value: Text) -> str:
-        """Return what is in a place and a value, added up or the larger of both."""
+        """Return a target and a value joined: added up, or the larger of the two."""
         near = DType.float32 if dtype.is_half else dtype
         old = self.arrays.element(update.name, update.index)
         if update.how == "+=" and near.is_float:

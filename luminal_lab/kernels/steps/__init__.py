@@ -1,1 +1,1 @@
-"""The steps of schedules: each makes of a nest another that computes the same, or says why not."""
+"""The steps of schedules: each makes another nest that computes the same, or says why not."""

@@ -1,4 +1,4 @@
-"""Steps by which data come early: ahead into shared memory, fetch into the cache."""
+"""Steps that bring data early: ahead into shared memory, fetch into the cache."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Ahead(Step):
 
 
 def is_copy(statement: Statement, shared: set[str]) -> bool:
-    """Return whether a statement writes shared arrays alone, and reads others alone."""
+    """Return whether a statement writes only shared arrays and reads only others."""
     read = {use.name for use in accesses((statement,)) if use.how == "read"}
     return arrays_written((statement,)) <= shared and read.isdisjoint(shared)
 

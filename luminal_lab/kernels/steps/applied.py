@@ -19,8 +19,10 @@ from luminal_lab.errors import ParseError, ScheduleError, expect, position as pl
 from luminal_lab.kernels.nest.nest import Nest
 from luminal_lab.kernels.steps.schedule import Schedule, Scheduling, parse_schedule
 from luminal_lab.kernels.steps.step import Step
+from luminal_lab.tensor.arguments import told_object
 
 
+@told_object("step")
 @dataclass(frozen=True, repr=False)
 class Change:
     """One step of a schedule, with the nest before and after it; `str` shows the difference."""
@@ -42,6 +44,7 @@ class Change:
         return f"<Change {self.step}; print(…) shows what it made of the nest>"
 
 
+@told_object("steps")
 @dataclass(frozen=True, repr=False)
 class Changes(Sequence[Change]):
     """All steps of a schedule, in order, from the plain nest to the one that runs."""
@@ -90,7 +93,7 @@ ScheduleLike: TypeAlias = str | Schedule | Step | Iterable[Step | str]
 
 
 def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
-    """Return the schedule; an error names the kernel and shows the place."""
+    """Return the schedule; an error names the kernel and shows where."""
     if isinstance(like, Schedule):
         return like
     try:
@@ -101,7 +104,7 @@ def read_schedule(like: ScheduleLike | None, kernel: str) -> Schedule:
 
 
 def _lines(like: object, kernel: str) -> list[str]:
-    """Return the lines that say a schedule."""
+    """Return the lines of a schedule."""
     if isinstance(like, str):
         return like.splitlines()
     parts = cast("Iterable[object]", like) if isinstance(like, Iterable) else (like,)
@@ -124,7 +127,7 @@ def applied(schedule: Schedule, nest: Nest, kernel: str) -> Changes:
 
 
 def _named(changes: Changes, nest: Nest) -> Changes:
-    """Return what a schedule makes of nests alike as it makes it of this one."""
+    """Return the changes of an equal nest with another name as changes of this one."""
     nests = [nest, *(replace(change.after, name=nest.name) for change in changes.steps)]
     pairs = zip(changes.steps, itertools.pairwise(nests), strict=True)
     steps = (Change(change.step, *pair) for change, pair in pairs)
@@ -133,7 +136,7 @@ def _named(changes: Changes, nest: Nest) -> Changes:
 
 @lru_cache(maxsize=64)
 def _applied(schedule: Schedule, nest: Nest) -> Changes:
-    # What was found before is checked by the same steps that then make its kernel.
+    # A cached result is checked by the same steps that then make its kernel.
     scheduling = Scheduling(nest)
     for position, step in enumerate(schedule):
         try:

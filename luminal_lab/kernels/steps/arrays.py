@@ -134,7 +134,7 @@ class Pack(Step):
         return free(term).keys() <= known and read_by(term).isdisjoint(changing)
 
     def reaches(self, nest: Nest, term: Term) -> bool:
-        """Return whether all that a term reads is there, beyond the ends of loops too."""
+        """Return whether everything that a term reads exists, beyond the ends of loops too."""
         return all(
             index is not None
             and all(
@@ -155,7 +155,7 @@ class Copy(Pack):
 
     @override
     def fits(self, term: Term, known: set[str], changing: set[str]) -> bool:
-        # A guard that skips it where it does not exist comes with it.
+        # A guard that skips it if it does not exist comes with it.
         inner = term.term if isinstance(term, Guarded) else term
         is_read = isinstance(inner, Read) and inner.buffer == self.array
         return is_read and free(term).keys() <= known
@@ -223,11 +223,11 @@ class Shrink(ForEach):
 
 @dataclass(frozen=True)
 class Place(ForEach):
-    """Say where a local array is: in memory for all tasks, in a task's scratch, or registers.
+    """Choose where a local array lives: in memory for all tasks, in a task's scratch, or registers.
 
     local t: f32[16] in memory   →   local t: f32[16] in registers
 
-    On a GPU also in shared memory, which the threads of a block share; or there in tiles, the form
+    On a GPU also in shared memory, which the threads of a block share, or there in tiles, the form
     that four warps multiply: only bulk copies write tiles, and only products read them.
     """
 
@@ -258,13 +258,13 @@ class Place(ForEach):
 
 @dataclass(frozen=True)
 class Widen(Step):
-    """Flatten the axes behind the first few into rows, each followed by some free elements.
+    """Flatten the axes after the first few into rows, each followed by some free elements.
 
     local t: f16[16, 4, 8] in shared; t[i, j, k] = …   →   local t: f16[16, 40] in shared
                                                            t[i, k + 8*j] = …
 
-    GPUs read shared memory from 32 banks of 4 bytes, and places in one bank one after another:
-    where 8 rows begin in different banks, a warp reads a column of them at once.
+    GPUs read shared memory from 32 banks of 4 bytes, and places in the same bank one after another:
+    if 8 rows begin in different banks, a warp reads a column of them at once.
     """
 
     form: ClassVar[str] = "widen {array} behind {axes} by {count}"
@@ -356,7 +356,7 @@ class Stage(Step):
         return index
 
     def copies(self, nest: Nest, axes: list[Loop], index: Shape, *, is_back: bool) -> Statement:
-        """Return the loops that copy the elements there, or back."""
+        """Return the loops that copy the elements into the local, or back."""
         dtype, sizes = nest.types[self.array].dtype, [(a.name, extent(a.axis)) for a in axes]
         new = self.copied(nest, self.into, sizes, "end" if is_back else "start")
         values = {axis.name: own for axis, own in zip(axes, new, strict=True)}
@@ -537,7 +537,7 @@ def _common(nest: Nest, name: str) -> list[Loop]:
 
 
 def _outer(use: Access, axis: int, bound: set[str]) -> Dim:
-    """Return the part of an index that only the loops around decide."""
+    """Return the part of an index that depends only on the loops around."""
     assert use.index is not None
     index = use.index[axis]
     inner = {s.name: 0 for s in symbols(index) if s.name not in bound and s.high is not None}

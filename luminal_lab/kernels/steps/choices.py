@@ -10,13 +10,14 @@ from typing_extensions import override
 
 from luminal_lab.core.printer import as_text
 from luminal_lab.errors import RangeError, ScheduleError, UnknownNameError, position as place_of
+from luminal_lab.tensor.arguments import told_object
 
 NO_CHOICES: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """A number that a plan may take from some; the first unless it has a reason for another.
+    """A number that a plan takes from several; the first unless there is a reason for another.
 
     >>> print(Choice("rows", 64, 128, 256))
     rows: 64, 128 or 256
@@ -49,13 +50,14 @@ class Taken(NamedTuple):
         return f"{self.choice}; {self.value} is taken{note}"
 
 
+@told_object("choices")
 @dataclass(frozen=True, repr=False)
 class Choices(Sequence[Taken]):
     """All open numbers of a schedule, in the order in which its plan takes them."""
 
     taken: tuple[Taken, ...] = ()
     source: str = ""
-    """Where the usual values are from, if a plan says so."""
+    """The source of the usual values, if a plan names one."""
 
     @property
     def values(self) -> Mapping[str, int]:
@@ -103,7 +105,7 @@ class Choices(Sequence[Taken]):
 
 
 def misfit(kernel: str, asked: Mapping[str, int], why: str) -> ScheduleError:
-    """Return the error that says that choices do not fit a kernel or its machine."""
+    """Return the error for choices that do not fit a kernel or its machine."""
     values = ", ".join(f"{name} = {value}" for name, value in asked.items())
     return ScheduleError(
         f"kernel {kernel}: {values} does not fit: {why}",

@@ -214,7 +214,7 @@ class Vector(ForEachLoop):
         return _innermost(self, nest, loop, "vector")
 
     def in_thread(self, loop: Loop) -> Loop:
-        """Let a thread of a GPU load and store neighbours as one, and compute them one by one."""
+        """Let a thread of a GPU load and store neighbours together, and compute them one by one."""
         for statement in loop.body:
             if not isinstance(statement, Set):
                 raise self.refuse("what is loaded as one can only be assigned and added to")
@@ -280,14 +280,14 @@ def independent(step: Step, nest: Nest, loop: Loop, *, in_lanes: bool = False) -
 
 
 def _own_sums(nest: Nest, name: str, loop: Loop) -> str:
-    """Return what would make the iterations of a loop independent, if anything does."""
+    """Return what would make the iterations of a loop independent, if anything would."""
     if name not in nest.locals:
         return APART
     return f"partial {name} over {loop.name} as sums gives each iteration a sum of its own"
 
 
 def is_scalar(nest: Nest, access: Access) -> bool:
-    """Return whether an access is of a C variable, which each lane can have a copy of."""
+    """Return whether an access is to a C variable, which each lane can have a copy of."""
     return access.index == () and nest.space_of(access.name) not in (None, "memory")
 
 
@@ -310,7 +310,7 @@ class Bind(ForEachLoop):
     for l < 32: t += part[l]    →   bind l to across      →   across l < 32: t += part[l]
 
     Tensor loops are a product of tiles, or work on each element of a tile, done by one warp or, for
-    64 rows, by four. Bulk loops are one copy of a tile, which runs beside other work.
+    64 rows, by four. Bulk loops are one copy of a tile, which runs alongside other work.
     """
 
     form: ClassVar[str] = "bind {loops} to {where}"
@@ -348,7 +348,7 @@ class Bind(ForEachLoop):
                 )
 
     def check_threads(self, loop: Loop, outer: list[Loop]) -> None:
-        """Refuse a loop that no whole number of threads can run."""
+        """Refuse a loop that cannot be run by a whole number of threads."""
         hint = f"split {loop.name} by a number of threads, and guard what is inside"
         if self.number(loop.size, hint) > MOST_THREADS:
             raise self.refuse(
@@ -366,7 +366,7 @@ class Bind(ForEachLoop):
             )
 
     def check_tensor(self, loop: Loop, outer: list[Loop]) -> None:
-        """Refuse a loop that no warp runs."""
+        """Refuse a loop that is not run by a warp."""
         self.number(loop.size)
         if not any(outer_loop.kind == "thread" for outer_loop in outer):
             raise self.refuse(
@@ -497,7 +497,7 @@ class Mask(ForEachLoop):
 
 
 def bound_of(step: Step, loop: Loop) -> Dim:
-    """Return the condition that an iteration is within a loop's size, which may end a block."""
+    """Return the condition that an iteration is within a loop's size; the size may end a block."""
     full = extent(loop.axis)
     if loop.size == full:
         raise step.refuse(f"its size is always {full}")

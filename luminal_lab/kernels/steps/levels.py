@@ -1,4 +1,4 @@
-"""Tables of levels: into which loops the axes of a sum of products are cut, and how these run.
+"""Tables of levels: the loops into which the axes of a sum of products are cut, and how they run.
 
     c[i, j] = sum k: a[i, k] * b[k, j]
 
@@ -51,7 +51,7 @@ def faults(levels: Levels, cuts: Cuts, axes: Iterable[str] = AXES) -> Iterator[t
 
 
 def check_levels(levels: Levels, cuts: Cuts, axes: Iterable[str] = ()) -> None:
-    """Raise what is wrong with a table; without axes, with its rows alone."""
+    """Raise an error for what is wrong with a table; without axes, for its rows alone."""
     for problem, hint in faults(levels, cuts, axes):
         raise DefinitionError(f"levels: {problem}", hint=hint)
 
@@ -79,7 +79,7 @@ def kind_of(levels: Levels, word: str) -> str:
 
 
 def unknown(word: str, words: Sequence[str], of: str = "") -> DefinitionError:
-    """Return the error of a plan that asks for a level which its table lacks."""
+    """Return the error for a plan that asks for a level missing from its table."""
     return DefinitionError(
         f"levels: a plan asks for {word!r}{of}, and no row has it",
         hint=f"its levels are {', '.join(map(repr, words))}",

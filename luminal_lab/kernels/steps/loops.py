@@ -78,7 +78,7 @@ class Split(ForEachLoop):
         for depth in reversed(range(len(counts))):
             count, is_last = counts[depth], depth == 0
             blocks, most = (size + count - 1) // count, (most + count - 1) // count
-            # Its bound does not mention axes around, so that arrays over it have a known size.
+            # Its bound does not mention outer axes, so that arrays over it have a known size.
             outer = self.named(nest, names[0], most) if is_last else axis_of(f"__{depth}", most)
             inner = self.named(nest, names[depth + 1], count)
             length: Dim = count if size % count == 0 else minimum(count, size - count * outer)
@@ -152,7 +152,7 @@ class Merge(Step):
             axis = self.named(nest, into, size) if is_last else axis_of(f"__{depth}", size)
             count = (
                 1 if inner.size == 0 else inner.size
-            )  # a loop that never runs divides by nothing
+            )  # a loop that never runs must not divide by zero
             both = {name.name: axis // count, inner.name: axis % count}
             values = {old: substitute(new, both) for old, new in values.items()} | both
             name = axis
@@ -388,7 +388,7 @@ AXIS = re.compile(r"(.+?)(_\d+)?(_[A-Za-z]\w*)?(\.\w+)?")
 
 
 def together(loops: Sequence[str]) -> str:
-    """Return what a loop is called that several become: by their letters, and what all share.
+    """Return the name of a loop that several become: their letters, and what all of them share.
 
     >>> together(["i", "j_2"]), together(["i_end.own", "j_end.own"]), together(["p_i", "p_j"])
     ('ij_2', 'ij_end.own', 'p_ij')
@@ -415,7 +415,7 @@ def _wider(local: Local, loop: Loop) -> TensorType:
 
 
 def _space(local: Local, loop: Loop, *, top: bool) -> Space:
-    """Return where a local goes that gets an axis more."""
+    """Return where a local with one more axis goes."""
     if is_small(_wider(local, loop).shape):
         return local.space
     return "memory" if top else "scratch"

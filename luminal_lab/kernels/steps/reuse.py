@@ -33,7 +33,7 @@ class Reuse(Step):
     for j: s += t[j]                            for j: y[i, j] = y[i, j] * s
     for j: y[i, j] = t[j] * s
 
-    The output is then in the cache when it is written, and the local takes no memory.
+    The output is then in the cache when it is written, and the local needs no memory.
     """
 
     form: ClassVar[str] = "reuse {output} for {array}"
@@ -73,7 +73,7 @@ class Reuse(Step):
     def last(self, nest: Nest) -> tuple[Set, list[Symbol]]:
         """Return the statement that writes the output, and the axes at which it reads the local.
 
-        Nothing needs the local after it, and no two elements go to one of the output.
+        Nothing needs the local after it, and no two elements map to one of the output.
         """
         uses = [access for access in accesses(nest.body) if access.name == self.output]
         if len(uses) != 1 or uses[0].how != "=":

@@ -5,8 +5,8 @@
     reorder i.block, j.block, i.own, j.own
     …
 
-It is written one step a line, can be edited, and applied again; every step is checked, and leaves
-the nest as it was before it.
+It is written one step a line, can be edited, and applied again; every step is checked, and a
+refused step leaves the nest as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -41,7 +41,7 @@ from luminal_lab.tensor.arguments import told_object
 
 T = TypeVar("T")
 MOST_LETTERS = 1 << 20
-"""Of a schedule as text: a million."""
+"""The longest schedule as text: a million characters."""
 ELSE = "the plan is for others"
 
 
@@ -94,14 +94,14 @@ def parse_schedule(text: str) -> Schedule:
 
 
 WIDTH = 80
-"""How long a step is at most as text."""
+"""The longest step as text."""
 
 
 class Handle(str):
-    """A loop or a local array of a nest that is being changed; it can replace its name anywhere.
+    """A loop or a local array of a nest that is being changed; it is usable wherever its name is.
 
-    It is the same loop wherever later steps move it. Once a step has made others of the loop, using
-    it is an error that names that step.
+    It stays the same loop wherever later steps move it. Once a step has made other loops of it,
+    using it is an error that names that step.
     """
 
     __slots__ = ("born", "scheduling")
@@ -130,12 +130,12 @@ class Handle(str):
 
     @property
     def size(self) -> Dim:
-        """How many iterations the loop has; the last block may have fewer."""
+        """How many iterations the loop has; its last block may have fewer."""
         return self.loop.size
 
     @property
     def is_whole(self) -> bool:
-        """Whether the loop has as many iterations in each block."""
+        """Whether all blocks of the loop have the same number of iterations."""
         return self.size == extent(self.loop.axis)
 
     @property
@@ -145,12 +145,12 @@ class Handle(str):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing but assignments stands in the loop."""
+        """Whether the loop contains only assignments."""
         return is_plain(self.loop)
 
     @property
     def is_loops(self) -> bool:
-        """Whether the loop contains only loops, its local arrays aside."""
+        """Whether the loop contains only loops, apart from its local arrays."""
         return all(isinstance(statement, (Local, Loop)) for statement in self.loop.body)
 
     @property
@@ -178,11 +178,18 @@ def word_of(plan: Callable[..., object]) -> str:
     return plan.__name__.strip("_").removesuffix("_plan")
 
 
-class RefusedPlan(NamedTuple):
-    """A plan in a word, and what it could not do: why it is for others, or a step's refusal."""
+Tried: TypeAlias = Literal["plan", "step"]
+"""A plan as a whole, or optional steps of one."""
+
+
+class PlanRefusal(NamedTuple):
+    """What a plan could not do."""
 
     plan: str
+    """In a word."""
     why: str
+    kind: Tried = "plan"
+    """Whether the plan as a whole was refused, or an optional step of it did not apply."""
 
 
 class Scheduling:
@@ -194,14 +201,14 @@ class Scheduling:
         why: str = "",
         asked: Mapping[str, int] = NO_CHOICES,
         usual: Usual = NO_USUAL,
-        refused: list[RefusedPlan] | None = None,
+        refused: list[PlanRefusal] | None = None,
         plan: str = "",
     ) -> None:
         self.nests = [nest]
         """The nest before the first step, and after each."""
         self.steps: list[Step] = []
         self.why = why
-        """Why a preferred plan did not apply, as the kernel's source tells."""
+        """Why a preferred plan did not apply; the kernel's source shows it."""
         self.asked = asked
         """The values asked for, by the names of open numbers."""
         self.usual = usual
@@ -209,21 +216,21 @@ class Scheduling:
         self.taken: dict[str, Taken] = {}
         self.plan = plan
         """The plan that is being tried, in a word."""
-        self.refused: list[RefusedPlan] = [] if refused is None else refused
-        """What plans found that they could not do, so far; those before it share the list."""
+        self.refused: list[PlanRefusal] = [] if refused is None else refused
+        """What plans could not do so far; attempts share the list."""
 
     @contextmanager
     def by(self, plan: Callable[..., object]) -> Generator[None, None, None]:
-        """Name the plan to which what is refused inside belongs."""
+        """Name the plan to which refusals inside the block belong."""
         outer, self.plan = self.plan, word_of(plan)
         try:
             yield
         finally:
             self.plan = outer
 
-    def declined(self, why: str) -> Literal[False]:
-        """Note why a plan is not for this nest; return False, as a plan does then."""
-        self.refused.append(RefusedPlan(self.plan, why))
+    def declined(self, why: str, kind: Tried = "plan") -> Literal[False]:
+        """Note why a plan does not fit this nest; return False, as the plan then does."""
+        self.refused.append(PlanRefusal(self.plan, why, kind))
         return False
 
     def choose(self, choice: Choice, default: int | None = None) -> int:
@@ -266,9 +273,12 @@ class Scheduling:
             tuple(Handle(name, self) for name in new.locals if name not in old.locals),
         )
 
-    def attempt(self) -> Attempt:
-        """Return a context for `with` that keeps all steps of its block or none of them."""
-        return Attempt(self)
+    def attempt(self, kind: Tried = "step") -> Attempt:
+        """Return a context for `with` that keeps all steps of its block or none of them.
+
+        `kind` says what is attempted: a whole plan, or optional steps of one.
+        """
+        return Attempt(self, kind)
 
     def allows(self, *steps: Step) -> bool:
         """Return whether steps could be applied, without applying them."""
@@ -287,7 +297,7 @@ class Scheduling:
         return attempt.held
 
     def first(self, steps: Callable[[T], object], values: Iterable[T]) -> bool:
-        """Take steps for the first value for which all are allowed; return whether there is one."""
+        """Take the steps for the first value with which all are allowed; return whether any is."""
         for value in values:
             with self.attempt() as attempt:
                 steps(value)
@@ -298,7 +308,7 @@ class Scheduling:
     # -- several steps at once ---------------------------------------------------------------------
 
     def run(self, kind: str, names: Sequence[str], *, where_allowed: bool = False) -> None:
-        """Let loops run in one way, all of them or those that are allowed to."""
+        """Make loops run in one way, either all of them or those that may."""
 
         def step(*names: str, own: Mapping[str, Callable[..., Step]] = STEPS) -> Step:
             return own[kind](names) if kind in own else Bind(names, kind)
@@ -308,12 +318,12 @@ class Scheduling:
         )
 
     def simd(self, *others: str) -> None:
-        """Let innermost loops run as vectors where that is allowed, except for some."""
+        """Make innermost loops run as vectors where that is allowed, except for some."""
         plain = [loop for loop in self.loops if loop.loop.kind == "for" and loop not in others]
         self.run("simd", [loop for loop in plain if loop.is_innermost], where_allowed=True)
 
     def for_each(self, step: Callable[..., Step], names: Sequence[str]) -> None:
-        """Apply a step to names, in as few lines as have room for them."""
+        """Apply a step to names, in as few lines as they fit on."""
         line: list[str] = []
         for name in names:
             if line and len(str(step(*line, name))) > WIDTH:
@@ -324,7 +334,7 @@ class Scheduling:
             self.do(step(*line))
 
     def reorder(self, wanted: Sequence[str]) -> None:
-        """Bring perfectly nested loops into an order, by the shortest step."""
+        """Bring perfectly nested loops into an order, with the shortest step."""
         first = next(name for name in self.nest.loops if name in wanted)
         now = [loop.name for loop in perfect(self.nest.loops[first])][: len(wanted)]
         same = next((n for n, (a, b) in enumerate(zip(now, wanted, strict=True)) if a != b), None)
@@ -336,7 +346,7 @@ class Scheduling:
             for n in range(len(left))
             if left[n:] == [name for name in now if name not in left[:n]]
         )
-        # The outermost loop that moves is named, as the step goes no further out.
+        # The outermost loop that moves is named, as the step reaches no further out.
         step = Reorder(tuple(left[: max(count, left.index(now[0]) + 1)]))
         if len(str(step)) <= WIDTH:
             self.do(step)
@@ -367,7 +377,7 @@ class Scheduling:
         return self.loop(names[-1])
 
     def share(self, loops: Sequence[Handle]) -> None:
-        """Fuse consecutive loops, and then the loops in them, where that is allowed."""
+        """Fuse consecutive loops, and then the loops in them, wherever that is allowed."""
         first = None
         for loop in loops:
             if first is None or not self.attempted(Fuse(loop, first)):
@@ -381,21 +391,22 @@ class Scheduling:
                 outer = inner
 
     def whole(self, step: type[Round | Clamp], *names: str) -> None:
-        """Run loops to the end of their blocks, if they are not known to end there."""
+        """Run loops to the end of their blocks, unless they are known to end there."""
         short = tuple(name for name in names if not self.loop(name).is_whole)
         if short:
             self.do(step(short))
 
     def computed(self, array: str, loops: tuple[str, str], into: str) -> list[Handle]:
-        """Compute costly functions of an array before loops store them, for vectors of their own.
+        """Compute costly functions of an array before loops store them, so that they get vectors.
 
-        Return the innermost loop that does; none where nothing is costly, or it cannot be done.
+        Return the innermost loop that does so; none if nothing is costly or a step is refused.
         """
         outer, inner = loops
         sets = [each for each in walk((self.nest.loops[outer],)) if isinstance(each, Set)]
         terms = [*walk_terms(*(each.term for each in sets))]
         reads = [term for term in terms if isinstance(term, Read)]
-        # What may end within the block is copied first: a guard in a vector loop costs the vectors.
+        # What may end within the block is copied first: a guard would keep the loop from being a
+        # vector.
         ends = () if self.loop(outer).is_whole else [r for r in reads if inner not in free(r)]
         if any(isinstance(term, Apply) and term.op.cost >= COSTLY for term in terms):
             with self.attempt():
@@ -441,7 +452,7 @@ class Scheduling:
         born = name.born if isinstance(name, Handle) and name.scheduling is self else None
         since = next((at for at, nest in enumerate(self.nests) if nest is born), None)
         if since is None and any(loop.partition(".")[0] == name for loop in self.nest.loops):
-            return  # an axis, which stands for its levels
+            return  # an axis, which stands for all its levels
         if born is not None and since is None:
             raise ScheduleError(f"{step or name}: {name} is gone: what made it was taken back")
         if since is None and name in self.nest.names:
@@ -458,7 +469,7 @@ class Scheduling:
 
 
 def consumed(prefix: str, name: str, by: Step, before: Nest, after: Nest) -> ScheduleError:
-    """Return the error that says which step has consumed a loop."""
+    """Return the error that names the step that consumed a loop."""
     new_names = [name for name in after.names if name not in before.names]
     hint = f"it made {', '.join(sorted(new_names))}" if new_names else "name it before that step"
     return ScheduleError(f"{prefix}{name} is gone: `{by}` consumed it", hint=hint)
@@ -477,10 +488,11 @@ def chosen(
 
 
 class Attempt:
-    """Steps that are kept all or not at all; a ScheduleError ends them and goes no further."""
+    """Steps that are all kept or all taken back; a ScheduleError ends them and goes no further."""
 
-    def __init__(self, scheduling: Scheduling) -> None:
+    def __init__(self, scheduling: Scheduling, kind: Tried) -> None:
         self.scheduling = scheduling
+        self.kind: Tried = kind
         self.count = len(scheduling.steps)
         self.taken = {**scheduling.taken}
         self.held = False
@@ -499,7 +511,7 @@ class Attempt:
             self.undo()
         self.why = error.message if isinstance(error, ScheduleError) else ""
         if self.why and self.why != ELSE:
-            self.scheduling.declined(self.why)
+            self.scheduling.declined(self.why, self.kind)
         return isinstance(error, ScheduleError)
 
     def undo(self) -> None:

@@ -1,11 +1,11 @@
 """The base of all steps, and their shared questions: loops by name, and which iterations meet.
 
-A step is a frozen value with fields; its text is its word and its fields, and reads back.
+A step is a frozen value with fields; its text is its word and its fields, and can be read back.
 
-A loop is called by its axis and its level: the levels of `i` are `i.block` and `i.own`. A step that
-takes loops apart names a part before the dot (`i_sum.own`), and so does one that copies into an
+A loop is named by its axis and its level: the levels of `i` are `i.block` and `i.own`. A step that
+takes loops apart names a part before the dot (`i_sum.own`), and so does a step that copies into an
 array (`rows_i.own`). No step gives a loop a name that another loop has, and none renames a loop
-that it only moves: so a name says which loop it is, whatever is done elsewhere.
+that it only moves: a name always means the same loop, whatever happens elsewhere.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ class Step:
     """One change of a nest."""
 
     form: ClassVar[str]
-    """The written form: a word, then others and {fields}; a tuple is a list with commas.
+    """The written form: a word, then other words and {fields}; a tuple is a list with commas.
 
-    What stands in brackets is left out where its field is empty.
+    Parts in brackets are left out if their field is empty.
     """
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "form" in cls.__dict__:
             text = (cls.__doc__ or "").rstrip()
-            cls.__doc__ = f"{text}\n\n    Written `{cls.form}`."  # what help() shows
+            cls.__doc__ = f"{text}\n\n    Written `{cls.form}`."  # shown by help()
             STEPS[cls.form.split()[0]] = cls
 
     def __post_init__(self) -> None:
-        """Take one name, or one number, for a list of it."""
+        """Accept one name, or one number, as a list of it."""
         for name, kind in _kinds(type(self)).items():
             value: object = getattr(self, name)
             if kind.startswith("tuple") and not isinstance(value, tuple):
@@ -91,7 +91,7 @@ class Step:
         return form.format(**values)
 
     def applied_to(self, nest: Nest) -> Nest:
-        """Return the nest after the step, or refuse one in which two things have the same name."""
+        """Return the nest after the step, or refuse one in which a name occurs twice."""
         after = self.apply(nest)
         second = after.repeated
         if second is not None:
@@ -103,7 +103,7 @@ class Step:
         return after
 
     def refuse(self, why: str, hint: str | None = None) -> ScheduleError:
-        """Return the error that says why the step is not done."""
+        """Return the error that says why the step is refused."""
         return ScheduleError(f"{self}: {why}", hint=hint)
 
     @property
@@ -116,7 +116,7 @@ class Step:
             yield from cast("tuple[str, ...]", value if isinstance(value, tuple) else (value,))
 
     def by_names(self) -> Self:
-        """Return the step with plain names, whatever stood for them."""
+        """Return the step with plain names in place of handles."""
         given = [field.name for field in fields(self) if field.init]
         return replace(self, **{name: _plain(getattr(self, name)) for name in given})
 
@@ -162,7 +162,7 @@ class Step:
         ]
 
     def check_free(self, nest: Nest, name: str) -> None:
-        """Refuse a name for a new array that something else has."""
+        """Refuse a name for a new array if something else has it."""
         if name in nest.names:
             raise self.refuse(f"there is a {name} already", "give another name after as")
 
@@ -173,7 +173,7 @@ class Step:
         return size
 
     def check_inner(self, loop: Loop, how: str) -> None:
-        """Refuse a loop on which the sizes of others in it depend."""
+        """Refuse a loop if the sizes of loops inside depend on it."""
         for inner in every(loop.body, Loop):
             if any(loop.axis in symbols(end) for end in inner.ends):
                 raise self.refuse(
@@ -182,9 +182,9 @@ class Step:
                 )
 
     def chain(self, nest: Nest, names: Sequence[str], *, others: bool = False) -> list[Loop]:
-        """Return loops that stand right inside each other, the outermost first, in any order.
+        """Return loops perfectly nested in each other, the outermost first, named in any order.
 
-        With `others` there may be others among them, which are returned as well.
+        With `others`, there may be other loops between them, which are returned as well.
         """
         loops = [self.find(nest, name, later=others) for name in names]
         left = set(names)
@@ -205,9 +205,9 @@ class Step:
         return chain
 
     def expanded(self, nest: Nest, names: Sequence[str], within: Loop | None = None) -> list[str]:
-        """Return names of loops; an axis alone stands for its levels that are not named, in order.
+        """Return names of loops; an axis alone stands for its levels not named otherwise, in order.
 
-        With `within` only a loop and those in it count.
+        With `within`, only that loop and those inside it count.
         """
         inside = nest.loops if within is None else {within.name, *axes_in(within.body)}
         inner = [name for name in nest.loops if name in inside]
@@ -218,7 +218,7 @@ class Step:
         return expanded
 
     def inside(self, loop: Loop) -> Loop:
-        """Return the only loop that a loop's body is, or say that there is more."""
+        """Return the only loop in a loop's body, or refuse a body with more."""
         inner = alone(loop.body, Loop)
         if inner is None:
             statements = ", ".join(_kind(statement) for statement in loop.body)
@@ -279,7 +279,7 @@ def level(loop: str, word: str) -> str:
 
 
 def part(loop: str, word: str) -> str:
-    """Return what a loop is called in a part of what was taken apart.
+    """Return the name of a loop in one part of a loop that was taken apart.
 
     >>> part("i", "sum"), part("i.own", "sum")
     ('i_sum', 'i_sum.own')
@@ -289,7 +289,7 @@ def part(loop: str, word: str) -> str:
 
 
 def copied(loops: Sequence[str], into: str) -> list[str]:
-    """Return what loops are called where they copy into an array: by their letters, if those do.
+    """Return the names of loops that copy into an array: with their letters, if those differ.
 
     >>> copied(["i_sum.own", "k"], "rows"), copied(["i_a", "i_b"], "rows")
     (['rows_i.own', 'rows_k'], ['rows_i_a', 'rows_i_b'])
@@ -316,7 +316,7 @@ def _text(value: object) -> str:
 
 
 def _kinds(cls: type[Step]) -> dict[str, str]:
-    # A cell's annotations are classes, and those of a file with postponed ones are text.
+    # A cell's annotations are classes; in a file that postpones them, they are text.
     return {
         field.name: field.type.__name__ if isinstance(field.type, type) else str(field.type)
         for field in fields(cls)
@@ -338,20 +338,20 @@ def _kind(statement: Statement) -> str:
 
 
 FORM = re.compile(r"[\[\]]|\{\w+\}|-?\w+|[^\s\w]")
-"""What a form consists of: words, marks, fields, and brackets round what may be left out."""
+"""What a form consists of: words, marks, fields, and brackets around what may be left out."""
 LOOP, NUMBER = r"[A-Za-z_]\w*+(?:\.\w++)*+", r"\d++"
 MOST_NAMED = 1000
-"""Names or numbers in a list of a step."""
+"""The most names or numbers in a list of a step."""
 OPTIONAL = re.compile(r"\[([^{]*\{(\w+)\}[^]]*)\]")
 MAKES = "into", "words", "where", "space"
 """Fields that do not name existing loops or arrays."""
 MOST = 1_000_000_000_000
-"""The largest number in a step; a loop of more iterations never ends."""
+"""The largest number in a step; a loop with more iterations never ends."""
 TOO_LARGE = f"the numbers of a step are at most {MOST:,}"
 FEW = 256
 """The most elements of an array that may be in registers."""
 MOST_IN_NAME = 60
-"""Letters of a loop's name."""
+"""The most letters in a loop's name."""
 
 
 def parse_step(text: str) -> Step:
@@ -385,12 +385,12 @@ def read_step(scanner: Scanner) -> Step:
 
 
 def _whole(token: str) -> str:
-    """Return the pattern of a word, which no letter follows, or of a mark."""
+    """Return the pattern of a word that no letter follows, or of a mark."""
     return re.escape(token) + (r"\b" if token[-1].isalnum() else "")
 
 
 def _read_field(scanner: Scanner, kind: str, hint: str) -> object:
-    """Return what a text says of a field: a name, a number, or a list of them."""
+    """Return the value of a field in a text: a name, a number, or a list of them."""
     pattern, what = (NUMBER, "a number") if "int" in kind else (LOOP, "a name")
     values = list[int | str]()
     while not values or (kind.startswith("tuple") and scanner.accept(",")):
@@ -460,7 +460,7 @@ def meetings(first: Block, second: Block) -> Iterator[tuple[Access, Access]]:
 def apart(nest: Nest, access: Access, other: Access, axis: Symbol, fixed: set[str]) -> bool:
     """Return whether two accesses of an array meet only in one iteration of an axis.
 
-    Axes in `fixed` are around both and have one value in both; all others may differ.
+    Axes in `fixed` are around both and have the same value in both; all others may differ.
     """
     if access.index is None or other.index is None:
         return False
@@ -505,10 +505,10 @@ def _apart(a: Dim, b: Dim, axis: Symbol, fixed: set[str]) -> bool:
 
 
 def _remainders(dim: Dim) -> Iterator[tuple[int, Dim]]:
-    """Yield numbers, each with the rest of a dim without its multiples.
+    """Yield numbers, each with the rest of a dim after its multiples are dropped.
 
-    If step * (x - y) - left is a multiple of a number, and nearer to 0 than it, then it is 0:
-    t[i + 256*j] of different i are never the same element while i < 256, whatever j is.
+    If step * (x - y) - left is a multiple of a number, and closer to 0 than that number, then it is
+    0: t[i + 256*j] is never the same element for different i while i < 256, whatever j is.
     """
     parts = [(abs(factor), monomial, factor) for monomial, factor in terms_of(dim) if monomial]
     for least in sorted({size for size, _, _ in parts}):
@@ -517,13 +517,13 @@ def _remainders(dim: Dim) -> Iterator[tuple[int, Dim]]:
 
 
 def _is_within(dim: Dim, limit: int) -> bool:
-    """Return whether a dim is known to be nearer to 0 than a number."""
+    """Return whether a dim is known to be closer to 0 than a number."""
     low, high = bounds(dim)
     return low is not None and high is not None and -limit < low and high < limit
 
 
 def within(index: Dim, size: Dim) -> bool:
-    """Return whether an index is known to be a position."""
+    """Return whether an index is known to be within an array."""
     if isinstance(index, int) and isinstance(size, int):
         return 0 <= index < size
     return known(both(index >= 0, index < size)) is True
@@ -547,5 +547,5 @@ def is_small(shape: Shape) -> bool:
 
 
 def least_of(dim: Dim) -> Shape:
-    """Return the dims of which a dim is the least."""
+    """Return the dims whose minimum a dim is."""
     return dim.args if isinstance(dim, Extremum) and dim.which == "min" else (dim,)

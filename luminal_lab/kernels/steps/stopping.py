@@ -1,7 +1,7 @@
 """The steps `stop` and `skip`: a loop leaves out iterations at one end that change nothing.
 
-Both look for comparisons of indices that hold in all iterations from some one on, or up to some
-one; `unchanged` says whether such an iteration changes anything. `shorten` tries both.
+Both look for comparisons of indices that hold in all iterations from a certain one on, or up to a
+certain one; `unchanged` says whether such an iteration changes anything. `shorten` tries both.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from luminal_lab.kernels.steps.step import Step, axes_around, least_of, replaced
 from luminal_lab.kernels.steps.unchanged import Iteration
 
 LONG = {"for": 8, "simd": 64}
-"""Loops of at most so many iterations are left as they are: it costs more if their sizes change."""
+"""Loops of at most this many iterations are left as they are: a changing size costs more."""
 FACTS = 8
-"""The most comparisons that are tried, each alone and any two of them."""
+"""The most comparisons that are tried, first each alone and then in pairs."""
 
 
 def shorten(scheduling: Scheduling, *loops: Handle) -> Scheduling:
-    """Leave out what changes nothing at the ends of loops, by default of all that are long."""
+    """Leave out iterations at the ends of loops that change nothing; by default of long loops."""
     within = set[str]()
     for loop in loops or scheduling.loops:
         is_long = loop.loop.kind in LONG and about(loop.size) > LONG[loop.loop.kind]
@@ -54,7 +54,7 @@ class _Shorten(Step):
         facts = [*self.facts(nest, loop)][:FACTS]
         if not facts:
             raise self.refuse(f"no comparison of indices holds in all {self.side} iterations")
-        # One comparison may be enough; if none is, two that hold together.
+        # One comparison may be enough; if none is, try two that hold together.
         changed = ""
         for count in (1, 2):
             idle: list[Shape] = []
@@ -68,7 +68,7 @@ class _Shorten(Step):
         raise self.refuse(changed)
 
     def facts(self, nest: Nest, loop: Loop) -> Iterator[Dim]:
-        """Yield what is above 0 in all iterations beyond some one, if it is in that one."""
+        """Yield what stays above 0 in all further iterations once it is."""
         outside = {*axes_around(nest, loop.name), *nest.dims}
         iteration, facts = Iteration(nest, loop), dict[Dim, None]()
         for dim in iteration.compared:
@@ -91,8 +91,8 @@ class Stop(_Shorten):
 
     for j < n: y += where(i < j, 0.0, x[j])   →   for j < min(n, i + 1): …
 
-    A comparison of indices says so: where it holds all through an iteration, only 0 is added to
-    sums, maxima meet -inf, and all else is set to what it was. That holds for finite values: what
+    Comparisons of indices show it: if they hold throughout an iteration, only 0 is added to sums,
+    maxima meet -inf, and everything else is set to its old value. This assumes finite values: what
     is hidden is not read at all, even if it is NaN.
     """
 
@@ -121,7 +121,7 @@ class Skip(_Shorten):
 
     for j < n: y += where(j + 9 < i, 0.0, x[j])   →   for max(0, i - 9) <= j < n: …
 
-    The step stop says what counts as a change.
+    The step `stop` says what counts as a change.
     """
 
     form: ClassVar[str] = "skip {loop}"
@@ -143,6 +143,6 @@ class Skip(_Shorten):
 
 
 def _from_zero(dim: Dim) -> Dim:
-    """Return a dim, or 0 where it is below that."""
+    """Return a dim, or 0 if it is negative."""
     low, _ = bounds(dim)
     return dim if low is not None and low >= 0 else maximum(0, dim)

@@ -141,5 +141,5 @@ def _how(loop: Loop, array: str) -> How | None:
 
 
 def _start(how: How, dtype: DType) -> Number:
-    """Return what changes nothing when something is added to it."""
+    """Return the value from which adding starts, which changes nothing."""
     return Number(0 if how == "+=" else least(dtype), dtype)

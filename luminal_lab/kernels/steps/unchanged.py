@@ -1,10 +1,11 @@
-"""Whether an iteration changes anything outside of itself, if comparisons of indices hold in it.
+"""Whether an iteration changes anything outside itself, if some comparisons of indices hold in it.
 
     s = where(i < j, -inf, …); top = m; top max= s; c = exp2(m - top); m = top; l = l * c + exp2(s)
 
-Where i < j, s is -inf; so top is what m was, c is 1, m stays, and so does l: the iteration is idle.
-A value is followed as a number, or as the element that it was before. That 0 times a value is 0,
-and a value added to -inf is -inf, holds for finite values: in what is hidden, no other counts.
+If i < j, s is -inf; so top keeps the old m, c is 1, m stays, and so does l: the iteration is idle.
+A value is tracked as a number, or as the old value of an element. That 0 times a value is 0, and
+that adding a value to -inf gives -inf, holds for finite values only: among what is hidden, no
+others matter.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ from luminal_lab.kernels.nest.sizes import slope
 from luminal_lab.kernels.steps.step import apart, axes_around, extent, least_of, meetings
 
 ALTERNATIVES = 8
-"""The most indices that a term is followed as, where conditions choose one of them."""
+"""The most indices that one term may stand for, when conditions choose among them."""
 LONGEST = 1 << 30
 """No axis has more positions than this."""
 RULES = (Mul, 1, 0), (Add, 0, -inf), (Maximum, -inf, inf)
-"""Ops with the number that leaves any other as it is, and the one that is left of any other."""
+"""Ops with the number that leaves any other unchanged, and the number that absorbs any other."""
 DIGITS = {DType.float64: 53, DType.float32: 24, DType.float16: 11, DType.bfloat16: 8}
-"""The digits of whole numbers that floats hold."""
+"""How many binary digits of whole numbers floats hold."""
 
 
 class Earlier(NamedTuple):
@@ -67,11 +68,11 @@ class Earlier(NamedTuple):
 
 
 Value: TypeAlias = "bool | int | float | Earlier | None"
-"""A number, an element as it was, or None for anything else."""
+"""A number, the old value of an element, or None for anything else."""
 
 
 class _Held(NamedTuple):
-    """What elements of an array of the iteration's own are set to, and which elements."""
+    """What elements of an iteration's own array are set to, and which elements."""
 
     value: Value
     at: Shape
@@ -80,7 +81,7 @@ class _Held(NamedTuple):
 
 @dataclass
 class Iteration:
-    """One iteration of a loop, any for which some dims are above 0."""
+    """Any iteration of a loop in which some dims are above 0."""
 
     nest: Nest
     loop: Loop
@@ -90,12 +91,12 @@ class Iteration:
 
     @cached_property
     def inner(self) -> dict[str, Symbol]:
-        """The axes of the loops in it."""
+        """The axes of the loops inside."""
         return {loop.name: loop.axis for loop in every(self.loop.body, Loop)}
 
     @cached_property
     def changed(self) -> str | None:
-        """An array outside of it that it may change."""
+        """An array outside that it may change."""
         lost = frozenset[str]()
         while True:
             run = _Run(self, lost)
@@ -107,7 +108,7 @@ class Iteration:
     # -- copies ------------------------------------------------------------------------------------
 
     def copied(self, read: Read) -> Term | None:
-        """Return the term that an element which is read is a copy of, made before the iteration."""
+        """Return the term of which an element is a copy, made before the iteration."""
         copy = self.copies.get(read.buffer)
         if copy is None:
             return None
@@ -116,7 +117,7 @@ class Iteration:
 
     @cached_property
     def copies(self) -> dict[str, Set]:
-        """What sets arrays from which the iteration only reads, if a single assignment does."""
+        """The only assignments to arrays that the iteration just reads."""
         sets = dict[str, list[Set]]()
         for update in every(self.nest.body, Set):
             sets.setdefault(update.name, []).append(update)
@@ -130,7 +131,7 @@ class Iteration:
         return copies
 
     def is_copy(self, update: Set) -> bool:
-        """Return whether an assignment sets each element once in the time of its array."""
+        """Return whether an assignment sets each element once while its array exists."""
         names = {dim.name for dim in update.index if isinstance(dim, Symbol)}
         changing = {name for name in free(update.term) if name in self.nest.loops} - names
         is_plain = update.how == "=" and len(names & {*self.nest.loops}) == len(update.index)
@@ -140,7 +141,7 @@ class Iteration:
 
     @property
     def compared(self) -> Iterator[Dim]:
-        """Yield what its conditions on indices ask, each as a dim that may be above 0."""
+        """Yield what its conditions on indices compare, each as a dim that may be above 0."""
         todo = [*terms_in(self.loop.body)]
         for term in todo:
             match term:
@@ -204,16 +205,16 @@ class Iteration:
                 return None
 
     def chosen(self, condition: Term, yes: Term, no: Term) -> tuple[Term, ...]:
-        """Return which of two terms a condition chooses; both, if that is not known."""
+        """Return the term that a condition chooses of two; both, if that is not known."""
         truth = self.truth(condition)
         return (yes, no) if truth is None else (yes,) if truth else (no,)
 
     def differences(self, left: Term, right: Term) -> list[Dim]:
-        """Return how much larger the right one of two indices is: one of these dims."""
+        """Return by how much the right one of two indices is larger: one of these dims."""
         return [b - a for a in self.indices(left) for b in self.indices(right)]
 
     def indices(self, term: Term) -> list[Dim]:
-        """Return the index that a term is, or several of which it is one; none if it is not."""
+        """Return the index that a term is, or several that it may be; none if it is no index."""
         if term not in self.dims:
             dims = [*dict.fromkeys(self._indices(term))]
             is_exact = len(dims) <= ALTERNATIVES and all(_is_exact(dim, term.dtype) for dim in dims)
@@ -243,14 +244,14 @@ class Iteration:
 
 
 class _Run:
-    """What is known while the statements of an iteration are followed, one after the other."""
+    """What is known while the statements of an iteration are followed one by one."""
 
     def __init__(self, iteration: Iteration, lost: frozenset[str]) -> None:
         self.iteration, self.nest = iteration, iteration.nest
         self.own = private(iteration.loop.body)
         self.held: dict[str, _Held] = {}
         self.lost = lost
-        """The arrays of which iterations of an inner loop find different values."""
+        """The arrays in which iterations of an inner loop find different values."""
         self.changed: str | None = None
         self.values: dict[Term, Value] = {}
         """The values of parts of the current statement."""
@@ -261,7 +262,7 @@ class _Run:
             match statement:
                 case Loop(body=body, position=position):
                     before = dict(self.held)
-                    # Which element a position is cannot be told from another position.
+                    # One position does not tell which element another one is.
                     some = () if position is None else (Symbol(f"{statement.name}__at"),)
                     self.block(body, (*path, statement), (*when, *some))
                     self.lost |= {
@@ -279,7 +280,7 @@ class _Run:
                     pass
 
     def carries(self, name: str, loop: Loop) -> bool:
-        """Return whether an iteration of an inner loop meets what another one has set."""
+        """Return whether an iteration of an inner loop meets what another iteration has set."""
         fixed = axes_around(self.nest, loop.name)
         return any(
             use.name == name and not apart(self.nest, use, other, loop.axis, fixed)
@@ -340,7 +341,7 @@ class _Run:
 
 
 def _applied(term: Apply, values: list[Value]) -> Value:
-    """Return an op's value for some values, of which not all need be known."""
+    """Return an op's value for some values, not all of which need be known."""
     numbers = [value for value in values if isinstance(value, (bool, int, float))]
     if len(numbers) == len(values):
         given = zip(numbers, term.args, strict=True)
@@ -356,7 +357,7 @@ def _applied(term: Apply, values: list[Value]) -> Value:
 
 
 def _where(index: Shape, path: tuple[Loop, ...], when: Shape) -> object:
-    """Return which elements are set at an index in some loops, whatever these are called."""
+    """Return which elements are set at an index in some loops, whatever the loops' names."""
     lengths = [_length(dim, path) for dim in index]
     axes = [symbol for dim in index for symbol in symbols(dim)]
     if None not in lengths and len(axes) == len({*axes}) and not when:
@@ -369,9 +370,9 @@ def _where(index: Shape, path: tuple[Loop, ...], when: Shape) -> object:
 
 
 def _length(dim: Dim, path: tuple[Loop, ...]) -> Dim | None:
-    """Return the number up to which a dim counts from 0 in some loops, if it leaves none out.
+    """Return the number up to which a dim counts from 0 in some loops, if it skips none.
 
-    That of i.own + 6*i.block is n where i.block < (n + 5)//6 and i.own < min(6, n - 6*i.block).
+    For i.own + 6*i.block it is n if i.block < (n + 5)//6 and i.own < min(6, n - 6*i.block).
     """
     loops = [loop for loop in path if loop.axis in symbols(dim)]
     length: Dim = 1
@@ -399,7 +400,7 @@ def _is_exact(dim: Dim, dtype: DType) -> bool:
 
 
 def _limited(dim: Dim) -> Dim:
-    """Return a dim whose symbols have bounds, as far as axes are not longer than any is."""
+    """Return a dim whose symbols have bounds, since no axis has more positions than `LONGEST`."""
     values: dict[str, Dim] = {}
     for symbol in symbols(dim):
         _, high = (None, LONGEST) if symbol.high is None else bounds(_limited(symbol.high))
@@ -408,7 +409,7 @@ def _limited(dim: Dim) -> Dim:
 
 
 def _atoms(condition: Dim) -> list[Negative]:
-    """Return the comparisons that all have to hold for a condition; none if it is not so made."""
+    """Return the comparisons that must all hold for a condition; none if it has another form."""
     terms = terms_of(condition)
     atoms = terms[0][0] if len(terms) == 1 and terms[0][1] == 1 else ()
     comparisons = [atom for atom in atoms if isinstance(atom, Negative)]
@@ -416,7 +417,7 @@ def _atoms(condition: Dim) -> list[Negative]:
 
 
 def _above(atom: Negative) -> Dim:
-    """Return what is above 0 where a comparison holds."""
+    """Return what is above 0 if a comparison holds."""
     return -atom.x
 
 

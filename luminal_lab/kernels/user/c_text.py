@@ -1,6 +1,7 @@
-"""A user's C, read as far as is needed: what it defines at the top, and a function's arguments.
+"""A user's C, read as far as needed: what it defines at the top level, and a function's arguments.
 
-This is no parser of C: comments and strings go, and what stands outside all braces is looked at.
+This is not a parser for C: comments and strings are dropped, and only what is outside all braces is
+looked at.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ class CArgument(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The argument as C has it."""
+        """The argument as written in C."""
         const = "const " if self.is_const else ""
         return f"{const}{self.type} {'*' if self.is_pointer else ''}{self.name}".rstrip()
 
 
 class CFunction(NamedTuple):
-    """A function that is defined at the top: what it returns, and its arguments."""
+    """A function defined at the top level: what it returns, and its arguments."""
 
     name: str
     returns: str
@@ -53,7 +54,7 @@ class CFunction(NamedTuple):
 
 
 def bare(source: str) -> str:
-    """Return C without comments, strings, directives and attributes, its lines where they were."""
+    """Return C without comments, strings, directives and attributes, with its lines in place."""
 
     def blank(match: re.Match[str]) -> str:
         return "\n" * match[0].count("\n") or " "
@@ -83,18 +84,18 @@ def functions(source: str) -> dict[str, CFunction]:
 
 
 def arguments(text: str) -> tuple[CArgument, ...]:
-    """Return the arguments that stand between a function's parentheses."""
+    """Return the arguments in a function's parentheses."""
     pieces = [piece.strip() for piece in text.split(",")]
     return () if pieces in ([""], ["void"]) else tuple(map(_argument, pieces))
 
 
 def _argument(text: str) -> CArgument:
     is_pointer = "*" in text or "[" in text
-    # What is pointed to is const if the word stands before the star.
+    # What a pointer points to is const if the word comes before the star.
     is_const = "const" in TOKEN.findall(text.partition("*")[0])
     flat = re.sub(r"\[[^\]]*\]|\*", " ", text)
     words = [word for word in WORD.findall(flat) if word not in QUALIFIERS]
-    # Of one word alone, and of words that are all of a type's, none is a name.
+    # A single word, and words that all belong to a type, include no name.
     behind = WORD.findall(text.rpartition("*")[2]) if "*" in text else []
     named = len(words) > 1 and (words[-1] not in BASIC or words[-1] in behind)
     type = words[:-1] if named else words
@@ -105,7 +106,7 @@ BASIC = {"char", "short", "int", "long", "float", "double", "signed", "unsigned"
 
 
 def top(source: str) -> str:
-    """Return what stands outside all braces; what is inside of them is gone."""
+    """Return what is outside all braces, without what is inside."""
     outside: list[str] = []
     depth = 0
     for piece in re.split(r"([{}])", bare(source)):
@@ -121,7 +122,7 @@ def top(source: str) -> str:
 
 
 def unbalanced(source: str) -> tuple[str, int] | None:
-    """Return a brace that has no other, and the number of its line; None where none is alone.
+    """Return a brace without a partner, and its line number; None if all have one.
 
     >>> unbalanced("void f(void) {\\n  if (1) {\\n}")
     ('{', 1)
@@ -146,7 +147,7 @@ def marked(source: str, line: int) -> str:
 
 
 def names(source: str) -> list[str]:
-    """Return what C names at the top: functions, types, variables and constants of enums.
+    """Return what C names at the top level: functions, types, variables and constants of enums.
 
     >>> names("typedef struct pair { int a; } pair_t; enum { N = 4 }; static float table[N];")
     ['N', 'pair', 'pair_t', 'table']
@@ -154,7 +155,7 @@ def names(source: str) -> list[str]:
     text = top(source)
     words = set(functions(source))
     words |= set(re.findall(r"\b(?:struct|union|enum)\s+(\w+)\s*\{", text))
-    # The last word before an end, a bracket or a value, outside of parentheses.
+    # The last word before an end, a bracket or a value, outside parentheses.
     outside = re.sub(r"\([^()]*\)", "()", text)
     words |= set(re.findall(r"\b(\w+)\s*(?:\[[^\]]*\]\s*)*(?:=[^;,{]*)?(?=[;,=])", outside))
     for inside in re.findall(r"\benum\b[^{;]*\{([^}]*)\}", bare(source)):

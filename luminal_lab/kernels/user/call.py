@@ -1,4 +1,4 @@
-"""`ll.kernel`: a kernel of the user's own, called like a function of tensors.
+"""`ll.kernel`: the user's own kernel, called like a function of tensors.
 
     scale = ll.kernel('''
     // kernel scale(x: f32[n]) -> (y: f32[n])
@@ -7,8 +7,8 @@
     }
     ''', meaning=lambda x: 2 * x)
 
-The call is a node, `user_kernel`, whose body is what the kernel means: the interpreter computes
-it, gradients go through it, and a device without this dialect takes it instead of the source.
+The call is a node, `user_kernel`, whose body is the kernel's meaning: the interpreter computes it,
+gradients go through it, and a device without this dialect uses it instead of the source.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from luminal_lab.kernels.user.kernel import (
 from luminal_lab.passes.gradients.custom import custom_gradient
 from luminal_lab.passes.gradients.rule import said
 from luminal_lab.tensor import Tensor
-from luminal_lab.tensor.arguments import told, told_object
+from luminal_lab.tensor.arguments import is_function, told, told_object
 from luminal_lab.tensor.store import Store
 from luminal_lab.trust import write
 
@@ -74,13 +74,14 @@ def kernel(
     blocks: str | int | None = None,
     threads: str | int | None = None,
 ) -> KernelCall:
-    """Return a kernel of the user's own, to be called with tensors.
+    """Return the user's own kernel, to be called with tensors.
 
-    The header says what it takes and returns, as `kernel name(x: f32[n]) -> (y: f32[n])`; a comment
-    in the source may have it. What it means is a function of tensors (`meaning`) or of arrays
-    (`numpy`); without either only a device that has the dialect can run it. `gradient` is given
-    the gradient of the result and the inputs; without it the meaning's is taken. With `tasks`
-    the function is called that often, at once, and its last argument says which call it is.
+    The header says what it takes and returns, as `kernel name(x: f32[n]) -> (y: f32[n])`; it may be
+    in a comment in the source. Its meaning is a function of tensors (`meaning`) or of arrays
+    (`numpy`); without either, only a device that has the dialect can run it. `gradient` is given
+    the gradient of the result and the inputs; without it the meaning's gradient is used. With
+    `tasks` the function is called that often, in parallel, and its last argument says which call it
+    is.
 
     With dialect="cuda" or "metal" the source is for a GPU, and `blocks` and `threads` (of each
     block) say how it is launched: numbers, or expressions in the dims of its header.
@@ -106,7 +107,7 @@ def kernel(
         )
     read = header_of(stated if stated.startswith("kernel") else f"kernel {stated}")
     for option, call in (("meaning", meaning), ("numpy", numpy), ("gradient", gradient)):
-        if call is not None and not callable(call):
+        if call is not None and not is_function(call):
             raise DefinitionError(
                 f"kernel {read.name}: its {option} is {said(call)}", hint="give a function"
             )
@@ -159,7 +160,7 @@ def _checked_launch(
 
 
 def _check_tasks(read: Header, tasks: str, unit: str = "tasks") -> None:
-    """Raise if nothing says how often the function is called, or it never is."""
+    """Raise if nothing says how often the function is called, or if it never is."""
     high = bounds(count_of(read, unit, tasks, 'tasks="n"'))[1]
     if high is not None and high < 1:
         raise never_called(read, unit, tasks)
@@ -168,7 +169,7 @@ def _check_tasks(read: Header, tasks: str, unit: str = "tasks") -> None:
 @told_object("kernel")
 @dataclass(frozen=True, repr=False)
 class KernelCall:
-    """A kernel of the user's own: its header, its source, and what it means."""
+    """The user's own kernel: its header, its source, and its meaning."""
 
     header: str
     source: str
@@ -180,7 +181,7 @@ class KernelCall:
 
     @property
     def name(self) -> str:
-        """The name of the kernel, which is that of its function."""
+        """The name of the kernel, which is also that of its function."""
         return self._header.name
 
     @cached_property
@@ -201,7 +202,7 @@ class KernelCall:
     def __call__(self, *tensors: Tensor, **dims: DimLike) -> Any:  # noqa: ANN401  # one, or several
         """Return the result for tensors, or all results if there are several.
 
-        Dims that no input says are given by name.
+        Dims that no input determines are given by name.
         """
         given = tuple(tensors)
         graph = self._graph(given)
@@ -294,7 +295,7 @@ class KernelCall:
     # -- what it means -----------------------------------------------------------------------------
 
     def _body(self, graph: Store, dims: dict[str, Dim]) -> IR:
-        """Return the graph of what the kernel means for some sizes."""
+        """Return the graph of the kernel's meaning for some sizes."""
         inputs, outputs = instantiated(self._header, dims)
         if self.meaning is not None:
             return self._written(self.meaning, inputs, outputs)
@@ -347,7 +348,7 @@ class KernelCall:
         return inner.snapshot(tuple(ids), ())
 
     def _function(self, graph: Store, output: int, count: int) -> str:
-        """Return the name under which a session knows what makes an output of arrays."""
+        """Return the name under which a session knows the function of arrays for an output."""
         if self.numpy is None:
             call = _Missing(self.name, self.dialect)
         else:
@@ -360,7 +361,7 @@ class KernelCall:
 
 
 class Draft(Store):
-    """A graph that is written, and never runs as a session."""
+    """A graph that is only written, and never runs as a session."""
 
     underived = "what a kernel means is derived where the kernel is called"
 
@@ -379,7 +380,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Missing:
-    """What stands for a meaning that nobody gave."""
+    """Stands in for a meaning that nobody gave."""
 
     name: str
     dialect: str

@@ -7,7 +7,7 @@
     }
 
 The function is given the inputs, the outputs, and the dims in the order in which the header
-mentions them; blocks= and threads= say how often.
+mentions them; blocks= and threads= say how many times it runs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ NUMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("ulong", "uint64_t", "size_t", "unsigned long"), "uint64"),
     },
 }
-"""The types that a language has for a dim, and what is then passed."""
+"""The types that a language has for a dim, and what is passed for each."""
 LANGUAGES: Final[Mapping[str, Language]] = {
     "cuda": Language(
         "source",
@@ -75,6 +75,8 @@ LANGUAGES: Final[Mapping[str, Language]] = {
             **C_ELEMENTS,
             DType.float16: ("unsigned short", "__half", "half", "ushort", "uint16_t"),
             DType.bfloat16: ("unsigned short", "__nv_bfloat16", "ushort", "uint16_t"),
+            DType.uint32: (*C_ELEMENTS[DType.uint32], "uint"),
+            DType.uint16: (*C_ELEMENTS[DType.uint16], "ushort"),
             DType.uint8: ("unsigned char", "uint8_t", "uchar"),
             DType.bool_: ("bool", "unsigned char", "uint8_t"),
         },
@@ -90,6 +92,9 @@ LANGUAGES: Final[Mapping[str, Language]] = {
             DType.bfloat16: ("bfloat", "ushort", "uint16_t"),
             DType.int8: ("char", "int8_t", "signed char"),
             DType.int64: ("long", "int64_t"),
+            DType.uint64: ("ulong", "uint64_t", "unsigned long"),
+            DType.uint32: ("uint", "uint32_t", "unsigned int", "unsigned"),
+            DType.uint16: ("ushort", "uint16_t", "unsigned short"),
             DType.uint8: ("uchar", "uint8_t", "unsigned char"),
             DType.bool_: ("bool", "uchar", "uint8_t"),
         },
@@ -116,14 +121,14 @@ ASIDE: Final = {
     ),
 }
 GIVEN = "given__by_metal"
-"""What parameters that Metal fills are called while a function is read."""
+"""The name for parameters that Metal fills in, while a function is read."""
 
 
 # -- the launch ------------------------------------------------------------------------------------
 
 
 def launch_text(header: Header, blocks: object, threads: object) -> str:
-    """Return how often a kernel's function is called as text, `blocks of threads`, checked."""
+    """Return how often a kernel's function runs as text, `blocks of threads`, after checking it."""
     for unit, text in (("blocks", blocks), ("threads", threads)):
         if text is None:
             raise DefinitionError(
@@ -195,13 +200,13 @@ def check_gpu_function(
 
 
 def _asked(function: CFunction) -> CFunction:
-    """Return a function without what Metal fills in."""
+    """Return a function without the parameters that Metal fills in."""
     given = tuple(argument for argument in function.arguments if argument.name != GIVEN)
     return function._replace(arguments=given)
 
 
 def _plain(source: str, dialect: str) -> str:
-    """Return a source in which functions look as in C, its lines where they were."""
+    """Return a source in which functions look as in C, with its lines in place."""
     text = BUILTIN.sub(GIVEN, source) if dialect == "metal" else source
     text = BOUND.sub(r"\1", text)
     return ASIDE[dialect].sub(" ", text)
@@ -245,14 +250,14 @@ def gpu_user_kernel(op: UserKernel, name: str) -> Kernel:
     is_by_host = any(isinstance(node.op, HostCall) for node in op.body)
     source = _embedded(op, header, function)
     kernel = embedded_kernel(op, name, source, Phase(function, blocks, threads))
-    # What a function of a session's computes is not known here.
+    # What a session's own function computes is not known here.
     compute = None if is_by_host else partial(outputs_of, op.body)
     meaning = Meaning(use.inputs, use.outputs, compute)
     return replace(kernel, given_numbers=numbers, meaning=meaning)
 
 
 def outputs_of(body: IR, arrays: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:
-    """Return what a graph that says what a kernel means makes of arrays."""
+    """Return the results of a graph, which is a kernel's meaning, for arrays."""
     data = dict(zip(body.input_ids, arrays, strict=True))
 
     def value(node: Node) -> Array:
@@ -263,9 +268,9 @@ def outputs_of(body: IR, arrays: Sequence[Array], dims: Mapping[str, int]) -> li
 
 
 def _embedded(op: UserKernel, header: Header, function: str) -> str:
-    """Return the source of a kernel within a program: nothing in it meets other names.
+    """Return the source of a kernel inside a program, where its names meet no others.
 
-    The lines are the user's own, so that what is said of them is found.
+    The lines are the user's own, so that messages about them point to the right place.
     """
     own = {name: f"{function}__{name}" for name in names(_plain(op.source, op.dialect))}
     own[header.name] = function

@@ -1,4 +1,4 @@
-"""A user's kernel as a kernel of a program: its C, checked against its header, and what calls it.
+"""A user's kernel as a kernel of a program: its C, checked against its header, and its caller.
 
     // kernel scale(x: f32[n]) -> (y: f32[n])
     void scale(const float *x, float *y, long n) {
@@ -6,7 +6,7 @@
     }
 
 The function is given the inputs, the outputs, the dims in the order in which the header mentions
-them and, where there are tasks, which task it is.
+them and, if there are tasks, the number of the task.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ C_ELEMENTS: Mapping[DType, tuple[str, ...]] = {
     DType.int16: ("short", "int16_t", "short int"),
     DType.int32: ("int", "int32_t", "signed int"),
     DType.int64: ("long long", "int64_t", "long", "long int", "long long int"),
+    DType.uint64: ("unsigned long long", "uint64_t", "unsigned long", "size_t"),
+    DType.uint32: ("unsigned int", "uint32_t", "unsigned"),
+    DType.uint16: ("unsigned short", "uint16_t"),
     DType.uint8: ("unsigned char", "uint8_t"),
     DType.bool_: ("bool", "_Bool", "unsigned char", "uint8_t"),
 }
@@ -77,7 +80,7 @@ class Language(NamedTuple):
     """How a language writes the function of a kernel."""
 
     name: str
-    """What errors call a source."""
+    """The name of a source in errors."""
     elements: Mapping[DType, tuple[str, ...]]
     """The types that an array's elements may have, the usual one first."""
     head: str
@@ -85,9 +88,9 @@ class Language(NamedTuple):
     is_number: Callable[[str], bool]
     """Whether a dim or a task may have a type."""
     space: str = ""
-    """What stands before the type of an array."""
+    """The text before the type of an array."""
     others: frozenset[str] = frozenset()
-    """Known types beside those of elements."""
+    """Known types besides those of elements."""
 
     def array(self, name: str, dtype: DType, *, is_input: bool) -> str:
         """Return the usual parameter for an array."""
@@ -122,7 +125,7 @@ def header_dims(header: Header) -> dict[str, Symbol]:
     dims = dict(header.dims)
     for _, type in (*header.inputs, *header.outputs):
         for dim in type.shape:
-            # Within one expression they come by name.
+            # Within one expression they are sorted by name.
             dims |= {s.name: dims.get(s.name, s) for s in symbols_of(dim)}
     return dims
 
@@ -130,7 +133,7 @@ def header_dims(header: Header) -> dict[str, Symbol]:
 def solved(
     header: Header, given: Iterable[TensorType], dims: Mapping[str, Dim], labels: Iterable[str]
 ) -> dict[str, Dim]:
-    """Return what the dims of a header are, for the types of its inputs in one use."""
+    """Return the dims of a header, for the types of its inputs in one use."""
     subject = f"kernel {header.name}"
     wanted = header_dims(header)
     sizes = dict(dims)
@@ -170,7 +173,7 @@ def _check_bounds(subject: str, symbol: Symbol, size: Dim) -> None:
     low, high = bounds(size)
     top = symbol.high
     if (symbol.low, top, symbol.multiple_of) == (1, None, 1):
-        return  # nothing was declared; what has no elements is no harm
+        return  # nothing was declared; a kernel without elements does no harm
     fits = low is not None and low >= symbol.low
     fits = fits and (not isinstance(top, int) or (high is not None and high <= top))
     if symbol.multiple_of > 1:
@@ -185,7 +188,7 @@ def _check_bounds(subject: str, symbol: Symbol, size: Dim) -> None:
 
 
 def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer], list[Buffer]]:
-    """Return the inputs and the outputs with the types that they have in one use."""
+    """Return the inputs and the outputs with their types in one use."""
 
     def at(buffer: Buffer) -> Buffer:
         shape = tuple(substitute(dim, dims) for dim in buffer.type.shape)
@@ -198,7 +201,7 @@ def instantiated(header: Header, dims: Mapping[str, Dim]) -> tuple[list[Buffer],
 
 
 def check_function(header: Header, source: str, *, with_tasks: bool) -> CFunction:
-    """Return the function of a kernel's C, or raise if it is not what the header says."""
+    """Return the function of a kernel's C, or raise if it does not fit the header."""
     check_text(f"kernel {header.name}", source)
     numbers = [*header_dims(header), *["task"] * with_tasks]
     return check_signature(header, C_LANGUAGE, functions(source), numbers)
@@ -207,7 +210,7 @@ def check_function(header: Header, source: str, *, with_tasks: bool) -> CFunctio
 def check_signature(
     header: Header, language: Language, defined: Mapping[str, CFunction], numbers: Sequence[str]
 ) -> CFunction:
-    """Return a kernel's function of those that its source defines, or raise if it is not right.
+    """Return a kernel's function among those that its source defines, or raise if it is not right.
 
     It takes the inputs and the outputs of the header, and then some numbers.
     """
@@ -254,7 +257,7 @@ def _problems(
                 "inputs, outputs, dims, in the header's order",
             )
     text = f"but in {'C' if language.name == 'C' else 'the source'} it is {{}}"
-    # A type of the user's own is left to the compiler, which knows its size.
+    # The user's own types are left to the compiler, which knows their sizes.
     known_types = language.others.union(*language.elements.values())
     for number, (argument, (name, type)) in enumerate(zip(given, arrays, strict=False)):
         is_input, said = number < len(header.inputs), text.format(argument.text)
@@ -283,9 +286,9 @@ def count_of(header: Header, unit: str, text: object, example: str) -> Dim:
 
 
 def check_text(subject: str, source: str, shown: str | None = None) -> None:
-    """Raise if a brace stands alone, or a name is a word of C's or of our own source's.
+    """Raise if a brace has no partner, or if a name is a word of C's or of our own source's.
 
-    `shown` has the same lines as the user wrote them.
+    `shown` has the lines as the user wrote them.
     """
     alone_ = unbalanced(source)
     if alone_ is not None:
@@ -326,7 +329,7 @@ def user_kernel(op: UserKernel, name: str) -> Kernel:
 
 
 def embedded_kernel(op: UserKernel, name: str, source: str, phase: Phase) -> Kernel:
-    """Return a user's kernel whose source is that of a program."""
+    """Return a user's kernel whose source is already embedded in a program."""
     header, use = header_of(op.header), use_of(op)
     return Kernel(
         name,
@@ -342,18 +345,18 @@ def embedded_kernel(op: UserKernel, name: str, source: str, phase: Phase) -> Ker
 
 
 class KernelTypes(NamedTuple):
-    """What one use of a kernel takes and gives, and what it costs."""
+    """What one use of a kernel takes and returns, and its cost."""
 
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     dims: Mapping[str, Symbol]
-    """The symbolic dims, those of a number of elements alone too."""
+    """The symbolic dims, including those that occur only in a number of elements."""
     cost: tuple[Dim, Dim]
     """Operations, and bytes moved."""
 
 
 def use_of(op: UserKernel) -> KernelTypes:
-    """Return what one use of a kernel takes and gives, checked."""
+    """Return what one use of a kernel takes and returns, after checking it."""
     inputs, outputs = instantiated(header_of(op.header), use_dims(op))
     check_use(op, inputs, outputs)
     types = [type for _, type in (*inputs, *outputs)]
@@ -365,7 +368,7 @@ def use_of(op: UserKernel) -> KernelTypes:
 
 
 def use_dims(op: UserKernel) -> dict[str, Dim]:
-    """Return what the dims of a kernel's header are in one use."""
+    """Return the values of a kernel's header dims in one use."""
     header = header_of(op.header)
     known = header_dims(header)
     if len(known) != len(op.dims):
@@ -378,9 +381,9 @@ def use_dims(op: UserKernel) -> dict[str, Dim]:
 
 
 def check_use(op: UserKernel, inputs: Iterable[Buffer], outputs: Iterable[Buffer]) -> None:
-    """Raise unless what a graph gives a kernel is what its header says for these sizes.
+    """Raise unless what a graph gives a kernel agrees with its header for these sizes.
 
-    A graph from a file may say anything, and a kernel that is trusted writes as far as it is told.
+    A graph from a file may say anything, and a trusted kernel writes as far as it is told.
     """
     header = header_of(op.header)
     pairs = [(name, type) for name, type in (*inputs, *outputs)]
@@ -403,14 +406,14 @@ def check_use(op: UserKernel, inputs: Iterable[Buffer], outputs: Iterable[Buffer
 
 
 def tasks_of(op: UserKernel, dims: Mapping[str, Dim]) -> Dim:
-    """Return how many tasks a kernel has in one use; of a GPU's, how many blocks."""
+    """Return how many tasks a kernel has in one use; on a GPU, how many blocks."""
     return substitute(
         parse_dim(op.tasks.partition(" of ")[0], header_dims(header_of(op.header))), dims
     )
 
 
 def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
-    """Raise if for some sizes of the graph's dims a kernel is not called, and has outputs."""
+    """Raise if a kernel with outputs is never called for some sizes of the graph's dims."""
     dims = use_dims(op)
     count = evaluate(tasks_of(op, dims), sizes)
     if count >= 1 or all(evaluate(size_of(o.type.shape), sizes) == 0 for o in op.body.outputs):
@@ -426,7 +429,7 @@ def check_tasks(op: UserKernel, sizes: Mapping[str, int]) -> None:
 def never_called(
     header: Header, unit: str, tasks: str, kind: type[LabError] = DefinitionError
 ) -> LabError:
-    """Return the error that says that a kernel's function is called for nothing."""
+    """Return the error for a kernel whose function is never called."""
     return kind(
         f"kernel {header.name}: its {unit} are {tasks}: nothing would write "
         f"{' and '.join(name for name, _ in header.outputs)}",
@@ -435,7 +438,7 @@ def never_called(
 
 
 def operations_of(body: IR) -> Dim:
-    """Return the operations of what a kernel means; 0 where only a function of NumPy says it."""
+    """Return the operations of a kernel's meaning; 0 if only a function of NumPy gives it."""
     total: Dim = 0
     for node in body.nodes:
         match node.op:
@@ -457,7 +460,7 @@ OWN_NAMES = "// All kernels are one source: within it the names of this one are 
 def _embedded(
     op: UserKernel, header: Header, function: str, dims: Mapping[str, Dim], given: list[str]
 ) -> str:
-    """Return the C of a kernel within a program: nothing in it meets other names."""
+    """Return the C of a kernel inside a program, where its names meet no others."""
     own = names(op.source)
     includes = [line.strip() for line in INCLUDE.findall(op.source)]
     body = INCLUDE.sub("", op.source).strip("\n")
@@ -486,7 +489,7 @@ def _embedded(
 
 
 def as_written(op: UserKernel, program: str, line: int) -> tuple[str, int] | None:
-    """Return a user's source and which line of it a program's line is; None for one around it."""
+    """Return a user's source and its line for a program's line; None if that line is around it."""
     source, lines = INCLUDE.sub("", op.source), program.split("\n")
     body = source.strip("\n").split("\n")
     before = len(source) - len(source.lstrip("\n"))
@@ -497,7 +500,7 @@ def as_written(op: UserKernel, program: str, line: int) -> tuple[str, int] | Non
 
 
 def alone(op: UserKernel) -> str:
-    """Return C that compiles by itself: the user's first, so that lines are numbered as there.
+    """Return C that compiles by itself: the user's first, so that its lines keep their numbers.
 
     `lab_alone` takes the buffers, the dims in the header's order, and the task.
     """

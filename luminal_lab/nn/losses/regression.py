@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Losses use the private building blocks of tensors.
+# pyright: reportPrivateUsage=false
 import math
 
 from luminal_lab.errors import RangeError
@@ -9,6 +11,7 @@ from luminal_lab.nn.losses.reduction import loss, paired, reduced, weighed
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arithmetic import Operand
 from luminal_lab.tensor.functions import number
+from luminal_lab.tensor.lazy import broadcast
 
 
 @loss
@@ -161,7 +164,8 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """Return the Gaussian loss of a number from its predicted mean and variance.
 
-    A variance below eps counts as eps; with `full` half the logarithm of 2π is added.
+    A variance below eps counts as eps; with `full` half the logarithm of 2π is added. There may be
+    one variance for each row, or one for all.
 
     >>> import luminal_lab as ll
     >>> from luminal_lab import nn
@@ -173,7 +177,14 @@ def gaussian_nll_loss(
     0.25
     """
     what = "gaussian_nll_loss"
-    dtype, (x, y, spread) = paired(what, prediction, target, var)
+    shape = broadcast(what, [prediction, prediction._tensor_of(target)])
+    x, y = (prediction._tensor_of(given)._stretch(shape) for given in (prediction, target))
+    spread = prediction._tensor_of(var)
+    if spread.ndim and spread.shape != shape and spread.shape == shape[:-1]:
+        spread = spread.unsqueeze(-1)  # one for each row
+    if broadcast(what, [x, spread]) == shape:
+        spread = spread._stretch(shape)
+    dtype, (x, y, spread) = paired(what, x, y, spread)
     spread = spread.clip(min=positive(what, "eps", eps))
     error = x - y
     value = (spread.log() + error * error * spread.recip()) * 0.5

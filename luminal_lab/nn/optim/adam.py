@@ -68,16 +68,20 @@ class Adam(Optimiser):
 
     @override
     def update(self, weight: Tensor, gradient: Tensor, state: State) -> Tensor:
-        first, second = self.betas
         if state.decay and not self.decoupled:
             gradient = weight * state.decay + gradient
+        mean, spread = self._averages(gradient, state)
+        if state.decay and self.decoupled:
+            weight = weight * (1 - state.numbers["lr"] * state.decay)
+        return mean * spread.recip() * state.numbers["rate"] + weight
+
+    def _averages(self, gradient: Tensor, state: State) -> tuple[Tensor, Tensor]:
+        """Return the average gradient, and the root of that of squares, with √c2 in both parts."""
+        first, second = self.betas
         state["mean"] = mean = state["mean"] * first + gradient * (1 - first)
         square = state["square"] * second + gradient * gradient * (1 - second)
         state["square"] = square
-        if state.decay and self.decoupled:
-            weight = weight * (1 - state.numbers["lr"] * state.decay)
-        step = mean * (square.sqrt() + state.numbers["eps"]).recip()
-        return step * state.numbers["rate"] + weight
+        return mean, square.sqrt() + state.numbers["eps"]
 
     @override
     def options(self) -> str:

@@ -25,6 +25,7 @@ from luminal_lab.nn.optim.state import Number, Session, State, said
 from luminal_lab.nn.schedules import Schedule
 from luminal_lab.passes.gradients import grad
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.tensor.derived import as_whole
 from luminal_lab.tensor.functions import widened
 from luminal_lab.tensor.lazy import Workspace
@@ -62,10 +63,10 @@ class Optimiser(Module):
     """
 
     def __init__(self, lr: LearningRate = 1e-3, *, weight_decay: WeightDecay = 0.0) -> None:
-        if not (callable(lr) or isinstance(lr, Tensor)):
+        if not (is_function(lr) or isinstance(lr, Tensor)):
             within(self, "lr", lr)
             lr = float(lr)
-        if not callable(weight_decay):
+        if not is_function(weight_decay):
             within(self, "weight_decay", weight_decay)
         self.lr = lr
         self.weight_decay = weight_decay
@@ -175,7 +176,7 @@ class Optimiser(Module):
     def _rate(self, shared: State) -> Number:
         if isinstance(self.lr, Tensor):
             self._check_rate(self.lr)
-        if isinstance(self.lr, Tensor) or not callable(self.lr):
+        if isinstance(self.lr, Tensor) or not is_function(self.lr):
             return self.lr
         step = shared["step"]
         shared["step"] = step + 1
@@ -198,7 +199,7 @@ class Optimiser(Module):
             )
 
     def _decay_of(self, weight: Weight) -> float:
-        if not callable(self.weight_decay):
+        if not is_function(self.weight_decay):
             return self.weight_decay
         decay = self.weight_decay(weight)
         within(self, "weight_decay", decay)

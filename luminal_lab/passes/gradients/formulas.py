@@ -94,6 +94,24 @@ def xlogy(node: Forward[Any], g: Tensor) -> Given:
     return factor, lambda: g * (x * y.recip())
 
 
+@derivative
+def xlog1py(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · log(1 + y), which is 0 at (0, -1), and g · x / (1 + y)."""
+    x, y = node[0], node[1]
+
+    def factor() -> Tensor:
+        nothing = is_zero(x) & (y <= -1)
+        return nothing.where(0.0, g * nothing.where(0.0, y).log1p())
+
+    return factor, lambda: g * (x * (y + 1.0).recip())
+
+
+@derivative
+def hypot(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · x / √(x² + y²), and the same for y."""
+    return tuple(lambda k=k: g * (node[k] * node.result.recip()) for k in (0, 1))
+
+
 # -- powers ----------------------------------------------------------------------------------------
 
 
@@ -279,6 +297,75 @@ def erf(node: Forward[Any], g: Tensor, sign: float) -> Given:
 
 
 @derivative
+def lgamma(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · digamma(x)."""
+    return g * node[0].digamma()
+
+
+@derivative
+def digamma(node: Forward[Any], g: Tensor) -> Given:
+    """Return g times the next derivative."""
+    return g * node[0].polygamma(1)
+
+
+@derivative
+def polygamma(node: Forward[Any], g: Tensor, n: int) -> Given:
+    """Return g times the next derivative."""
+    return g * node[0].polygamma(n + 1)
+
+
+@derivative
+def erfinv(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · √π/2 · exp(y²)."""
+    return g * (node.result.square().exp() * (math.sqrt(math.pi) / 2))
+
+
+@derivative
+def ndtri(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · √(2π) · exp(y²/2)."""
+    return g * ((node.result.square() * 0.5).exp() * math.sqrt(2 * math.pi))
+
+
+@derivative
+def erfcx(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (2 x y - 2/√π)."""
+    return g * (node[0] * node.result * 2.0 - 2 / math.sqrt(math.pi))
+
+
+@derivative
+def entr(node: Forward[Any], g: Tensor) -> Given:
+    """Return -g · (1 + log(x))."""
+    return g * -(node[0].log() + 1.0)
+
+
+@derivative
+def i0(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · i1(x)."""
+    return g * node[0].i1()
+
+
+@derivative
+def i0e(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (i1e(x) - sign(x) · y)."""
+    return g * (node[0].i1e() - node[0].sign() * node.result)
+
+
+@derivative
+def i1(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (i0(x) - y / x), which is 1/2 at 0."""
+    x, zero = node[0], is_zero(node[0])
+    return g * zero.where(0.5, x.i0() - node.result * zero.where(1.0, x).recip())
+
+
+@derivative
+def i1e(node: Forward[Any], g: Tensor) -> Given:
+    """Return g · (i0e(x) - y (sign(x) + 1/x)), which is 1/2 at 0."""
+    x, zero = node[0], is_zero(node[0])
+    usual = x.i0e() - node.result * (x.sign() + zero.where(1.0, x).recip())
+    return g * zero.where(0.5, usual)
+
+
+@derivative
 def tanhshrink(node: Forward[Any], g: Tensor) -> Given:
     """Return g · tanh²(x)."""
     tanh = node[0].tanh()
@@ -390,3 +477,9 @@ def norm(node: Forward[Any], g: Tensor, p: float, axes: tuple[int, ...]) -> Give
         return g * (total.pow(1 - p) * (sign * powers))
     powers = sign * size.pow(p - 1) if p < 2 else x * size.pow(p - 2)
     return is_zero(total).where(0.0, g * (powers * total.pow(1 - p)))
+
+
+@derivative
+def unpooled(node: Forward[Any], g: Tensor) -> Given:
+    """Return g at the places, also where several values go to one, which are equal."""
+    return g.gather(2, node[1]), None

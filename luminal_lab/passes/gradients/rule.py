@@ -25,6 +25,7 @@ from luminal_lab.core.ops import Mul
 from luminal_lab.core.origin import here
 from luminal_lab.errors import DefinitionError, DTypeError, RangeError
 from luminal_lab.tensor import Tensor
+from luminal_lab.tensor.arguments import is_function
 
 O_co = TypeVar("O_co", bound=Op, covariant=True)
 O = TypeVar("O", bound=Op)  # noqa: E741  # an op
@@ -148,7 +149,7 @@ def gradient(
 
 def function_of(what: str, given: C) -> C:
     """Return a decorator's argument, or raise if it is not a function."""
-    if callable(given):
+    if is_function(given):
         return given
     raise DefinitionError(
         f"{what}: {said(given)} is not a function",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ops import (
+    Bitcast,
     Cast,
     Expand,
     Gather,
@@ -15,6 +16,7 @@ from luminal_lab.core.ops import (
     Update,
     Where,
 )
+from luminal_lab.errors import DTypeError
 from luminal_lab.passes.gradients.rule import Forward, Given, emit, gradient
 from luminal_lab.tensor import Tensor
 
@@ -25,6 +27,16 @@ LESS, WHERE = LessThan(), Where()
 def cast(node: Forward[Cast], g: Tensor) -> Given:
     """Return g in the source's dtype."""
     return g.cast(node.types[0].dtype)
+
+
+@gradient(Bitcast)
+def bitcast(node: Forward[Bitcast], g: Tensor) -> Given:
+    """Raise: a small change of a value may change all of its bits."""
+    raise DTypeError(
+        f"grad: {node.node} reads the bits of {node.types[0].dtype} as {node.op.dtype}, and has no "
+        "gradient",
+        hint="cast converts the values; detach() takes them for constants",
+    )
 
 
 @gradient(Where)

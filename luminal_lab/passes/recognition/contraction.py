@@ -39,7 +39,7 @@ def contraction(reading: Reading, node: Node) -> Iterator[SumOfProducts]:
         if not reading.holds(same_but_ones(total.shape, node.shape), node, why, node):
             return
     product, axes = total, tuple[int, ...]()
-    for product, axes in reading.reduced(total, SumReduce):  # noqa: B007  # the last is meant
+    for product, axes in reading.reduced(total, SumReduce):  # noqa: B007  # the last one counts
         pass
     if not reading.holds(bool(axes), total, "{} is summed over axes of size 1 alone", product):
         return

@@ -1,7 +1,7 @@
-"""A reading that listens to a recogniser: what a graph answered it, and where it stopped.
+"""A reading that listens to a recogniser: how a graph answered it, and where it stopped.
 
-Each question of `Reading` notes its answer here. What a recogniser decides by itself it says with
-`holds` or `missed`, so that nothing is told of it that is not in its code.
+Each question of `Reading` notes its answer here. A recogniser reports its own decisions with
+`holds` or `missed`, so that nothing is reported that is not in its code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExplainedReading(Reading):
         super().__init__(graph)
         self.heard = self.inquiry = Inquiry()
         self.plain = Reading(graph)
-        """Answers what a question asks on its way, unheard."""
+        """Answers further questions within a question, unheard."""
 
     @override
     def source(self, node: Node, op: type[Op]) -> Node | None:
@@ -105,6 +105,6 @@ class ExplainedReading(Reading):
 
 
 def _seen(reading: Reading, node: Node) -> str:
-    """Return what a value is, where a number was wanted."""
+    """Say what a value is where a number was wanted."""
     number = reading.number(node)
     return kind_of(reading.base(node)) if number is None else str(number)

@@ -110,7 +110,7 @@ class Reading(Asking):
         return find(pattern, node, self.graph)
 
     def same(self, node: Node, other: Node, what: str) -> bool:
-        """Return whether a node is the one wanted, which is called `what` in a reason."""
+        """Return whether a node is the wanted one, named `what` in a reason."""
         return self.holds(node is other, node, "{} is not {}, {}", node, other, what)
 
     # -- repetition --------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class Recognise(Pass):
 
     @property
     def _recognisers(self) -> Iterator[Recogniser[RecognisedRegion]]:
-        return (one for one in RECOGNISERS if not self.only or one.name in self.only)
+        return (r for r in RECOGNISERS if not self.only or r.name in self.only)
 
     @override
     def searches(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class _Search:
         self.folding = Folding(ir, edit, self.reading)
         live = [node for node in reversed(ir.nodes) if node.id not in self.folding.dead]
         self.ids = [node.id for node in live]
-        """The nodes; in place of one that became a call, the call."""
+        """The nodes, with calls in place of the nodes that became calls."""
         self.live = {id: index for index, id in enumerate(self.ids)}
         self.calls: list[Node] = []
         """The calls that it made, as they were then."""
@@ -142,7 +142,7 @@ class _Search:
                 return
 
     def why_not(self, recogniser: Recogniser[RecognisedRegion], node: Node) -> str:
-        """Tell how far a recogniser gets at a node, which others may have made a call."""
+        """Say how far a recogniser gets at a node, which others may have turned into a call."""
         own = self.live.get(node.id)
         if own is None:
             return f"{recogniser.name} leaves {node} to dce: no output needs it."
@@ -169,8 +169,8 @@ class _Search:
 
     def _call_with(self, node: Node) -> str:
         """Return the call that a node became part of, in words."""
-        for made in reversed(self.calls):
-            derivation = made.meta.derivation
-            if derivation is not None and node.id in derivation.parents and made.id in self.edit:
-                return f"{made}, {kind_of(made)},"
+        for call in reversed(self.calls):
+            derivation = call.meta.derivation
+            if derivation is not None and node.id in derivation.parents and call.id in self.edit:
+                return f"{call}, {kind_of(call)},"
         return "a call"

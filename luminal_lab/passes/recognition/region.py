@@ -99,7 +99,7 @@ class Folding:
         return needed
 
     def _say_open(self, node: Node, outside: Collection[int]) -> None:
-        """Say who needs an inner value of a region, which a call would compute once more."""
+        """Say what else needs an inner value of a region, which a call would compute again."""
         who = "what others read is made of"
         if self.edit.is_output(node):
             who = "the graph returns"

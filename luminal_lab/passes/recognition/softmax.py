@@ -5,8 +5,8 @@
     %e = exp(%d)                                       %y = add %b, expand(-1 · %l)
     %y = mul %e, expand(recip(sum_reduce{axis = 1} %e))
 
-The repetition may come before or after -1 and the reciprocal. A softmax of which a whole row may be
-hidden subtracts 0 where the maximum is infinite, and divides by 1 where the sum is 0.
+The repetition may come before or after -1 and the reciprocal. A softmax that may hide a whole row
+subtracts 0 where the maximum is infinite, and divides by 1 where the sum is 0.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -20,14 +21,15 @@ from luminal_lab.errors import ArgumentError, DeviceError, GraphError, nearest, 
 from luminal_lab.io.facts import Subject
 from luminal_lab.passes.compilation import Compilation
 from luminal_lab.passes.snapshot import Snapshot
+from luminal_lab.tensor.arguments import is_function
 from luminal_lab.viz import overlays
 from luminal_lab.viz.live.at import read_at, written_at
 from luminal_lab.viz.live.backed import Backed
-from luminal_lab.viz.live.export import Exported, check_name, write_page
+from luminal_lab.viz.live.export import Exported, check_name, page_of, write_page
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.meaning import Selected, Selection, chosen, selected
 from luminal_lab.viz.live.notebook import outputs, with_widget
-from luminal_lab.viz.live.replies import Replies
+from luminal_lab.viz.live.replies import Replies, Reply
 from luminal_lab.viz.live.static import new_widget
 from luminal_lab.viz.markup import plain
 from luminal_lab.viz.picture import Picture
@@ -78,11 +80,16 @@ class Live:
         return self._held.subjects
 
     @property
+    def backed(self) -> tuple[Backed, ...]:
+        """The subjects with what is behind them in this process."""
+        return self._held.all
+
+    @property
     def compilations(self) -> tuple[Compilation, ...]:
         """The compiles on show, including those run again in it."""
         return tuple(
             backed_subject.compilation
-            for backed_subject in self._held.all
+            for backed_subject in self.backed
             if backed_subject.compilation is not None
         )
 
@@ -105,9 +112,8 @@ class Live:
     def widget(self) -> LabWidget:
         """The widget, made on first use; it can go into ipywidgets' boxes."""
         if self._widget is None:
-            replies = Replies(self._held, self._shows)
             widget = new_widget(
-                replies.answer,
+                self.answers(self._shows),
                 what=self.what,
                 data=self.first_data,
                 selection=self._selection,
@@ -119,6 +125,10 @@ class Live:
             widget.observe(self._goes, "place")
             self._widget = widget
         return self._widget
+
+    def answers(self, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], Reply]:
+        """Return what answers a page's questions; `changed` is called when the bundle changes."""
+        return Replies(self._held, changed).answer
 
     def _shows(self) -> None:
         """Show the changed bundle."""
@@ -252,7 +262,7 @@ class Live:
 
         Calling the result ends that.
         """
-        if not callable(call):
+        if not is_function(call):
             raise ArgumentError(
                 f"observe: {call!r} cannot be called", hint="give a function of what is selected"
             )
@@ -309,7 +319,8 @@ class Live:
     def static(self, mark: str = "", theme: Theme = "auto") -> str:
         """Return the picture and its words as HTML without a script, each with an attribute."""
         words, more = self.words(), f" {mark}" if mark else ""
-        style = ' style="font-family:monospace"'
+        # JupyterLab breaks lines of what is preformatted.
+        style = ' style="font-family:monospace;white-space:pre;overflow:auto"'
         text = f"<pre{more}{style}>{plain(words)}</pre>" if words else ""
         image = self.picture(theme).html.replace("<img", f"<img{more}", 1)
         return f"<div{more}>{text}{image}{self.below()}</div>"
@@ -321,10 +332,16 @@ class Live:
     def export(self, path: str | Path, *, theme: Theme = "auto") -> None:
         """Write one HTML page that needs no server, network or kernel."""
         check_name(path)
+        write_page(path, self._exported(theme))
+
+    def served_page(self) -> str:
+        """Return a page like that of `export`, which asks its questions at its own address."""
+        return page_of(replace(self._exported("auto"), is_served=True))
+
+    def _exported(self, theme: Theme) -> Exported:
         static = self.static("data-ll-static", theme)
         state = {"place": self._place, "selection": self._selection, **self._options}
-        given = Exported(self.what, self.title, self.data, static, theme, json.dumps(state))
-        write_page(path, given)
+        return Exported(self.what, self.title, self.data, static, theme, json.dumps(state))
 
     def display(self) -> None:
         """Show it now: in a notebook as a cell's last line would, elsewhere as text."""

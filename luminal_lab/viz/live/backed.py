@@ -89,8 +89,8 @@ class Backed:
     @property
     def telling(self) -> int:
         """The number of the snapshot that says most: where a compile stopped, if it did."""
-        stopped = self.compilation is not None and self.compilation.stop is not None
-        return len(self.snapshots) - 1 if stopped else telling(self.snapshots)
+        stop = self.subject.facts.stop
+        return telling(self.snapshots) if stop is None else stop.snapshot
 
     def compiled(self, caller: str) -> Compilation:
         """Return the compile, or raise if there is none in this process."""
@@ -112,7 +112,7 @@ class Backed:
     @property
     def asked(self) -> Compilation:
         """The compile to ask about its snapshots: of a recording the one that was recorded."""
-        return self.compilation or compilation_of(self.snapshots)
+        return self.compilation or compilation_of(self.subject)
 
     def picture(
         self,

@@ -39,7 +39,8 @@ class Boards:
     def of(self, run: int, kernel: int, backed: Backed, number: int | None = None) -> Board:
         """Return the board of a run with a number, or that on which a kernel is tried.
 
-        The latter is the last whose first schedule is the kernel's own, made on first use.
+        The latter is the last that was used whose first schedule is the kernel's own, or else the
+        last one, made on first use.
         """
         if number is not None:
             numbered = [*self._numbered(run, backed)]
@@ -50,12 +51,14 @@ class Boards:
                 )
             return numbered[number - older][0]
         facts = backed.subject.facts.kernels[kernel]
-        for board in reversed(self._all(run, backed)):
-            if (str(board.definition), str(board[0].schedule)) == (
-                facts.definition,
-                facts.schedule,
-            ):
-                return board
+        own = facts.definition, facts.schedule
+        same = [
+            board
+            for board in self._all(run, backed)
+            if (str(board.definition), str(board[0].schedule)) == own
+        ]
+        if same:
+            return max(reversed(same), key=lambda board: board.is_used)
         board = _new_board(backed, facts)
         made = backed.compilation
         (self._made.setdefault(run, []) if made is None else made.boards).append(board)

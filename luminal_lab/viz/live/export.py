@@ -23,9 +23,10 @@ from luminal_lab.writing import as_path, write_bytes
 
 CLOSING = re.compile(r"<(?=/script|!--)", re.IGNORECASE)
 """Text that would end a script element or confuse its parser."""
+SERVED = "connect-src 'self'; "
 POLICY = (
-    "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; "
-    "base-uri 'none'; form-action 'none'"
+    "default-src 'none'; {served}script-src 'sha256-{hash}'; style-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'"
 )
 PAGE = """\
 <!doctype html>
@@ -45,7 +46,7 @@ PAGE = """\
 <noscript>
 <p data-ll-static>This page is alive where scripts may run; this is its picture.</p>
 </noscript>
-<div id="ll-page" data-what="{what}" data-theme="{theme}" data-state="{state}"></div>
+<div id="ll-page" data-what="{what}" data-theme="{theme}" data-state="{state}"{served}></div>
 </main>
 <script type="text/plain" id="ll-data">{data}</script>
 <script type="module">{script}</script>
@@ -68,6 +69,8 @@ class Exported:
     theme: Theme = "auto"
     state: str = "{}"
     """The initial state as JSON: place, selection, overlay."""
+    is_served: bool = False
+    """Whether this process answers its questions, at the page's own address."""
 
 
 def check_name(path: str | Path) -> None:
@@ -93,7 +96,8 @@ def page_of(exported: Exported) -> str:
     packed = data if data[:1] == bytes([ZLIB]) else zlib.compress(data, 9)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     return PAGE.format(
-        policy=POLICY.format(hash=digest),
+        policy=POLICY.format(hash=digest, served=SERVED if exported.is_served else ""),
+        served=" data-served" if exported.is_served else "",
         title=plain(exported.title),
         static=exported.static,
         what=plain(exported.what),

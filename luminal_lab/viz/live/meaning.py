@@ -15,6 +15,7 @@ from luminal_lab.kernels.launch import Launch
 from luminal_lab.passes.compilation import LINE
 from luminal_lab.passes.rule import Rule
 from luminal_lab.passes.snapshot import Firing, Snapshot
+from luminal_lab.tensor.arguments import told_object
 from luminal_lab.viz.entries import entries_of, union_of
 from luminal_lab.viz.live.backed import Backed
 from luminal_lab.viz.live.trees import keys_in
@@ -25,6 +26,7 @@ Selected: TypeAlias = "tuple[Node, ...] | Origin | Firing | Rule | Program | Sel
 Program: TypeAlias = Kernel | Launch | KernelFacts | LaunchFacts | BufferFacts
 
 
+@told_object("line")
 class SelectedLine(str):
     """A line of a kernel's source, with its number and language."""
 

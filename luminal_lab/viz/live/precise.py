@@ -14,7 +14,7 @@ from luminal_lab.core.dtypes import Array, DType
 from luminal_lab.core.interpret import Environment, Probe, interpret
 from luminal_lab.core.ir import IR, Node, Table
 from luminal_lab.core.op import Op, TensorType, View, ints
-from luminal_lab.core.ops import Cast
+from luminal_lab.core.ops import Bitcast, Cast
 from luminal_lab.core.ops.structure import Region
 from luminal_lab.errors import LabError
 from luminal_lab.passes.compilation import Compilation
@@ -146,6 +146,12 @@ def widened(ir: IR) -> tuple[IR, dict[int, int]]:
     order: list[int] = []
     for node in ir.nodes:
         sources = tuple(into[id] for id in node.sources)
+        if isinstance(node.op, Bitcast) and ir[node.sources[0]].dtype.is_float:
+            # The bits are those of the narrow float.
+            type = ir[node.sources[0]].type
+            table.set(next_id, Node(next_id, Cast(type.dtype), sources, type))
+            order.append(next_id)
+            sources, next_id = (next_id,), next_id + 1
         record = node._replace(op=_wide_op(node.op), sources=sources)
         types = record.op.types([_record(table, id) for id in sources])
         record = record._replace(type=types[0], extra=types[1:])
@@ -176,6 +182,8 @@ def _record(table: Table, id: int) -> Node:
 def _wide_op(op: Op) -> Op:
     if isinstance(op, Region):
         return replace(op, body=widened(op.body)[0])
+    if isinstance(op, Bitcast):
+        return op
     changed: dict[str, Any] = {
         field_.name: DType.float64
         for field_ in fields(op)  # pyright: ignore[reportArgumentType]  # ops are dataclasses

@@ -39,6 +39,7 @@ QUESTIONS = (
 FORM = 'as in quiz.answer(nodes=4, gone=["%y"], rules=["softmax"])'
 
 
+@told_object("answer")
 @dataclass(frozen=True)
 class Revealed:
     """Answers beside what a pass has done; `str` is a table of them."""

@@ -38,6 +38,7 @@ from luminal_lab.timing.timings import unit_of
 from luminal_lab.trust import Foreign, allow, foreign_of, printable
 from luminal_lab.viz.live.backed import Backed, dialect_of, gathered
 from luminal_lab.viz.live.boards import changed, tried
+from luminal_lab.viz.live.dropped import Dropped
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.inputs import inputs_for
 from luminal_lab.viz.live.precise import errors_of
@@ -59,6 +60,9 @@ class Replies:
     def __init__(self, held: Held, show: Callable[[], None]) -> None:
         self._held = held
         self._show = show
+        self._dropped: Dropped | None = None
+        self._kept: list[Dropped] = []
+        """Files on show, whose values may be read later."""
 
     def answer(self, question: Question) -> Reply:
         """Return the answer, or a sentence that says why there is none; nothing is raised."""
@@ -268,6 +272,34 @@ class Replies:
         lines = [list(pair) for pair in assembly.lines]
         return {"text": assembly.text, "lines": lines, "by": assembly.by, "of": kernel.dialect}
 
+    # -- files -------------------------------------------------------------------------------------
+
+    def drop(self, question: Question) -> Reply:
+        """Take a piece of a file; after the last one, show what the file holds as another run."""
+        at, data = _number(question, "at"), question.get("data")
+        if not isinstance(data, bytes):
+            raise ArgumentError("drop: there are no bytes")
+        if at == 0:
+            self._dropped = Dropped(_text(question, "name"), _number(question, "size"))
+        dropped = self._dropped
+        if dropped is None:
+            raise ArgumentError("drop: a piece without its beginning", hint="drop the file again")
+        try:
+            if not dropped.add(at, data):
+                return {}
+            added = dropped.opened()
+            for backed in added:
+                self._held.add(backed)
+        except BaseException:
+            self._dropped = None
+            raise
+        self._kept.append(dropped)
+        self._dropped = None
+        self._show()
+        titles = ", ".join(backed.subject.title for backed in added)
+        run = len(self._held.all) - len(added)
+        return {"run": run, "text": f"{dropped.name} is open beside the others: {titles}"}
+
     # -- other schedules ---------------------------------------------------------------------------
 
     def board(self, question: Question) -> Reply:
@@ -290,6 +322,7 @@ ASKS: Mapping[str, Callable[[Replies, Question], Reply]] = {
     "advise": Replies.advise,
     "assembly": Replies.assembly,
     "board": Replies.board,
+    "drop": Replies.drop,
     "error_overlay": Replies.error_overlay,
     "minimise": Replies.minimise,
     "ptx": Replies.ptx,

@@ -7,7 +7,7 @@ anywidget.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import anywidget
 import traitlets
@@ -38,10 +38,13 @@ class LabWidget(anywidget.AnyWidget):
         # What stands below the picture in a notebook that nobody trusts yet.
         return f"<{self.what}, live while its kernel runs: run the cell to have it here>"
 
-    def _asked(self, _: object, message: object, __: object) -> None:
+    def _asked(self, _: object, message: object, buffers: object) -> None:
         """Answer a question of the page's; whatever goes wrong is in the answer."""
         if not isinstance(message, Mapping) or "request" not in message:
             return
+        if isinstance(buffers, list) and buffers:
+            pieces = cast("list[memoryview]", buffers)
+            message = {**cast("Mapping[str, Any]", message), "data": b"".join(pieces)}
         reply: Mapping[str, Any] = {"error": "There is no graph behind this picture."}
         if self._answer is not None:
             self.send({"reply": message["request"], "working": True})

@@ -1,22 +1,18 @@
 """A CPU kernel's assembly: by its compiler, a disassembler, or a word of what is missing."""
 
-import shutil
-
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu import assembly
 from luminal_lab.errors import DeviceError
 from luminal_lab.kernels.kernel import Kernel
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(autouse=True)
 def _compiler(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    need("cc")
     assembly._assembled.cache_clear()
     yield
     assembly._assembled.cache_clear()
@@ -49,8 +45,7 @@ def test_a_rescheduled_kernel_has_its_own(kernel):
 
 
 def test_without_the_compilers_own_a_disassembler_reads_the_library(kernel, monkeypatch):
-    if not any(map(shutil.which, assembly.DISASSEMBLERS)):
-        pytest.skip("there is no disassembler: install binutils")
+    need("objdump")
     monkeypatch.setattr(assembly, "_by_compiler", lambda source, compiler: None)
     found = kernel.assembly
     assert found.by in assembly.DISASSEMBLERS

@@ -1,7 +1,6 @@
 """The CPU device gives what the interpreter gives: random graphs, special values, models."""
 
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from operator import methodcaller
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler, CPUProgram
 from luminal_lab.errors import DeviceError, LabError, RangeError
 from luminal_lab.passes.compile import compile_ir
@@ -21,18 +19,7 @@ from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import data_of, dims_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
-
-
+pytestmark = pytest.mark.needs("cc")
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, 3e38, -7.25, np.inf, -np.inf, np.nan])
 
 

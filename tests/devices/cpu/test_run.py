@@ -3,11 +3,9 @@
 import gc
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from hypothesis import given, settings, strategies as st
 import luminal_lab as ll
 from luminal_lab import nn
 from luminal_lab.core.interpret import Environment, interpret
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.compiler import CPUCompiler, CPUProgram
 from luminal_lab.devices.runtime import blocks
 from luminal_lab.errors import (
@@ -36,16 +33,7 @@ from tests.core.graphs import graphs
 from tests.expect import error_of
 from tests.passes.running import data_of, dims_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def program_of(cx: ll.Graph) -> CPUProgram:
@@ -796,6 +784,25 @@ def test_a_kernel_has_no_number_that_makes_it_anothers_name():
     assert sorted(kernel.name for kernel in cx.kernels) == ["sin", "sin_2", "sin_2_2", "sin_3"]
     cx.execute()
     np.testing.assert_allclose(made[1].numpy(), np.sin(np.ones(3)), rtol=1e-6)
+
+
+def test_a_kernel_of_the_users_may_have_unsigned_elements():
+    high = ll.kernel(
+        "#include <stdint.h>\n"
+        "// kernel high(a: u16[n], b: u32[n], c: u64[n]) -> (x: u16[n], y: u32[n], z: u64[n])\n"
+        "void high(const unsigned short *a, const unsigned int *b, const unsigned long long *c,\n"
+        "          uint16_t *x, uint32_t *y, uint64_t *z, long n) {\n"
+        "    for (long i = 0; i < n; i++) x[i] = a[i] >> 3, y[i] = b[i] >> 3, z[i] = c[i] >> 3;\n}",
+        meaning=lambda a, b, c: (a >> 3, b >> 3, c >> 3),
+    )
+    cx = ll.Graph()
+    arrays = [np.array([0, 9, 2**bits - 1], f"u{bits // 8}") for bits in (16, 32, 64)]
+    given = [cx.tensor((3,), array.dtype).set(array) for array in arrays]
+    made = [one.retrieve() for one in high(*given)]
+    cx.compile(ll.GenericCompiler(), CPUCompiler())
+    cx.execute()
+    for one, array in zip(made, arrays, strict=True):
+        np.testing.assert_array_equal(one.numpy(), array >> 3)
 
 
 def test_a_kernel_of_the_users_takes_no_schedule():

@@ -3,12 +3,10 @@
 import errno
 import os
 import platform
-import shutil
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,6 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.build.toolchain import compile_library, find_compiler
 from luminal_lab.devices.cpu import program as cpu_program, trial_build, user_check
 from luminal_lab.devices.cpu.trial import (
@@ -36,6 +33,7 @@ from luminal_lab.devices.cpu.trial_report import ArrayName, words
 from luminal_lab.devices.cpu.user_check import TRIED, check_kernel
 from luminal_lab.errors import DefinitionError, DeviceError, PassError
 from tests.expect import error_of
+from tests.needs import need
 
 F32 = np.dtype(np.float32)
 COUNT = 10
@@ -53,15 +51,7 @@ LINE = 6
 RIGHT = "for (long i = 0; i < n; i++) y[i] = 2 * x[i];"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def built(compiler: str | None = None) -> Builds:
@@ -107,7 +97,7 @@ def death_of(body: str, **options: Any) -> tuple[Death, str, int | None]:
 @pytest.mark.parametrize("compiler", [None, "ziglang"])
 def test_a_right_kernel_gives_its_values(compiler: str | None, checked: bool, long: bool):
     if compiler:
-        pytest.importorskip(compiler)
+        need(compiler)
         if not long:  # elsewhere zig compiles nests, and all that is generated for other systems
             pytest.skip("zig compiles its sanitizers for 20 seconds: make test-long tries them")
     with trial_of(RIGHT, compiler=compiler, checked=checked) as trial:
@@ -188,7 +178,7 @@ GUARDED = {
 @pytest.mark.parametrize("body", GUARDED)
 def test_pages_that_nobody_may_touch_find_faults_without_sanitizers(body: str, compiler: str):
     if compiler:
-        pytest.importorskip(compiler)
+        need(compiler)
     _, what, line = death_of(body, compiler=compiler, checked=False)
     if os.uname().machine != "x86_64":  # where the processor does not say whether it was a store
         what = what.replace("reaches", GUARDED[body].split()[1])

@@ -1,26 +1,14 @@
 """A user's kernel on the CPU: compiled into the program, told what is wrong, tried alone."""
 
-import shutil
-
 import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.cpu.user_check import check_kernel
 from luminal_lab.errors import ArgumentError, DefinitionError, DeviceError
 from tests.expect import error_of
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_compiler(tmp_path_factory):
-    """Compile into a folder of this run's own."""
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
+pytestmark = pytest.mark.needs("cc")
 
 
 def kernel(body: str, **options):

@@ -19,6 +19,7 @@ from luminal_lab.errors import (
     ScheduleError,
 )
 from tests.expect import error_of
+from tests.needs import need
 
 DEVICES = [ll.CUDACompiler(emulate=True), ll.MetalCompiler(emulate=True)]
 
@@ -176,7 +177,7 @@ def test_what_there_is_without_a_gpu():
 
 
 def test_ptx_and_resources_need_no_gpu():
-    pytest.importorskip("cuda.bindings.nvrtc")
+    need("cuda.bindings.nvrtc")
     cx, *_ = written()
     cx.compile(ll.CUDACompiler(arch="sm_80"))
     kernel = cx.kernels[0]

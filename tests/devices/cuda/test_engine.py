@@ -33,6 +33,7 @@ from tests.devices.stand_ins.cupy_stand_in import (
 )
 from tests.devices.stand_ins.refusing import Refused
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ class Sums:
 
 
 def test_the_table_is_that_of_the_package():
-    cupy = pytest.importorskip("cupy")
+    cupy = need("cupy")
     places = {"cuda.Module": "cuda.function.Module", "cuda.Event": "cuda.stream.Event"}
     compared = 0
     for line in TABLE.strip().splitlines():
@@ -126,7 +127,7 @@ def test_the_table_is_that_of_the_package():
 
 
 def test_what_makes_maps_is_called_as_the_package_says():
-    driver = pytest.importorskip("cuda.bindings.driver")
+    driver = need("cuda.bindings.driver")
     (line,) = BINDINGS.strip().splitlines()
     given = re.search(r"\((.*)\)", line)
     told = driver.cuTensorMapEncodeTiled.__doc__ or ""

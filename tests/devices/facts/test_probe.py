@@ -1,7 +1,5 @@
 """The probe: it measures, keeps what it has measured, and estimates where there is no compiler."""
 
-import shutil
-
 import pytest
 
 from luminal_lab.devices.build import cache
@@ -10,6 +8,7 @@ from luminal_lab.devices.facts.probe import better_rates, cpu_name, known_rates,
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +24,7 @@ def _short(monkeypatch):
 
 @pytest.fixture
 def _compiler():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
 
 
 @pytest.mark.usefixtures("_compiler")

@@ -17,6 +17,7 @@ from luminal_lab.machines.cards import CARDS
 from luminal_lab.machines.figures import MARK, Figure, shown
 from luminal_lab.machines.rates import PeakRates
 from tests.expect import error_of
+from tests.needs import need
 
 LAPTOP = PeakRates.stated("a laptop", gflops=100, gbytes=20, threads=2)
 
@@ -120,6 +121,7 @@ def test_all_of_them_as_a_table():
     assert text.splitlines()[1].split()[:3] == ["T4", "8.1", "TFLOP/s"]
     assert "253 GFLOP/s*" in text  # which is derived
     assert text.splitlines()[-1].startswith("* derived from other figures")
+    need("pandas")
     table = known_devices().to_pandas()
     assert set(table["device"]) == {one.name for one in CARDS}
     row = table[(table["device"] == "H200") & (table["figure"] == "bandwidth, bytes/s")]

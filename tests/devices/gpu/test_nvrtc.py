@@ -1,10 +1,7 @@
 """CUDA is compiled without a GPU: every function of the prelude, for every kind of card."""
 
-import importlib
-import os
 import re
 import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -33,6 +30,7 @@ from luminal_lab.kernels.render.gpu.program import gpu_source
 from luminal_lab.machines.resources import Resources
 from tests.expect import error_of
 
+pytestmark = pytest.mark.needs("cuda.bindings")
 ARCHS = ("sm_75", "sm_80", "sm_90a")
 WORD = re.compile(r"\b(?:lab|LAB)_\w+")
 HEAD = re.compile(r"__forceinline__ ([\w ]+?) \**(lab_\w+|floor\w+)\(\s*([^)]*)\)")
@@ -45,19 +43,6 @@ extern "C" __global__ void __launch_bounds__(64) kernel_k(float *y) {
     y[threadIdx.x] = t[threadIdx.x ^ 1];
 }
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _nvrtc() -> None:
-    """Skip where there is no NVRTC, which is on Macs, but never in CI elsewhere."""
-    if sys.platform == "darwin":
-        pytest.skip("NVIDIA has no NVRTC for macOS")
-    try:
-        importlib.import_module("cuda.bindings.nvrtc")
-    except ImportError:
-        if os.environ.get("CI") == "true":
-            pytest.fail("cuda-bindings is missing (CI must not skip what it compiles)")
-        pytest.skip("cuda-bindings is not installed")
 
 
 @pytest.fixture(autouse=True)

@@ -75,6 +75,11 @@ def test_plans_tell_what_they_were_refused():
     assert told[0].startswith("softmax has a schedule of ")
     assert "  pass: the nest is not a pass with sums of products, as attention is." in told
     assert any(line.startswith("  general: fuse ") for line in told)
+    plans = told.index("Plans that were refused:")
+    steps = told.index("Optional steps that did not apply:")
+    assert plans == 1
+    assert all(line.startswith("  general: ") for line in told[steps + 1 :])
+    assert not any(line.startswith("  general: ") for line in told[plans:steps])
     (kernel,) = [one for one in kernels_of(compilation) if one.name == "softmax"]
     assert str(compilation.why_not("schedule", kernel)) == "\n".join(told)
     assert "convolution" not in kernel.why_not("fuse")
@@ -82,7 +87,14 @@ def test_plans_tell_what_they_were_refused():
         "softmax: no plan has tried tensorise; why_not() tells what plans tried."
     )
     for line in kernel.why_not("simd").splitlines():
-        assert "simd" in line or line.startswith("softmax")
+        assert "simd" in line or not line.startswith("  ")
+    kinds = {refusal.plan: refusal.kind for refusal in kernel.refused}
+    assert kinds == {
+        "pass": "plan",
+        "convolution": "plan",
+        "contraction": "plan",
+        "general": "step",
+    }
 
 
 def kernels_of(compilation: Compilation) -> list[Kernel]:
@@ -95,6 +107,7 @@ def test_plans_for_gpus_tell_it_too():
     told = str(compilation.why_not("schedule", named["h"]))
     assert "contraction: the nest is not a product of floats, 16 or more each way." in told
     assert "column: the sums of j are too short for 8 threads." in told
+    assert told.splitlines()[1] == "Plans that were refused:"
 
 
 def test_hostile_questions_about_schedules():

@@ -1,13 +1,11 @@
 """What any default schedule for a CPU leaves out: terms of sums that are 0 outside of a window."""
 
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 
 from luminal_lab.core.dims import evaluate as number_of
-from luminal_lab.devices.build import cache
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
@@ -48,12 +46,11 @@ WINDOWS = {
 }
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_what_is_outside_of_a_window_is_left_out(
     kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
     text, word = WINDOWS[kind]
     definition = parse_definition(text)
     kernel = make_kernel(definition, "k", Machine())

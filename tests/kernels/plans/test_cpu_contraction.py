@@ -1,13 +1,11 @@
 """How products run on a CPU: what is computed with whole vectors before it is stored."""
 
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
 
 from luminal_lab.core.dims import evaluate as number_of
-from luminal_lab.devices.build import cache
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
@@ -26,12 +24,11 @@ ENDS = {
 """What is stored, and whether it is worth whole vectors."""
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("kind", ENDS)
 def test_functions_take_whole_vectors_before_short_rows_are_stored(
     kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
     term, is_costly = ENDS[kind]
     definition = parse_definition(f"{HEADER}  y[i < n, j < m] = {term}")
     # The second operand, which is the longer one, stays as it is: its axis has the rows.

@@ -1,6 +1,5 @@
 """Passes with sums of products: their default schedule, and the values of what it makes in C."""
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import given, settings, strategies as st
 
 from luminal_lab.algebra.one_pass import one_pass
 from luminal_lab.core.dims import evaluate as number_of
-from luminal_lab.devices.build import cache
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.make import make_kernel
@@ -19,15 +17,6 @@ from luminal_lab.kernels.plans.cpu import cpu_schedule
 from luminal_lab.machines.machine import Machine
 from tests.conftest import Golden
 from tests.kernels.running import Running
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory):
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
-
 
 HIDDEN = "where(i32[i] < i32[j], -inf, {})"
 SEEN = "where(i32[j] < i32[i + 3], {}, -inf)"
@@ -109,7 +98,7 @@ KINDS = {
 }
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.share("kind", KINDS, 4)
 def test_what_it_makes_in_c(kind: str) -> None:
     text = attention(**KINDS[kind])
@@ -131,7 +120,7 @@ def test_what_it_makes_in_c(kind: str) -> None:
     check()
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 def test_blocks_that_no_query_sees_are_not_read() -> None:
     text = attention(mask=HIDDEN)
     kernel = make_kernel(parse_definition(text), "attention", Machine())
@@ -144,7 +133,7 @@ def test_blocks_that_no_query_sees_are_not_read() -> None:
     assert run(inputs, sizes)["O"].tobytes() == found.tobytes()
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 def test_blocks_before_a_window_are_not_read() -> None:
     text = attention(mask=WINDOW)
     kernel = make_kernel(parse_definition(text), "attention", Machine())
@@ -183,7 +172,7 @@ PASSES = {
 }
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.needs("cc")
 @pytest.mark.parametrize("kind", PASSES)
 def test_any_pass_with_sums_of_products(kind: str) -> None:
     definition = parse_definition(PASSES[kind])

@@ -8,12 +8,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from luminal_lab.core.dtypes import DType
-from luminal_lab.devices.build import cache
 from luminal_lab.devices.facts.probe import SOURCE
 from luminal_lab.emulator.library import DialectName, KernelSource, library_of
 from luminal_lab.kernels.prelude.files import HERE, NAME, WORD, definitions, paragraphs, whole
@@ -28,12 +26,6 @@ GROUPS = {
     f"lab_wgmma_{u}_n{n}{w}" for u, w in product(("f16", "bf16"), ("", "_rows")) for n in (8, 64)
 }
 CPUS = ["", "-march=native", "-mavx2 -mfma -mf16c", "-mavx512f"]
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile into a folder of this run's own."""
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
 
 
 def compilers() -> Iterator[str]:

@@ -13,7 +13,6 @@ import pytest
 
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.random import uniform
-from luminal_lab.devices.build import cache
 from luminal_lab.emulator import Call, emulate
 from luminal_lab.errors import DTypeError
 from luminal_lab.kernels.dialect import CUDA, METAL
@@ -27,15 +26,6 @@ USED = re.compile(r"\b(?:lab|LAB)_\w+")
 WHOLE = [dtype for dtype in DType if dtype.kind == "int"]
 NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
 DEPTH = {("cuda", "tf32"): 8, ("cuda", "f16"): 16, ("cuda", "bf16"): 16}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compile into a folder of this run's own."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "user_folder", lambda: folder)
-        yield
 
 
 @pytest.fixture(autouse=True)

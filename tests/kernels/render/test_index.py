@@ -1,22 +1,18 @@
 """Index arithmetic in C has the values that it has in Python."""
 
 import ctypes
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from luminal_lab.core.dims import Dim, evaluate, maximum, minimum, symbols
 from luminal_lab.kernels.prelude.prelude import prelude
 from luminal_lab.kernels.render.index import index_c
 from tests.core.test_dims import GOLDEN, A, B, C, N, environments
+from tests.needs import need
 
 
 def test_c_has_the_same_values(tmp_path: Path):
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler: `cc` is not on the PATH")
+    compiler = need("cc")
     dims: list[Dim] = [dim for dim, _ in GOLDEN] + [
         (3 * A - 7) // 4, (3 * C - 7) % 4, (A - B) // N, C // (2 * B) - C % N, 40_000_000 * A * N,
         minimum(A, C, B) + maximum(C, -1) * (A < B), 3_000_000_000 * (A < 3) + C,

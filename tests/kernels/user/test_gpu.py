@@ -107,6 +107,41 @@ def test_it_runs_within_a_program(dialect: str):
     assert wrong in seen.transactions
 
 
+UNSIGNED = {
+    "cuda": (
+        'extern "C" __global__ void high(const unsigned short *a, const uint32_t *b, '
+        "const unsigned long long *c, ushort *x, unsigned int *y, uint64_t *z, int n) {\n"
+        "    const int i = threadIdx.x;\n"
+    ),
+    "metal": (
+        "kernel void high(device const ushort *a, device const uint *b, device const ulong *c, "
+        "device uint16_t *x, device unsigned int *y, device uint64_t *z, constant int &n,\n"
+        "                 uint i [[thread_position_in_threadgroup]]) {\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", SOURCES)
+def test_unsigned_elements(dialect: str):
+    body = "    if (i < n) { x[i] = a[i] >> 3; y[i] = b[i] >> 3; z[i] = c[i] >> 3; }\n}\n"
+    high = ll.kernel(
+        UNSIGNED[dialect] + body,
+        "high(a: u16[n], b: u32[n], c: u64[n]) -> (x: u16[n], y: u32[n], z: u64[n])",
+        meaning=lambda a, b, c: (a >> 3, b >> 3, c >> 3),
+        dialect=dialect,  # pyright: ignore[reportArgumentType]
+        blocks="1",
+        threads=32,
+    )
+    cx = ll.Graph()
+    arrays = [np.array([0, 9, 2**bits - 1], f"u{bits // 8}") for bits in (16, 32, 64)]
+    given = [cx.tensor((3,), array.dtype).set(array) for array in arrays]
+    results = [one.retrieve() for one in high(*given)]
+    cx.compile(ll.GenericCompiler(), SOURCES[dialect][3](emulate=True))
+    cx.execute()
+    for one, array in zip(results, arrays, strict=True):
+        np.testing.assert_array_equal(one.numpy(), array >> 3)
+
+
 def test_what_it_calls_of_the_prelude_comes_with_it():
     summed = ll.kernel(
         """

@@ -9,7 +9,9 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core import ops
 from luminal_lab.core.op import OPS
+from luminal_lab.errors import DTypeError
 from luminal_lab.passes.gradients.rule import RULES
+from tests.expect import error_of
 from tests.passes.gradients.against import against, differences, ours_by
 from tests.tensor.against import FLOATS, draw, same
 
@@ -59,6 +61,9 @@ NOT_HERE = {"input", "constant", "iota", "random", "call", "pick", "host_call", 
 NOT_HERE |= {"stored"}  # passes make it, of what gradients were derived of before
 NOT_HERE |= {"user_kernel"}  # its body is derived; tests/kernels/user/test_call.py
 
+BITS = {"bit_and", "bit_or", "bit_xor", "shift_left", "shift_right"}  # of integers
+NOT_HERE |= {*BITS, "bitcast"}  # which has none
+
 
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_small_steps_show_the_same(name):
@@ -79,7 +84,16 @@ def test_every_op_has_been_thought_of():
     assert ours - set(RULES) == {
         *("less_than", "stop_gradient", "input", "constant", "iota", "random", "call", "pick"),
         *("host_call", "stored", "user_kernel"),
+        *BITS,
     }
+
+
+def test_bits_read_as_another_float_have_no_gradient():
+    cx = ll.Graph()
+    x = cx.tensor((2,), "float16", name="x")
+    wrong = error_of(lambda: ll.grad(x.bitcast("bfloat16").sum(), x), DTypeError)
+    assert wrong.message == ("grad: %1 reads the bits of float16 as bfloat16, and has no gradient")
+    assert ll.grad(x.bitcast("float16").sum(), x).shape == (2,)
 
 
 WINDOWS = [(3, 1, 1), (2, 2, 1), (2, 3, 1), (3, 2, 1), (3, 1, 2), (2, 3, 4), (1, 1, 1), (1, 4, 3)]

@@ -1,6 +1,5 @@
 """Advice in the workbench: given, asked for, kept in recordings, and in nobody's way."""
 
-import shutil
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 
 import luminal_lab as ll
 from luminal_lab.advice.finding import RECORDED, Advice, Finding, Gain
-from luminal_lab.devices.build import cache
 from luminal_lab.viz.live.held import Held
 from luminal_lab.viz.live.replies import Replies
+from tests.needs import need
 
 FOUND = Advice(
     "main",
@@ -35,9 +34,7 @@ FOUND = Advice(
 
 @pytest.fixture
 def session(tmp_path, monkeypatch):
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
-    monkeypatch.setattr(cache, "user_folder", lambda: tmp_path)
+    need("cc")
     cx = ll.Graph()
     with cx.scope("mlp"):
         y = (cx.tensor((8, 8), name="x").set(np.ones((8, 8))) * 2).softmax(-1)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from luminal_lab.viz.live import columns
+from tests.needs import need
 from tests.notebook import Notebook, Ran, notebook
 
-pytest.importorskip("anywidget")
+need("anywidget")
 WRITE = """\
 import luminal_lab as ll
 cx = ll.Graph("g")

@@ -53,6 +53,17 @@ def test_whole_numbers_and_views_are_left_out():
     assert found.text.endswith("; 1 values are views, or too large")
 
 
+def test_bits_are_those_of_the_narrow_float():
+    ir = parse(
+        "graph g(%x: f32[2]) -> (%y) { %i = bitcast{dtype = i32} %x : i32[2]"
+        " %y = bitcast{dtype = f32} %i : f32[2] }"
+    )
+    wide, _ = widened(ir)
+    assert {str(node.dtype) for node in wide.outputs} == {"float64"}
+    found = errors_of(ir, None, environment(x=[1.5, -0.1]))
+    assert found.values[ir["y"].id] == 0.0
+
+
 def test_random_numbers_stay_what_they_are():
     cx = ll.Graph("g")
     y = (cx.rand((4,)) * 3).retrieve()

@@ -6,6 +6,7 @@ import pytest
 
 import luminal_lab as ll
 from tests.expect import error_of
+from tests.needs import need
 from tests.viz.test_pages import Read
 
 
@@ -56,5 +57,6 @@ def test_recordings_have_it_too(cx: ll.Graph, tmp_path: Path):
     cx.save(tmp_path / "run.lab")
     quiz = ll.predict(ll.open(tmp_path / "run.lab"), "simplify")
     assert quiz.answer(rules=["mul-one", "add-zero"]).all_right
+    need("script")
     quiz.export(tmp_path / "page.html")
     assert 'data-what="predict"' in (tmp_path / "page.html").read_text("utf-8")

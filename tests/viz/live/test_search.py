@@ -10,9 +10,10 @@ import luminal_lab as ll
 from luminal_lab.core.origin import LabWarning
 from luminal_lab.errors import ArgumentError, DeviceError
 from luminal_lab.search.loops import Budget
-from luminal_lab.viz.live import search as module, static
+from luminal_lab.viz.live import search as module
 from luminal_lab.viz.live.columns import read
 from luminal_lab.viz.live.search import SearchExplorer
+from tests.needs import need
 from tests.viz.searches import of_a_kernel, of_a_program
 
 
@@ -25,11 +26,7 @@ def explorer() -> SearchExplorer:
 
 @pytest.fixture
 def _alive() -> None:
-    pytest.importorskip("anywidget")
-    try:
-        static.script()
-    except DeviceError:
-        pytest.skip("the front end is not built: make frontend")
+    need("anywidget", "script")
 
 
 def test_each_candidate_is_an_entry_of_every_column(explorer: SearchExplorer):
@@ -137,7 +134,7 @@ class Shown:
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     """A notebook, in which nothing waits before it is shown."""
-    pytest.importorskip("IPython")
+    need("IPython")
     shown = Shown()
     monkeypatch.setattr(module, "outputs", lambda: shown)
     monkeypatch.setattr(module, "AFTER", 0.0)

@@ -107,6 +107,7 @@ def test_a_damaged_story_is_a_damaged_file(cx: ll.Graph, tmp_path: Path, bad: ob
     assert "it is damaged" in error_of(lambda: contents_of(data, "run.lab")).message
 
 
+@pytest.mark.needs("script")
 def test_a_page_has_it(cx: ll.Graph, tmp_path: Path):
     ll.story(cx, STEPS).export(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")

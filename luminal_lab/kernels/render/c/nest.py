@@ -12,11 +12,10 @@
                                                       y[i] = t;
                                                   }
 
-Loops of one iteration are left out. A parallel loop that stands outermost is a phase: its body is a
-task, and tasks may run at once. What stands between such loops is a phase of one task. A vector
-loop is written with the compiler's vector types; a simd loop is a plain one that the compiler is
-told it may turn into vector code. 16-bit floats are computed in float32, and rounded where they are
-stored or cast.
+Loops of one iteration are left out. An outermost parallel loop is a phase: its body is a task, and
+tasks may run at the same time. What stands between such loops is a phase of one task. A vector loop
+is written with the compiler's vector types; a simd loop is a plain loop that the compiler is told
+it may vectorise. 16-bit floats are computed in float32, and rounded when they are stored or cast.
 """
 
 from __future__ import annotations
@@ -81,17 +80,17 @@ from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import FOLDED, Writer
 
 STACK = 16384
-"""The most bytes of an array in scratch that is put on the stack."""
+"""The most bytes of a scratch array that is put on the stack."""
 MOST_WIDENED = 128
-"""The most narrow values that are made floats ahead of a loop."""
+"""The most narrow values that are widened to floats ahead of a loop."""
 MOST_WRITTEN_OUT = 16
-"""The copies of a loop's body that a compiler may write out one behind the other."""
+"""The most copies of a loop's body that a compiler may unroll."""
 WIDEST, NARROWEST = 64, 16
 """The bytes of the widest vectors, and of the narrowest that are read under conditions."""
 
 
 ONCE = "for", "unroll", "simd", "block", "thread", "across", "tensor", "bulk"
-"""The kinds of loops that are left out where they have one iteration."""
+"""The kinds of loops that are left out if they have one iteration."""
 
 
 def render_nest(
@@ -102,7 +101,7 @@ def render_nest(
 ) -> Rendered:
     """Return a nest as C functions whose names start with `name`, given dims in that order.
 
-    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    If other kernels compare its results, 16-bit floats are rounded after each op.
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest, parts = parts_of(without_loops(nest, ONCE))
@@ -119,7 +118,7 @@ def render_nest(
 
 
 def _read_always(term: Term) -> Iterator[Read]:
-    """Yield what a term reads whatever holds."""
+    """Yield what a term reads under any condition."""
     if isinstance(term, Read):
         yield term
     elif not isinstance(term, (Guarded, Lookup)):
@@ -128,11 +127,11 @@ def _read_always(term: Term) -> Iterator[Read]:
 
 
 def _reads_where_it_holds(loop: Loop, nest: Nest) -> bool:
-    """Return whether a short loop reads a vector only where a condition on its place holds.
+    """Return whether a short loop reads a vector only where a condition on its position holds.
 
-    GCC 12 makes such a read, once it has worked the condition out, one of a whole vector, which may
-    end on a page that is not there. It works out what it can write out: few iterations, of loops
-    that are not shared by threads. There a number that is 0, which it does not know, is added.
+    Once GCC 12 has evaluated the condition, it reads a whole vector there, which may end on a
+    missing page. It can evaluate what it can unroll: few iterations, of loops that threads do not
+    share. A number that is 0, which the compiler does not know, is therefore added.
     """
     if not isinstance(loop.size, int) or loop.kind == "unroll":
         return False
@@ -140,7 +139,8 @@ def _reads_where_it_holds(loop: Loop, nest: Nest) -> bool:
     for guard in (part for term in terms for part in walk_terms(term) if isinstance(part, Guarded)):
         vectors = -(-loop.size * guard.dtype.itemsize // WIDEST)
         reads = [part for part in walk_terms(guard.term) if isinstance(part, Read)]
-        # What is asked of one axis is worked out where another one's loop is too long for that.
+        # A condition on one axis can be evaluated even if the loop over another is too long for
+        # that.
         for condition in (atom for _, atoms in products(guard.holds) for atom in atoms):
             axes = symbols(condition)
             others = [nest.loops.get(axis.name) for axis in axes if axis != loop.axis]
@@ -151,7 +151,7 @@ def _reads_where_it_holds(loop: Loop, nest: Nest) -> bool:
 
 
 def _fills(read: Read, axes: Sequence[Symbol], nest: Nest) -> bool:
-    """Return whether loops over some axes may read as many neighbours as fill a vector."""
+    """Return whether loops over some axes may read enough neighbours to fill a vector."""
     flat = nest.flat(read.buffer, read.index)
     along = flat - substitute(flat, {axis.name: 0 for axis in axes})
     if not set(axes).issuperset(symbols(along)):
@@ -164,7 +164,7 @@ def _fills(read: Read, axes: Sequence[Symbol], nest: Nest) -> bool:
 
 
 def _written_out(loops: Iterable[Loop | None]) -> float:
-    """Return how often a compiler has to write out what is in some loops; inf if it cannot."""
+    """Return how many copies a compiler must write to unroll some loops; inf if it cannot."""
     count = 1.0
     for loop in loops:
         if loop is None or loop.kind == "parallel" or not isinstance(loop.size, int):
@@ -174,7 +174,7 @@ def _written_out(loops: Iterable[Loop | None]) -> float:
 
 
 def _widened_always(term: Term) -> Iterator[Read]:
-    """Yield what a term reads, whatever holds, of dtypes that are widened to float32."""
+    """Yield what a term reads, under any condition, in dtypes that are widened to float32."""
     applied = [part for part in walk_terms(term) if isinstance(part, Apply)]
     casts = [part.args[0] for part in applied if part.op == Cast(DType.float32)]
     reads = [part for part in walk_terms(term) if isinstance(part, Read)]
@@ -205,7 +205,7 @@ class _Writer(Writer):
         self.scratch: Dim = 0
 
     def function(self, block: Block) -> None:
-        """Write what stands between the braces of a phase's function."""
+        """Write the contents of a phase's function."""
         code, used = self.code, arrays_in(block)
         used |= {fetch.name for fetch in walk(block) if isinstance(fetch, Fetch)}
         for buffer, text in self.buffers(block).items():
@@ -262,9 +262,9 @@ class _Writer(Writer):
         self.arrays.floats, self.arrays.hidden = {}, hidden
 
     def widen(self, loop: Loop) -> None:
-        """Write what makes floats of the narrow neighbours that a loop adds up, ahead of it.
+        """Write the widening of the narrow neighbours that a loop adds up, ahead of it.
 
-        There are instructions for it that no compiler finds in a loop. They make NaNs quiet, as
+        There are instructions for this that no compiler finds in a loop. They make NaNs quiet, as
         sums do.
         """
         size = loop.size if loop.start == 0 else None
@@ -288,7 +288,7 @@ class _Writer(Writer):
                     arrays.floats[read] = f"{name}[{c_name(loop.name)}]"
 
     def reductions(self, loop: Loop) -> str:
-        """Return what a simd loop says of the scalars that it adds to."""
+        """Return a simd loop's clause about the scalars that it adds to."""
         clauses: dict[str, None] = {}
         inner = private(loop.body)
         for update in every(loop.body, Set):
@@ -327,9 +327,9 @@ class _Writer(Writer):
 
 
 def _note_once(body: CBlock) -> None:
-    """Have each iteration of a simd loop note wrong positions once, under no condition.
+    """Make each iteration of a simd loop note wrong positions once, outside any condition.
 
-    GCC 12 makes a number of nothing from a reduction that has several terms under conditions.
+    GCC 12 miscompiles a reduction with several conditional terms.
     """
     notes = [*_notes(body)]
     if all(block is body for block, _, _ in notes):
@@ -341,7 +341,7 @@ def _note_once(body: CBlock) -> None:
 
 
 def _notes(block: CBlock) -> Iterator[tuple[CBlock, int, Assign]]:
-    """Yield where statements note that a position is wrong."""
+    """Yield the statements that note a wrong position."""
     for at, statement in enumerate(block):
         match statement:
             case Assign(target="lab_wrong"):
@@ -358,9 +358,9 @@ class CArrays(Arrays):
     def __init__(self, nest: Nest, code: Code) -> None:
         super().__init__(nest, code)
         self.hidden: dict[str, Dim] = {}
-        """For axes of loops around: the same place, as the compiler does not know it."""
+        """For axes of outer loops: the same position, hidden from the compiler."""
         self.floats: dict[Read, str] = {}
-        """The reads that have been made floats ahead of a loop, and where these are."""
+        """The reads that were widened to floats ahead of a loop, and where the floats are."""
 
     @cached_property
     def as_vectors(self) -> Mapping[str, int]:
@@ -419,7 +419,7 @@ class VectorWriter:
         self.axis, self.width = loop.axis, loop.size
 
     def statements(self, block: Block, fetch: Callable[[Fetch], None]) -> None:
-        """Write statements; an element that is fetched is that of the first lane."""
+        """Write statements; a fetch takes the element of the first lane."""
         for statement in block:
             match statement:
                 case Set():
@@ -431,7 +431,7 @@ class VectorWriter:
                     raise self.refuse("lanes can only be assigned and added to")
 
     def refuse(self, why: str) -> ScheduleError:
-        """Return the error that says why a loop cannot be one of vectors."""
+        """Return the error that says why a loop cannot be a vector loop."""
         return ScheduleError(
             f"vector {self.axis}: {why}", hint="a simd loop leaves it to the compiler"
         )
@@ -457,7 +457,7 @@ class VectorWriter:
         text = value.text
         if update.how == "=" and not self.varies(update.term):
             zeros = f"({self.arrays.vector(dtype, self.width)}){{0}}"
-            # Less zeros, as -0.0 plus zero would be another.
+            # Subtract zeros, as -0.0 plus zero would lose its sign.
             text = zeros if update.term == Number(0, dtype) else f"{value.at(SUM)} - {zeros}"
         self.code.assign(target, text, update.how, (*value.ops, *ops))
 
@@ -492,7 +492,7 @@ class VectorWriter:
         return slope(self.arrays.nest.flat(name, index), self.axis)
 
     def lanes_at(self, name: str, index: Iterable[Dim], *, write: bool = False) -> str | None:
-        """Return the elements of an array along the axis of lanes, or one that all read."""
+        """Return the elements of an array along the axis of lanes, or one that all lanes read."""
         if self.arrays.is_scalar(name):
             return None if write else c_name(name)
         type, dims = self.types[name], tuple(index)

@@ -1,4 +1,4 @@
-"""The phases of a nest: the parallel loops that stand outermost, and what stands between them.
+"""The phases of a nest: the outermost parallel loops, and what stands between them.
 
     u = 0.0                          t = a[0]
     t = a[0]                         ----------------
@@ -8,9 +8,9 @@
                                      u = 0.0
                                      u += y[3]
 
-What a parallel loop depends on comes before it, and the rest may wait: so there are few phases, and
-most scalars are of one. Those that several phases mention go from one to the next in memory, as
-arrays do.
+What a parallel loop depends on comes before it, and the rest may wait: this gives few phases, and
+most scalars belong to one. Scalars that several phases mention are passed on in memory, as arrays
+are.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class _Use(NamedTuple):
 
 
 def _groups(body: Block) -> Iterator[list[int]]:
-    """Yield the places of the statements of each phase, declarations apart."""
+    """Yield the positions of the statements of each phase, without declarations."""
     waiting: dict[int, _Use] = {}
     for at, statement in enumerate(body):
         if isinstance(statement, Local):

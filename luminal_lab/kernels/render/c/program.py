@@ -3,9 +3,9 @@
     // v2: f32[2048] = gelu(v0, v1)
     {phases_gelu, 1, LAB_LIST(0, 1, 2), LAB_NONE},
 
-Two kernels are one if their definitions are equal as text, whatever they are called. Values are
-counted in the order in which the program mentions them, and have no names of the user's: so the
-source stays the same, and its library is found in the cache, when lines above it change.
+Two kernels are one if their definitions are equal as text, whatever their names. Values are
+numbered in the order in which the program mentions them, and have no names of the user's: so when
+lines above change, the source stays the same, and its library is found in the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from luminal_lab.kernels.prelude.files import whole
 from luminal_lab.kernels.prelude.prelude import prelude
 
 PROGRAM = "lab_main"
-"""What the library of a program exports: its launches."""
+"""The export of a program's library: its launches."""
 POOL = ("lab_open", "lab_execute", "lab_cancel", "lab_close")
 """The functions that run programs, in a library of their own, which is compiled once."""
 
@@ -30,11 +30,11 @@ class Use(NamedTuple):
     values: tuple[int, ...]
     """The program's values that are its inputs, its locals and its outputs."""
     dims: tuple[int, ...]
-    """Which of the program's dims those of its definition are."""
+    """The numbers of its definition's dims among the program's."""
     output_count: int
-    """How many of the values, from the end, are its outputs."""
+    """How many of the values, counted from the end, are its outputs."""
     types: tuple[str, ...] = ()
-    """What the outputs are."""
+    """The types of the outputs."""
 
 
 def program_source(kernels: Iterable[Kernel], uses: Sequence[Use]) -> str:
@@ -53,12 +53,12 @@ def pool_source() -> str:
 
 
 def tried_source(source: str) -> str:
-    """Return a program's source with what runs it task by task, in a child process."""
+    """Return a program's source with functions that run it task by task, in a child process."""
     return "\n\n".join([source.rstrip(), whole("run.h"), whole("tried.c")]) + "\n"
 
 
 def most_phases(kernels: Iterable[Kernel]) -> int:
-    """Return how many phases there is room for in the counts of tasks of one launch."""
+    """Return how many phases the counts of tasks of one launch have room for."""
     return max([1, *(len(kernel.phases) for kernel in kernels)])
 
 
@@ -68,7 +68,7 @@ def _phases(kernel: Kernel) -> str:
 
 
 def phases_name(kernel: Kernel) -> str:
-    """Return what C calls the list of a kernel's functions."""
+    """Return the C name of the list of a kernel's functions."""
     return function_name(kernel.name).replace("kernel_", "phases_", 1)
 
 

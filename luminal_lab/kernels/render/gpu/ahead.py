@@ -14,12 +14,12 @@
                                                   …
                                               }
 
-Copies of whole tiles (bulk.py) arrive at a barrier for each place, which is waited for where
-its turn has come.
+Copies of whole tiles (bulk.py) arrive at one barrier for each slot, which is waited for when its
+turn has come.
 
-Each iteration makes one group of copies, though it may be empty, so that all groups but the last
-`count - 1` are those that this iteration and earlier ones need. The one barrier is for what has
-arrived, and for what the iteration before has read, whose place the next copies take.
+Each iteration makes one group of copies, even if it is empty, so that all groups but the last
+`count - 1` are those that this iteration and earlier ones need. A single barrier covers both what
+has arrived, and what the iteration before has read, whose slot the next copies take.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Arrivals:
     """How many iterations ahead they are."""
     arrays: frozenset[str]
     bulk: int
-    """How many bulk copies arrive for an iteration, if such it are."""
+    """How many bulk copies arrive for an iteration, if they are bulk copies."""
     in_groups: bool = False
-    """Whether what comes before the loop makes a group for each of the first iterations."""
+    """Whether code before the loop makes a group for each of the first iterations."""
 
     @property
     def left(self) -> int:
@@ -65,7 +65,7 @@ class Arrivals:
 
     @property
     def open(self) -> Touches:
-        """What still arrives when an iteration has waited."""
+        """What is still arriving when an iteration has waited."""
         return frozenset(
             Touch(array, True, None, Turn(self.loop, ahead, self.count + 1), arrives=True)
             for array in self.arrays
@@ -74,7 +74,7 @@ class Arrivals:
 
 
 def arrivals(nest: Nest, body: Block) -> Mapping[str, Arrivals]:
-    """Return the loops that copy ahead, by name: those before which nobody else does."""
+    """Return the loops that copy ahead, by name: those without other uses of the arrays before."""
     return {arrival.loop: arrival for arrival in _arrivals(nest, body, body)}
 
 
@@ -91,7 +91,7 @@ def _arrivals(nest: Nest, whole: Block, block: Block) -> Iterator[Arrivals]:
 
 
 def _ahead(nest: Nest, loop: Loop) -> Arrivals | None:
-    """Return what arrives of a loop that begins with copies into places that it uses later."""
+    """Return the arrivals of a loop that begins with copies into slots that it uses later."""
     first = loop.body[0] if loop.body else None
     if not isinstance(first, When):
         return None
@@ -116,7 +116,7 @@ def bulk_loops(block: Block) -> list[Loop]:
 
 
 def _behind(slot: Dim, axis: Symbol) -> int | None:
-    """Return how many iterations ahead a place is, of as many and one."""
+    """Return how many iterations ahead a slot is, among `count + 1` slots."""
     if not isinstance(slot, Remainder):
         return None
     at, slots = slot.arguments
@@ -130,7 +130,7 @@ def _uses(ahead: Arrivals, block: Block) -> int:
 
 
 def _is_first(ahead: Arrivals, before: object) -> bool:
-    """Return whether a loop copies what the first iterations need, one of them in each of its."""
+    """Return whether a loop copies for the first iterations, for one in each of its own."""
     if not isinstance(before, Loop) or before.size != ahead.count:
         return False
     slots = {update.index[0] for update in walk((before,)) if isinstance(update, Set)}

@@ -1,4 +1,4 @@
-"""Where the elements of a nest's arrays are, as one thread of a GPU has or sees them."""
+"""The elements of a nest's arrays, as one thread of a GPU holds or sees them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from luminal_lab.kernels.render.gpu.nest import NestLaunch, misplaced
 from luminal_lab.kernels.render.names import c_name
 
 WIDTHS = 2, 4, 8, 16
-"""The bytes that are loaded and stored as one."""
+"""The bytes that can be loaded and stored in one access."""
 
 
 class ThreadArrays(Arrays):
-    """The arrays of a phase: of those in registers a thread has a part."""
+    """The arrays of a phase: each thread has a part of those in registers."""
 
     def __init__(self, phase: NestLaunch, code: Code) -> None:
         super().__init__(phase.nest, code)
         self.phase = phase
         self.lanes: dict[tuple[str, Shape], str] = {}
-        """Inside of a vector loop: what is loaded and stored as a whole, by its place."""
+        """Inside a vector loop: what is loaded and stored as a whole, by its position."""
         self.zeroed: dict[tuple[str, Shape], Dim] = {}
-        """On what condition that was loaded; else it is 0."""
+        """The condition on which that was loaded; otherwise it is 0."""
         self.tile: Dim | None = None
-        """Inside of tensor loops: which element of a warp's tile a lane is at."""
+        """Inside tensor loops: the element of a warp's tile that a lane is at."""
 
     @override
     def is_scalar(self, name: str) -> bool:
@@ -44,7 +44,7 @@ class ThreadArrays(Arrays):
         return self.nest.space_of(name) == "registers"
 
     def own_shape(self, name: str) -> Shape:
-        """Return the shape of what each thread has of an array in registers."""
+        """Return the shape of each thread's part of an array in registers."""
         shape = self.phase.own(name, self.types[name].shape)
         if name in self.phase.tiles:
             rows, columns = self.types[name].shape[-2:]
@@ -84,14 +84,14 @@ class ThreadArrays(Arrays):
         return f"{c_name(name)}[{self.code.index(row_major(shape, index))}]"
 
     def tile_at(self, name: str, index: Shape) -> str:
-        """Return the first element that a lane has of a tile."""
+        """Return the first element of a tile that a lane has."""
         self.tile = 0
         first = self.place(name, index)
         self.tile = None
         return first
 
     def check_place(self, name: str) -> None:
-        """Refuse what does not lie row by row."""
+        """Refuse an array that does not lie row by row."""
         if self.nest.space_of(name) == "tiles":
             why = "is in tiles, which bulk copies write and four warps multiply, and here a thread"
             raise misplaced(self.nest, name, f"{why} uses it")
@@ -111,7 +111,7 @@ class ThreadArrays(Arrays):
         return isinstance(read, Read) and self.zeroed.get((read.buffer, read.index)) == term.holds
 
     def space(self, array: str) -> str:
-        """Return how the words for loads and stores end, by where an array is."""
+        """Return the suffix of the words for loads and stores, by an array's memory."""
         return "_SHARED" if self.nest.space_of(array) == "shared" else ""
 
     def start(self, name: str, index: Shape, axis: Symbol, width: int) -> Dim | None:

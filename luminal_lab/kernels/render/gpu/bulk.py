@@ -1,14 +1,14 @@
-"""Bulk copies: one thread begins a tile's copy, and a barrier that counts bytes says it is there.
+"""Bulk copies: one thread begins a tile's copy, and a barrier that counts bytes says it arrived.
 
     bulk r < 128:
       bulk c < 64:                        lab_barrier_expect(&lab_arrived[k % 3], 16384);
         s[k%3, r, c] = x[128*i + r,   →   lab_bulk_tile(&s[8192*(k % 3)], &lab_map_x,
                          64*k + c]            64*k, 128*i, &lab_arrived[k % 3]);
 
-An array in tiles has a place for each of some turns of a loop. At each lie rows of its last axis,
-in pieces of 128 bytes: all rows of the first 128 bytes, then all of the next. In a row of a piece
-each 16 bytes are elsewhere, as prelude/hopper.cu says. The map of a matrix is an
-argument of the kernel's.
+An array in tiles has a slot for each of some turns of a loop. Each slot holds rows of the last
+axis, in pieces of 128 bytes: all rows of the first 128 bytes, then all of the next. Within a row of
+a piece, groups of 16 bytes are permuted, as prelude/hopper.cu says. The map of a matrix is an
+argument of the kernel.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from luminal_lab.kernels.nest.sizes import perfect, slope
 from luminal_lab.kernels.tile_map import SWIZZLED
 
 ARRIVED, TILES = "lab_arrived", "lab_tiles"
-"""What a kernel calls its barriers that count bytes, and the memory of its tiles."""
+"""A kernel's names for its barriers that count bytes, and for the memory of its tiles."""
 MOST_ROWS = 256
-"""How many rows one copy brings at most."""
+"""How many rows one copy fetches at most."""
 MOVED = DType.float16, DType.bfloat16
-"""What four warps multiply, and so what is worth a bulk copy."""
+"""What four warps multiply, and what is therefore worth a bulk copy."""
 
 
 @dataclass(frozen=True)
 class Tiled:
-    """How an array in tiles lies: its places, and rows and columns of each."""
+    """The layout of an array in tiles: its slots, and the rows and columns of each."""
 
     places: int
     rows: int
     columns: int
     piece: int
-    """The elements of 128 bytes."""
+    """The elements in 128 bytes."""
 
     @property
     def size(self) -> int:
-        """The elements of one place."""
+        """The elements in one slot."""
         return self.rows * self.columns
 
     def start(self, index: Shape, shape: Shape) -> Dim:
-        """Return where the element at an index lies; it is the first of a piece, or of its row."""
+        """Return the position of the element at an index, the first of a piece or of its row."""
         row, column = row_major(shape[1:-1], index[1:-1]), index[-1]
         if self.columns > self.piece:
             column = column * self.rows
@@ -58,7 +58,7 @@ class Tiled:
 
 @dataclass(frozen=True)
 class BulkCopy:
-    """A tile that is copied: into which place of which array, and from where in which matrix."""
+    """A tile that is copied: into which slot of which array, and from where in which matrix."""
 
     into: str
     index: Shape
@@ -72,7 +72,7 @@ class BulkCopy:
 
 
 def tiled(nest: Nest, name: str) -> Tiled:
-    """Return how an array in tiles lies."""
+    """Return the layout of an array in tiles."""
     type = nest.types[name]
     sizes = [size for size in type.shape if isinstance(size, int)]
     piece = SWIZZLED // type.dtype.itemsize
@@ -93,7 +93,7 @@ def tiled(nest: Nest, name: str) -> Tiled:
 
 
 def bulk_copy(nest: Nest, top: Loop) -> BulkCopy:
-    """Return the tile that loops copy, or say why they are none."""
+    """Return the tile that loops copy, or refuse loops that copy none."""
     loops = [*perfect(top)]
     copy = alone(loops[-1].body, Set)
     if copy is None or copy.how != "=" or not isinstance(copy.term, Read):

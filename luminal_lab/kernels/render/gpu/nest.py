@@ -13,20 +13,20 @@
       thread l_3 < 1:
         y[i] = t
 
-A nest means what it means with all its loops run one after the other; the kinds of its loops only
-say who runs them. An outermost run of block loops is a phase, one launch; what stands outside of
-them is a phase of one block. A run of thread loops is a region; regions do not stand in each other.
-The last of its loops is the fastest: neighbours along it are neighbours in number. A region with
-tensor loops in it is run by warps: its threads' loops number those, or groups of four warps where
-a tile has 64 rows. Bulk loops are a copy that one thread begins (bulk.py).
+A nest means the same as with all its loops run one after another; the kinds of its loops only say
+who runs them. An outermost run of block loops is a phase, one launch; what stands outside them is a
+phase of one block. A run of thread loops is a region; regions are not nested. The last of its loops
+is the fastest: neighbours along it have neighbouring numbers. A region with tensor loops is run by
+warps: its thread loops number warps, or groups of four warps if a tile has 64 rows. Bulk loops are
+a copy that one thread begins (bulk.py).
 
-An array in registers that is declared outside of regions is spread: some of its axes are threads,
-and each thread has a part of it. A region that uses it numbers its threads so that each finds its
-own. Threads beyond the end of a region do what the others do once more, if it only sets registers:
-what all threads of a row know, all have. What others see the first of them sets. Blocks set
-registers outside of regions in all threads alike.
+An array in registers that is declared outside regions is spread: some of its axes are threads, and
+each thread has a part of it. A region that uses it numbers its threads so that each finds its own
+part. Threads beyond the end of a region repeat what the others do, if it only sets registers: what
+all threads of a row know, all have. What others see is set by the first of them. Blocks set
+registers outside regions in all threads alike.
 
-Where threads wait for each other is not written: waiting.py finds it.
+A nest does not say where threads wait for each other: waiting.py finds out.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ GROUP, GROUP_ROWS = 128, 64
 
 @dataclass(frozen=True)
 class Along:
-    """Where an axis of threads is in their numbers: number % end / stride, if below size."""
+    """The part of the numbers of threads that an axis has: number % end / stride, if below size."""
 
     size: int
     stride: int
     room: int = 0
-    """How many positions it has room for, where that is not its size: those beyond are idle."""
+    """How many positions it has room for, if that is not its size: those beyond are idle."""
 
     @property
     def end(self) -> int:
-        """How far the threads of one position of the axes around are apart, at least."""
+        """The least distance between threads of successive positions of the axes around."""
         return (self.room or self.size) * self.stride
 
 
@@ -83,7 +83,7 @@ class ThreadRegion:
     axes: tuple[Loop, ...]
     body: Block
     fold: Loop | None = None
-    """The loop along which threads exchange what they have."""
+    """The loop along which threads exchange their values."""
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -133,7 +133,7 @@ class NestLaunch:
 
     @cached_property
     def threads(self) -> int:
-        """How many threads a block has: whole warps where there is more than one thread."""
+        """How many threads a block has: whole warps if there is more than one thread."""
         ends = [
             along.end for region in self.regions.values() for along in self.places(region).values()
         ]
@@ -142,7 +142,7 @@ class NestLaunch:
 
     @cached_property
     def spread(self) -> Mapping[str, Mapping[int, Along]]:
-        """For each array in registers which of its axes are threads, and where in their numbers."""
+        """For each array in registers, which of its axes are threads, and their part of numbers."""
         spread: dict[str, dict[int, Along]] = {}
         for region in self._linked():
             along_of = self._places(region, spread)
@@ -155,7 +155,7 @@ class NestLaunch:
         return spread
 
     def _linked(self) -> Iterator[ThreadRegion]:
-        """Yield the regions, the largest first, and next those that share arrays with them."""
+        """Yield the regions, the largest first, each followed by those that share its arrays."""
         left = sorted(self.regions.values(), key=lambda region: -region.size)
         used = [{use.name for use, axes in self._own(region) if axes} for region in left]
         known: set[str] = set()
@@ -165,13 +165,13 @@ class NestLaunch:
             yield left.pop(nearest)
 
     def own(self, name: str, of: Shape) -> Shape:
-        """Return what of an array's shape, or of a place in it, each thread has for itself."""
+        """Return the part of an array's shape, or of an index, that each thread has for itself."""
         spread = self.spread.get(name, {})
         return tuple(dim for axis, dim in enumerate(of) if axis not in spread)
 
     @cached_property
     def tiles(self) -> frozenset[str]:
-        """The arrays in registers whose last two axes are tiles, which a warp has together."""
+        """The arrays in registers whose last two axes are tiles, which a warp holds together."""
         names: set[str] = set()
         for loop in every(self.body, Loop):
             if loop.kind == "tensor":
@@ -182,11 +182,11 @@ class NestLaunch:
         return frozenset(names)
 
     def places(self, region: ThreadRegion) -> Mapping[str, Along]:
-        """Return where each axis of a region is in the numbers of threads."""
+        """Return the part of the numbers of threads for each axis of a region."""
         return self._places(region, self.spread)
 
     def check(self) -> None:
-        """Refuse what no thread could do as it is written."""
+        """Refuse what no thread could do as written."""
         inside = private(self.body)
         for name in arrays_in(self.body):
             space = self.nest.space_of(name)
@@ -235,20 +235,20 @@ class NestLaunch:
         return ThreadRegion(tuple(axes), body, fold)
 
     def _own(self, region: ThreadRegion) -> Iterator[tuple[Access, dict[int, Loop]]]:
-        """Yield how a region uses registers that were there before, and their axes of threads."""
+        """Yield a region's uses of registers from before it, with their axes of threads."""
         inside = private(region.body)
         for use in accesses(region.body):
             if use.name not in inside and self.is_kept(use.name):
                 yield use, _threads_of(region, use)
 
     def is_kept(self, name: str) -> bool:
-        """Return whether an array is in registers from one region to another."""
+        """Return whether an array stays in registers from one region to another."""
         return self.nest.space_of(name) == "registers"
 
     def _places(
         self, region: ThreadRegion, known: Mapping[str, Mapping[int, Along]]
     ) -> dict[str, Along]:
-        """Give each axis its place: where arrays want it, or else the innermost that is free."""
+        """Give each axis its part: the one that arrays want, or else the innermost free one."""
         along_of: dict[str, Along] = {}
         for use, axes in self._own(region):
             wanted = known.get(use.name, {})
@@ -270,7 +270,7 @@ class NestLaunch:
         return along_of
 
     def _free(self, region: ThreadRegion, size: int, taken: list[Along]) -> Along:
-        """Return the innermost place for an axis that no other has."""
+        """Return the innermost part for an axis that no other axis has."""
         start = region.lanes
         for along in sorted(taken, key=lambda other: other.stride):
             if start * size <= along.stride and along.stride % start == 0:
@@ -287,7 +287,7 @@ class NestLaunch:
     # -- what is refused ---------------------------------------------------------------------------
 
     def _check_use(self, region: ThreadRegion, use: Access, axes: Mapping[int, Loop]) -> None:
-        """Refuse a use of registers of which a thread would need those of another."""
+        """Refuse a use of registers for which a thread would need those of another."""
         assert use.index is not None
         own = [axes[at] for at in self.spread[use.name]]
         rest = {s for at in self.own(use.name, use.index) for s in symbols(at)}
@@ -299,7 +299,7 @@ class NestLaunch:
                 raise misplaced(self.nest, use.name, f"{why} one of {loop.name} alone would set it")
 
     def _check_outside(self, block: Block) -> None:
-        """Refuse what no thread alone can do where none is meant."""
+        """Refuse what no single thread can do where a single thread is not meant."""
         for statement in block:
             if id(statement) in self.regions:
                 continue
@@ -329,13 +329,13 @@ _MANY = {"block": "blocks", "thread": "threads", "across": "threads"}
 
 
 def misplaced(nest: Nest, name: str, why: str, space: str = "shared") -> ScheduleError:
-    """Return the error about an array that is where threads cannot use it."""
+    """Return the error about an array in a memory where threads cannot use it."""
     hint = f"place {name} in {space}"
     return nest.fault(f"{name} {why}", hint)
 
 
 def _threads_of(region: ThreadRegion, use: Access) -> dict[int, Loop]:
-    """Return the loops of threads that are places of a use, by which place they are."""
+    """Return the loops of threads that index a use, by the position of the index."""
     by_axis = {loop.axis: loop for loop in region.loops}
     loops: dict[int, Loop] = {}
     for number, at in enumerate(use.index or ()):
@@ -350,7 +350,7 @@ def _size(loop: Loop) -> int:
 
 
 def phases(nest: Nest) -> list[NestLaunch]:
-    """Return the launches that a nest is, in order."""
+    """Return the launches of a nest, in order."""
     launches: list[NestLaunch] = []
     waiting: list[Statement] = []
 

@@ -1,4 +1,4 @@
-"""What the threads of a block do in a region, as source: which of them, where, after what waiting.
+"""What the threads of a block do in a region, as source: which threads, where, after which waiting.
 
 thread i < 16:              if (threadIdx.x < 64) {
   thread j < 4:                 const int i = threadIdx.x / 4;
@@ -37,9 +37,9 @@ class Regions:
         self.phase, self.code = arrays.phase, arrays.code
         self.dialect = self.code.dialect
         self.exchanges: dict[str, Declare] = {}
-        """The shared memory through which threads exchange what they have."""
+        """The shared memory through which threads exchange values."""
         self.bytes = 0
-        """How much of that there is."""
+        """Its size in bytes."""
 
     # -- what threads do ---------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Regions:
         self.writer.first = ""
 
     def guards(self, region: ThreadRegion) -> list[str]:
-        """Return what holds of the first threads that do the work of a region."""
+        """Return the conditions for the first threads, which do the work of a region."""
         guards: list[str] = []
         above = self.phase.threads
         for along in self.digits(region):
@@ -85,19 +85,19 @@ class Regions:
         return guards
 
     def digits(self, region: ThreadRegion) -> list[Along]:
-        """Return where the axes of a region are, the slowest first."""
+        """Return the parts of the axes of a region, the slowest first."""
         digits = [along for along in self.phase.places(region).values() if along.size > 1]
         return sorted(digits, key=lambda along: -along.stride)
 
     def thread(self, below: int) -> str:
-        """Return the number of the thread among so many."""
+        """Return the number of the thread modulo `below`."""
         text = self.dialect.thread
         return text if below == self.phase.threads else f"{text} % {below}"
 
     def positions(
         self, region: ThreadRegion, *, is_guarded: bool = False
     ) -> AbstractContextManager[None]:
-        """Say which positions a thread has, as far as what is added meanwhile mentions them."""
+        """Declare the positions of a thread that are mentioned by what is added meanwhile."""
         along_of, digits = self.phase.places(region), self.digits(region)
 
         def position(loop: Loop) -> str:
@@ -116,7 +116,7 @@ class Regions:
     # -- exchanges ---------------------------------------------------------------------------------
 
     def exchange(self, region: ThreadRegion, fold: Loop) -> None:
-        """Have threads add up what they have, so that each has the sum."""
+        """Make threads add up their values, so that each has the sum."""
         update = alone(region.body, Set)
         if update is None or update.how == "=":
             raise self.phase.nest.fault(
@@ -141,10 +141,10 @@ class Regions:
                 self.by_words(update, along, near, is_wide=is_wide)
 
     def by_words(self, update: Set, along: Along, near: DType, *, is_wide: bool) -> None:
-        """Have the threads of a warp, or of a block, hand each other what they have."""
+        """Make the threads of a warp, or of a block, hand each other their values."""
         which = "sum" if update.how == "+=" else "max"
         value, threads = self.value_of(update), self.phase.threads
-        # Threads hand each other words: what is narrower travels as one.
+        # Threads hand each other words: narrower values travel as one.
         word = DType.int32 if near.itemsize < DType.int32.itemsize else near
         if not is_wide:
             exchanged = self.code.call(f"lab_warp_{which}_{word.short}", value.text, along.size)
@@ -174,7 +174,7 @@ class Regions:
             self.joined(update, near, f"{slots}[{self.code.index(at)}]", ())
 
     def joined(self, update: Set, near: DType, value: str, ops: tuple[str, ...]) -> None:
-        """Write how a sum or maximum gets what the threads have."""
+        """Write how a sum or maximum takes in the threads' values."""
         target, ops = self.arrays.place(update.name, update.index), (*ops, *FOLDED[update.how])
         if update.how == "+=" and near.is_float:
             self.code.assign(target, value, "+=", ops)
@@ -182,11 +182,11 @@ class Regions:
             self.code.assign(target, self.writer.joined(update, near, Text(value)), ops=ops)
 
     def value_of(self, update: Set) -> Text:
-        """Return what a statement assigns; what decides where something jumps is rounded."""
+        """Return the value of a statement, rounded if it decides where something jumps."""
         return self.writer.terms.text(update.term, exact_terms(update, self.writer.exact))
 
     def slots(self, word: str, dtype: DType, count: int) -> str:
-        """Return the shared memory through which threads exchange what they have."""
+        """Return the shared memory through which threads exchange values."""
         name = f"lab_{word}_{dtype.short}"
         self.bytes += 0 if name in self.exchanges else count * dtype.itemsize
         self.exchanges[name] = Declare(c_type(dtype), name, size=count, space="shared")

@@ -11,9 +11,9 @@
                                                 y[i] = t;
                                             }
 
-Who runs what is worked out in nest.py, where threads wait in waiting.py; what one thread
-does is written in threads.py, what a warp does in warps.py, and which threads do it, after
-what waiting, in regions.py. Functions whose names begin with lab_ are the prelude's.
+nest.py works out who runs what, and waiting.py where threads wait; threads.py writes what one
+thread does, warps.py what a warp does, and regions.py which threads do it, after which waiting.
+Functions whose names begin with lab_ are the prelude's.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ from luminal_lab.kernels.render.rendered import (
 from luminal_lab.kernels.steps.step import around
 
 APART = "bulk", "tensor"
-"""The kinds of loops that are one operation of many elements."""
+"""The kinds of loops that are one operation on many elements."""
 
 
 ONCE = "for", "unroll", "vector"
-"""The kinds of loops that are left out where they have one iteration; others say who runs it."""
+"""The kinds of loops that are left out if they have one iteration; others say who runs it."""
 
 
 def render_gpu(
@@ -81,7 +81,7 @@ def render_gpu(
 ) -> Rendered:
     """Return a nest as functions of a GPU whose names start with `name`.
 
-    Where other kernels compare its results, 16-bit floats are rounded after each op.
+    If other kernels compare its results, 16-bit floats are rounded after each op.
     """
     order = tuple(nest.dims) if dims is None else tuple(dims)
     nest = without_loops(nest, ONCE)
@@ -96,7 +96,7 @@ def render_gpu(
 
 
 class Blocks:
-    """Writes one phase: the head of its function, and what blocks go through."""
+    """Writes one phase: the head of its function, and what blocks do."""
 
     def __init__(
         self, phase: NestLaunch, dims: Sequence[str], dialect: Dialect, exact: AbstractSet[str]
@@ -109,9 +109,9 @@ class Blocks:
         self.threads = Threads(self.arrays, exact, self.waits)
         self.regions = Regions(self.threads, self.arrays, self.waits)
         self.bytes = 0
-        """The bytes that the threads of a block declare that they share."""
+        """The bytes that the threads of a block share by declaration."""
         self.tiles_bytes = 0
-        """The bytes of shared memory that a launch is asked for."""
+        """The bytes of shared memory that a launch requests."""
         self.draws = any(isinstance(part, Draw) for part in terms_in(phase.body))
         self.faults = looks_up(phase.body)
         self.arrivals: Mapping[str, Arrivals] = {}
@@ -166,7 +166,7 @@ class Blocks:
             )
 
     def head(self, name: str) -> list[str]:
-        """Return the lines that say what a function is called and given."""
+        """Return the lines with a function's name and parameters."""
         dialect, given = self.dialect, [*self.threads.buffers(self.phase.body).values()]
         numbers = [("lab_i64", c_name(dim)) for dim in self.dims]
         given += dialect.numbers(len(given), numbers + [("lab_u32", "lab_step")] * self.draws)
@@ -177,7 +177,7 @@ class Blocks:
         return dialect.function(name, self.phase.threads, given)
 
     def positions(self, loops: Sequence[Loop]) -> None:
-        """Say which positions the block has."""
+        """Declare the positions of the block."""
         below: Dim = 1
         texts: dict[str, str] = {}
         for depth, loop in reversed([*enumerate(loops)]):
@@ -200,7 +200,7 @@ class Blocks:
         self.code.array(C_TYPES[local.type.dtype], c_name(local.name), size, "shared")
 
     def tiles(self, declared: Sequence[Local]) -> None:
-        """Write where arrays in tiles are, and the barriers at which their copies arrive."""
+        """Write the addresses of arrays in tiles, and the barriers at which their copies arrive."""
         tiles = [local for local in declared if local.space == "tiles"]
         bulk = bulk_loops(self.phase.body)
         copied = arrays_written(tuple(bulk))
@@ -231,7 +231,7 @@ class Blocks:
         self.tiles_bytes += 8 * slots
 
     def barriers(self) -> None:
-        """Have a thread make the barriers at which bulk copies arrive."""
+        """Make one thread initialise the barriers at which bulk copies arrive."""
         bulk = [arrival for arrival in self.arrivals.values() if arrival.bulk]
         if not bulk:
             return
@@ -250,7 +250,7 @@ class Blocks:
     # -- what blocks do ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> None:
-        """Write what all threads of a block go through."""
+        """Write what all threads of a block do."""
         for statement in block:
             match statement:
                 case Loop() if id(statement) in self.phase.regions:
@@ -272,7 +272,7 @@ class Blocks:
                     self.alike(statement)
 
     def loop(self, loop: Loop) -> None:
-        """Write a loop that all threads go through."""
+        """Write a loop that all threads run."""
         code, waits, body = self.code, self.waits, loop.body
         waits.group()
         before, arriving = waits.open, self.arrivals.get(loop.name)
@@ -291,14 +291,14 @@ class Blocks:
                     at = f"&{ARRIVED}[{code.index(loop.axis % slots)}]"
                     code.invoke("lab_barrier_wait", at, code.index(loop.axis // slots % 2))
                 else:
-                    waits.begun = True  # a group each time, be it empty
+                    waits.begun = True  # one group each time, even if empty
                     waits.group()
             self.block(body)
             waits.group()
         waits.open = turned(waits.open | before, loop.name, is_last=True)
 
     def wait_for_first(self, block: Block) -> None:
-        """Have threads wait before they ask whether they do something, and not within it."""
+        """Make threads wait before a condition, if they would otherwise wait inside it."""
         first = next((s for s in block if not isinstance(s, Local)), None)
         if first is not None and id(first) in self.phase.regions:
             region = self.phase.regions[id(first)]
@@ -317,7 +317,7 @@ class Blocks:
             self.threads.statement(statement)
 
     def again(self, loop: Loop) -> None:
-        """Take what is open behind a loop's body as open before it: it is run some times."""
+        """Treat what is open after a loop's body as open before it, since it runs several times."""
         waits = self.waits
         while True:
             before = waits.open

@@ -1,13 +1,13 @@
-"""Products of small tiles that a warp computes together, by the tensor units of a GPU.
+"""Products of small tiles that a warp computes together, on the tensor units of a GPU.
 
     tensor i < 16:
       tensor j < 8:
         tensor k < 16:
           acc[i, j] += f32(a[i, k]) * f32(b[k, j])
 
-A tile of sums is in the registers of the 32 lanes, each of which has some of its elements. What is
-multiplied lies in shared memory. Two tensor loops without a third are what is done to each element.
-A tile of 64 rows is that of four warps, whose operands are in tiles (bulk.py).
+A tile of sums is in the registers of the 32 lanes, each of which has some of its elements. The
+operands are in shared memory. Two tensor loops without a third are work on each element. A tile of
+64 rows belongs to four warps, whose operands are in tiles (bulk.py).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from luminal_lab.kernels.render.gpu.bulk import tiled
 from luminal_lab.kernels.tile_map import SWIZZLED
 
 GROUPED = "f16", "bf16"
-"""What four warps multiply, in our kernels."""
+"""The dtypes that four warps multiply, in our kernels."""
 WORDS = {DType.float16: "f16", DType.bfloat16: "bf16", DType.float32: "tf32"}
-"""What the functions for tiles are called, by the dtype of what is multiplied."""
+"""The names of dtypes in the functions for tiles."""
 
 
 @dataclass(frozen=True)
 class Elements:
-    """What is done to each element of a tile."""
+    """Work on each element of a tile."""
 
     axes: tuple[Symbol, Symbol]
     body: Block
@@ -71,14 +71,14 @@ class GroupProduct:
     into: str
     index: Shape
     left: tuple[str, Dim]
-    """The array with the rows, and where in it they start."""
+    """The array with the rows, and the position at which they start."""
     right: tuple[str, Dim]
     leading: int
-    """The bytes from a piece of columns that lie side by side to the next; 0: k do."""
+    """The bytes from one piece of contiguous columns to the next; 0 if k is contiguous."""
 
 
 def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProduct | Elements:
-    """Return what tensor loops are: a product of tiles, or what is done to each element."""
+    """Return what tensor loops are: a product of tiles, or work on each element."""
     loops = [*takewhile(lambda inner: inner.kind == "tensor", perfect(loop))]
     sizes = tuple(loop.size for loop in loops)
     i, j = loops[0], loops[-1] if len(loops) < 3 else loops[1]
@@ -96,7 +96,7 @@ def product_of(nest: Nest, loop: Loop, tiles: Tiles) -> TileProduct | GroupProdu
 
 
 def _summed(nest: Nest, loops: list[Loop], tiles: Tiles) -> tuple[Set, list[Read]]:
-    """Return what three loops add up, and the two elements that are multiplied."""
+    """Return the sum in three loops, and the two elements that are multiplied."""
     added = alone(loops[-1].body, Set)
     if len(loops) != 3 or added is None or added.how != "+=":
         raise _refused(nest, loops[0], f"is not two loops of {tiles.sums}, or three around a sum")
@@ -138,7 +138,7 @@ def _check_sums(nest: Nest, i: Loop, j: Loop, update: Set) -> None:
 def _group_product(
     nest: Nest, loops: tuple[Loop, Loop, Loop], update: Set, factors: list[Read], word: str
 ) -> GroupProduct:
-    """Return the product of four warps; columns may lie side by side, rows may not."""
+    """Return the product of four warps; columns may be contiguous, rows may not."""
     i, j, k = loops
     _check_sums(nest, i, j, update)
     if i.axis not in symbols(nest.flat(factors[0].buffer, factors[0].index)):
@@ -178,12 +178,12 @@ def _tile_start(nest: Nest, read: Read, row: Loop, column: Loop) -> Dim | None:
     if lies.columns > lies.piece and known(first[-1] % lies.piece < 1) is not True:
         return None
     if known(row_major(shape[1:-1], first[1:-1]) % 8 < 1) is not True:
-        return None  # where 8 rows begin, their pieces change places alike
+        return None  # where 8 rows begin, their pieces are permuted alike
     return lies.start(first, shape)
 
 
 def factors_of(term: Term) -> list[Read]:
-    """Return the two elements that are multiplied, as they lie in memory."""
+    """Return the two elements that are multiplied, in their form in memory."""
     if not (isinstance(term, Apply) and isinstance(term.op, Mul)):
         return []
     factors: list[Read] = []

@@ -29,13 +29,13 @@ from luminal_lab.kernels.render.values import c_type
 from luminal_lab.kernels.render.writer import Writer
 
 INT = (1 << 31) - (1 << 20)
-"""The size up to which positions are an int: threads of the last block have some beyond it."""
+"""The size up to which positions are an int: threads of the last block go beyond it."""
 AHEAD = 16
-"""The bytes that are copied as one while threads work."""
+"""The bytes of one asynchronous copy."""
 
 
 class Threads(Writer):
-    """Writes what one thread does by itself, and its part of what its warp does."""
+    """Writes what one thread does by itself, and its part in what its warp does."""
 
     def __init__(self, arrays: ThreadArrays, exact: AbstractSet[str], waits: Waits) -> None:
         super().__init__(arrays, exact)
@@ -44,7 +44,7 @@ class Threads(Writer):
         self.warps = Warps(self, arrays)
         sizes = [size_of(type.shape) for type in self.types.values()]
         self.whole = "int" if all(isinstance(s, int) and s <= INT for s in sizes) else "lab_i64"
-        """The type of indices: the narrow one where every place is known to fit."""
+        """The type of indices: the narrow one if every position is known to fit."""
 
     @override
     def counter(self, loop: Loop) -> str:
@@ -73,7 +73,7 @@ class Threads(Writer):
 
 
 class Vectors:
-    """Writes loops over neighbours: what lies side by side is loaded and stored as one."""
+    """Writes loops over neighbours: contiguous elements are loaded and stored in one access."""
 
     def __init__(self, writer: Writer, arrays: ThreadArrays, waits: Waits) -> None:
         self.writer, self.arrays, self.waits = writer, arrays, waits
@@ -124,7 +124,7 @@ class Vectors:
         return self.code.use(f"lab_{self.types[array].dtype.short}x{width}")
 
     def copied_ahead(self, loop: Loop, width: int) -> bool:
-        """Write a loop as one copy that goes on beside the work, if it is one; return whether."""
+        """Write a loop as one asynchronous copy, if it is one; return whether it is."""
         copy = alone(loop.body, Set)
         if copy is None or copy.name not in self.waits.ahead:
             return False
@@ -151,7 +151,7 @@ class Vectors:
     def vectors(
         self, loop: Loop, width: int
     ) -> tuple[dict[tuple[str, Shape], tuple[Dim, Dim]], dict[tuple[str, Shape], Dim]]:
-        """Return what a vector loop loads, where and on what condition; and what it stores."""
+        """Return what a vector loop loads, from where and on what condition; and what it stores."""
         loads: dict[tuple[str, Shape], tuple[Dim, Dim]] = {}
         stores: dict[tuple[str, Shape], Dim] = {}
         several: set[tuple[str, Shape]] = set()
@@ -171,7 +171,7 @@ class Vectors:
                         loads[part.buffer, part.index] = start, holds
                     elif start is not None:
                         several.add((part.buffer, part.index))
-            # What is stored as a whole is set in each lane before anything else is done with it.
+            # What is stored as a whole is set in each lane before anything else uses it.
             start = self.arrays.start(update.name, update.index, loop.axis, width)
             hows = [other.how for other in sets if other.name == update.name]
             if start is not None and hows[0] == "=" and len(indices[update.name]) == 1:
@@ -180,7 +180,7 @@ class Vectors:
 
 
 def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Dim]]:
-    """Yield parts of a term that all positions of an axis look at, if a condition holds."""
+    """Yield parts of a term that all positions of an axis use, if a condition holds."""
     yield term, holds
     if isinstance(term, Guarded):
         if axis in symbols(term.holds):
@@ -192,7 +192,7 @@ def _always(term: Term, axis: Symbol, holds: Dim = 1) -> Iterator[tuple[Term, Di
 
 
 def levelled(term: Term, axis: Symbol, width: int) -> Term:
-    """Return a term whose guards ask once for neighbours along an axis, where they can.
+    """Return a term whose guards test once for neighbours along an axis, where they can.
 
     vector c < 8: t[c] = [8*i + c < 40: x[8*i + c]]   →   vector c < 8: t[c] = [i < 5: x[8*i + c]]
     """
@@ -206,7 +206,7 @@ def levelled(term: Term, axis: Symbol, width: int) -> Term:
 
 
 def level(holds: Dim, axis: Symbol, width: int) -> Dim:
-    """Return a condition with 0 for an axis of so many, as far as that makes no difference."""
+    """Return a condition with 0 for an axis of this width, as far as that makes no difference."""
     terms = terms_of(holds)
     if len(terms) != 1 or terms[0][1] != 1:
         return holds

@@ -5,8 +5,8 @@
     thread l_2 < 64:                      y[64*i + l_2] = tile[63 - l_2];
       y[i, l_2] = tile[63 - l_2]
 
-What a thread finds where it alone has written needs no waiting. Nor does what is in another place
-of an array with a place for each of some turns of a loop: s[(k + 1)%2] is not s[k%2].
+If a thread alone has written what it reads, it needs no waiting. Nor does what is in another slot
+of an array with a slot for each of some turns of a loop: s[(k + 1)%2] is not s[k%2].
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from luminal_lab.kernels.render.gpu.nest import NestLaunch, ThreadRegion
 from luminal_lab.kernels.steps.step import apart
 
 Mine: TypeAlias = "Shape | None"
-"""Where a thread has been, its axes by their places in its number; None: where others may be."""
+"""A thread's own elements, by the parts of its number; None: others may touch them too."""
 
 
 class Turn(NamedTuple):
-    """Which of an array's places is used: that of an iteration, as far behind or ahead."""
+    """The slot of an array that is used: that of an iteration, this far behind or ahead."""
 
     loop: str
     ahead: int
     places: int
     wraps: bool = True
-    """Whether later iterations use the same places again."""
+    """Whether later iterations use the same slots again."""
 
     @property
     def next(self) -> Turn:
-        """What it is for the iteration that comes next."""
+        """The same slot for the next iteration."""
         if self.wraps:
             return self._replace(ahead=(self.ahead - 1) % self.places)
         return self._replace(ahead=max(self.ahead - 1, -self.places))
 
     def is_apart(self, other: Turn) -> bool:
-        """Return whether two places of one array are different ones."""
+        """Return whether two slots of one array are different."""
         if (self.loop, self.places) != (other.loop, other.places):
             return False
         if self.wraps or other.wraps:
@@ -54,17 +54,17 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Touch:
-    """That threads read or write an array which others see."""
+    """A read or a write by threads of an array that others see."""
 
     array: str
     is_write: bool
     mine: Mine = None
     turn: Turn | None = None
     arrives: bool = False
-    """Whether it is a copy that goes on while threads work: a barrier does not wait for it."""
+    """Whether it is an asynchronous copy, for which a barrier does not wait."""
 
     def meets(self, other: Touch) -> bool:
-        """Return whether another thread may need that one of both waits."""
+        """Return whether another thread may have to wait between the two."""
         return (
             self.array == other.array
             and (self.is_write or other.is_write)
@@ -78,14 +78,14 @@ NONE: Touches = frozenset()
 
 
 def meet(before: Touches, after: Touches) -> bool:
-    """Return whether threads must wait between what was and what comes."""
+    """Return whether threads must wait between earlier and later touches."""
     return any(touch.meets(other) for touch in before for other in after)
 
 
 def turned(before: Touches, loop: str, *, is_last: bool = False) -> Touches:
-    """Return what is open as the next iteration of a loop sees it, or what comes behind the last.
+    """Return what is open as the next iteration of a loop sees it, or what follows the loop.
 
-    There nobody knows which iteration was the last.
+    After it, nobody knows which iteration was the last.
     """
     return frozenset(
         replace(touch, turn=None if is_last else touch.turn.next)
@@ -96,7 +96,7 @@ def turned(before: Touches, loop: str, *, is_last: bool = False) -> Touches:
 
 
 def turn_of(phase: NestLaunch, use: Access, inside: set[str]) -> Turn | None:
-    """Return which place of those for the turns of a loop around is used, if one is."""
+    """Return the slot that is used, among those for the turns of an outer loop, if there is one."""
     if not use.index:
         return None
     first, size = use.index[0], phase.nest.types[use.name].shape[0]
@@ -132,7 +132,7 @@ def touches(
 
 
 def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
-    """Return the places of a use, if different threads have different ones."""
+    """Return the indices of a use, if different threads have different ones."""
     if use.index is None or region.fold is not None or region.lanes > 1:
         return None
     fixed = {loop.name for loop in phase.blocks}
@@ -146,7 +146,7 @@ def _mine(phase: NestLaunch, region: ThreadRegion, use: Access) -> Mine:
         elif symbol.name in own:
             names.setdefault(symbol.name, Symbol(f"turn{len(names)}", symbol.low, symbol.high))
         elif symbol.name in phase.nest.loops and symbol.name not in fixed:
-            return None  # another place in each turn of a loop around
+            return None  # another slot in each turn of an outer loop
     for loop in region.loops:
         if loop.size != 1 and not apart(phase.nest, use, use, loop.axis, fixed):
             return None
@@ -161,7 +161,7 @@ class Waits:
         self.open: Touches = NONE
         """What threads have read and written since they last waited for each other."""
         self.ahead: AbstractSet[str] = frozenset()
-        """The arrays into which what is copied arrives while threads go on."""
+        """The arrays that asynchronous copies fill."""
         self.begun = False
         """Whether such copies have begun since they were last made a group."""
 
@@ -172,7 +172,7 @@ class Waits:
             self.begun = False
 
     def wait_for(self, comes: Touches) -> None:
-        """Have threads wait for each other if what comes needs what others did."""
+        """Make threads wait for each other if the next step needs what others did."""
         if self.phase.threads > 1 and meet(self.open, comes):
             if any(touch.arrives for touch in self.open):
                 self.group()
@@ -183,7 +183,7 @@ class Waits:
 
     @contextmanager
     def copying(self) -> Generator[None]:
-        """Take what is copied ahead meanwhile as copies that go on."""
+        """Treat copies made meanwhile as asynchronous."""
         begun, self.begun = self.begun, False
         yield
         if self.begun:

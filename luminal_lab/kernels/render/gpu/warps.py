@@ -1,4 +1,4 @@
-"""What a warp of a GPU does together, as source: products of tiles, and what is done to elements.
+"""What a warp of a GPU does together, as source: products of tiles, and work on their elements.
 
 unroll i < 4:                         lab_u32 v1[4][2];  for j: lab_tile_b_f16(v1[j], …)
   unroll j < 4:                       for i:
@@ -32,14 +32,14 @@ MULTIPLIED = "mul", "sum_reduce"
 
 
 class Warps:
-    """Writes what a thread does together with its warp, or with three others."""
+    """Writes what a thread does together with its warp, or with three other warps."""
 
     def __init__(self, writer: Writer, arrays: ThreadArrays) -> None:
         self.writer, self.arrays, self.code = writer, arrays, arrays.code
         self.nest, self.types, self.phase = arrays.nest, arrays.types, arrays.phase
         self.tiles = self.code.dialect.tile
         self.maps: dict[TileMap, str] = {}
-        """The maps by which bulk copies find their tiles, and what the function calls them."""
+        """The maps by which bulk copies find their tiles, with their names in the function."""
 
     def tensor(self, loop: Loop) -> None:
         """Write what the lanes of a warp do to a tile together."""
@@ -64,7 +64,7 @@ class Warps:
         self.arrays.tile = None
 
     def grid(self, outer: Loop) -> bool:
-        """Write products of some tiles with some others, each of which is loaded once.
+        """Write products of several tiles with several others, each of which is loaded once.
 
         unroll i: unroll j: t[i, j] += a[i] b[j]   →   load all b[j];  for i: load a[i];  for j: …
         """
@@ -90,7 +90,7 @@ class Warps:
         return True
 
     def product(self, product: TileProduct) -> None:
-        """Write a product of tiles, which is added to one."""
+        """Write a product of tiles that is added to a tile."""
         own, word = self.tiles, product.word
         left, right = self.code.fresh(), self.code.fresh()
         self.code.raw(f"lab_u32 {left}[{own.left[word]}], {right}[{own.right[word]}];")
@@ -99,21 +99,21 @@ class Warps:
         self.multiply(product, left, right)
 
     def load_left(self, product: TileProduct, into: str) -> None:
-        """Write how lanes get their parts of a tile's rows."""
+        """Write how lanes load their parts of a tile's rows."""
         of, (row, step) = product.left, product.left.strides
         assert step == 1
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
         self.code.invoke(f"lab_tile_a_{product.word}", into, at, self.code.index(row))
 
     def load_right(self, product: TileProduct, into: str) -> None:
-        """Write how lanes get their parts of a tile's columns."""
+        """Write how lanes load their parts of a tile's columns."""
         of, (down, along) = product.right, product.right.strides
         at = f"{c_name(of.name)} + {self.code.index(of.start, PRODUCT)}"
         steps = self.code.index(down), self.code.index(along)
         self.code.invoke(f"lab_tile_b_{product.word}", into, at, *steps)
 
     def multiply(self, product: TileProduct, left: str, right: str) -> None:
-        """Write the product of what lanes have, which is added to a tile."""
+        """Write the product of the lanes' parts, which is added to a tile."""
         sums = f"&{self.arrays.tile_at(product.into, product.index)}"
         self.code.invoke(f"lab_mma_{product.word}", sums, left, right, ops=MULTIPLIED)
 
@@ -121,7 +121,7 @@ class Warps:
 
     @contextmanager
     def multiplying(self, region: ThreadRegion) -> Generator[None]:
-        """Have products of four warps that are begun meanwhile be done at the end."""
+        """Wait at the end for products of four warps that are begun meanwhile."""
         sets = every(region.body, Set)
         sums = [update for update in sets if update.how == "+=" and self.phase.is_kept(update.name)]
         groups = region.lanes == GROUP and bool(sums)
@@ -144,12 +144,12 @@ class Warps:
         self.keep(kept)
 
     def keep(self, sums: Mapping[str, Dim]) -> None:
-        """Have the compiler leave sums where they are while they are added to."""
+        """Make the compiler leave sums where they are while products are added to them."""
         for name, size in sums.items():
             self.code.invoke("lab_wgmma_keep", c_name(name), size)
 
     def group_product(self, product: GroupProduct) -> None:
-        """Write a product of tiles in shared memory, which is added to that of four warps."""
+        """Write a product of tiles in shared memory, which is added to a tile of four warps."""
         sums = f"&{self.arrays.tile_at(product.into, product.index)}"
         matrices: list[str] = []
         for (name, start), leading in ((product.left, 16), (product.right, product.leading or 16)):
@@ -159,7 +159,7 @@ class Warps:
         self.code.invoke(call, sums, *matrices, 1, ops=MULTIPLIED)
 
     def bulk(self, loop: Loop) -> None:
-        """Write how a tile is copied; what it arrives at counts its bytes."""
+        """Write the copy of a tile; the barrier at which it arrives counts its bytes."""
         copy = bulk_copy(self.nest, loop)
         lies = tiled(self.nest, copy.into)
         shape, dtype = self.types[copy.into].shape, self.types[copy.into].dtype

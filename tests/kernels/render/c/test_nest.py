@@ -12,7 +12,7 @@ from luminal_lab.core.dims import Symbol, evaluate as size_of
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR
 from luminal_lab.devices.build.toolchain import find_compiler
-from luminal_lab.errors import DeviceError, ScheduleError
+from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.define import define
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
@@ -26,6 +26,7 @@ from tests.conftest import Golden
 from tests.core.graphs import DIMS, data_for
 from tests.kernels.judging import check_same, definable, interpreted
 from tests.kernels.running import run_together, source_of
+from tests.needs import need
 
 AVX2, SSE = Machine(vector_bytes=32, cores=2), Machine(vector_bytes=16, cores=2)
 TEXTS = {
@@ -319,10 +320,7 @@ def test_all_dtypes_come_out_as_defined(machine: Machine) -> None:
 
 
 def test_clang_computes_the_same() -> None:
-    try:
-        find_compiler("ziglang")
-    except DeviceError as error:
-        pytest.skip(str(error))
+    need("ziglang")
     agree("ziglang", [DType.float32, DType.bfloat16, DType.int8], AVX2)
 
 

@@ -1,0 +1,93 @@
+"""`luminal-lab models`: what a file of a model holds, what it needs, and what of it is not here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from luminal_lab.cli.command import Command, OptionReader
+from luminal_lab.cli.saying import say
+from luminal_lab.devices.runtime.program import DeviceProgram
+from luminal_lab.errors import ArgumentError, LabError, TrustError
+from luminal_lab.importing.contents import FileContents, contents
+from luminal_lab.importing.detect import FileKind
+from luminal_lab.opening import session_of
+
+ABOUT = """\
+Say what an ONNX file, a .pt2 of torch.export, or weights in safetensors hold: inputs, values, ops;
+which of them are not here, and why; and what memory the model takes. Nothing in the file is run."""
+EXAMPLES = """\
+luminal-lab models inspect model.onnx                     what it holds, and what is not here
+luminal-lab models inspect model.onnx --sizes batch=8     the memory for other sizes of its dims
+luminal-lab models inspect model.safetensors --json       for a program"""
+SIZE = re.compile(r"(\w+)=(\d{1,12})")
+FORMAT = 1
+
+
+def options(reader: OptionReader) -> None:
+    """Declare the options."""
+    inspected = reader.subcommands().add_parser("inspect", help="what a file holds")
+    inspected.add_argument("file", metavar="FILE", type=Path, help="a model, or weights")
+    inspected.add_argument(
+        "--sizes", metavar="DIM=N", nargs="*", default=[], help="sizes of dims; default: 1 each"
+    )
+    inspected.add_argument("--trust", action="store_true", help="let PyTorch unpickle a .pt2")
+    inspected.add_argument("--json", action="store_true", help="for a program")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Say it; the status is 1 if something is not here."""
+    held = contents(given.file)
+    sizes = _sizes(given.sizes)
+    for name in sizes:
+        there = f"there is {', '.join(held.dims)}" if held.dims else "all its dims are numbers"
+        ArgumentError.unless_known(name, held.dims, f"models: there is no dim {name!r}", there)
+    needs = {"weights": held.bytes}
+    why = note = ""
+    if held.kind in (FileKind.ONNX, FileKind.EXPORTED) and not held.missing:
+        try:
+            needs |= _needed(given.file, held, sizes, trust=given.trust)
+        except TrustError:
+            note = "to say what a run takes PyTorch must unpickle it: --trust lets it"
+        except LabError as error:
+            why = str(error)
+    held = replace(held, needs=needs)
+    if given.json:
+        told = {"format": FORMAT, **held.as_json(), "why": why}
+        say(json.dumps(told, indent=1, ensure_ascii=False))
+        return 1 if why or held.missing else 0
+    say(held, *filter(None, [note]), sep="\n")
+    if why:
+        say(f"\nit cannot be compiled here:\n{why}")
+    return 1 if why or held.missing else 0
+
+
+def _sizes(words: list[str]) -> Mapping[str, int]:
+    sizes: dict[str, int] = {}
+    for word in words:
+        match = SIZE.fullmatch(word)
+        if match is None:
+            raise ArgumentError(f"models: --sizes cannot be {word!r}", hint="as in batch=8 seq=128")
+        sizes[match[1]] = int(match[2])
+    return sizes
+
+
+def _needed(
+    path: Path, held: FileContents, sizes: Mapping[str, int], *, trust: bool
+) -> dict[str, int]:
+    """Return the bytes of a run beside the weights, by what they are for."""
+    cx = session_of(path, held.kind, trust=trust)
+    program = cast("DeviceProgram", cx.compilation.runner)
+    plan = program.memory_plan
+    known = plan.program.symbols
+    dims = {name: sizes.get(name, max(1, symbol.low)) for name, symbol in known.items()}
+    said = ", ".join(f"{name} = {size}" for name, size in dims.items())
+    return {f"values on the way{f' at {said}' if said else ''}": plan.bind(dims).arena_bytes}
+
+
+COMMAND = Command("models", ABOUT, EXAMPLES, options, run)

@@ -1,0 +1,57 @@
+"""Where the inputs of a run are: found once, and again only where they have changed.
+
+A step of a decoder has hundreds of weights that stay what they are. To ask for each, and NumPy
+for its address, takes as long as the kernels of a small model.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from luminal_lab.core.dtypes import Array
+from luminal_lab.core.interpret import Environment
+from luminal_lab.core.ir import Node
+
+
+class InputPointers:
+    """The addresses of some inputs, as of the last run that read them."""
+
+    def __init__(self, inputs: Sequence[tuple[Node, int]]) -> None:
+        self._nodes = [node for node, _ in inputs]
+        self._ids = [node.id for node in self._nodes]
+        self.slots = np.array([slot for _, slot in inputs], np.int64)
+        self.addresses = np.zeros(len(inputs), np.uintp)
+        self.bases = [0] * len(inputs)
+        """The ids of the arrays that they are views of."""
+        self._owners: list[Callable[[], Array | None]] = [lambda: None] * len(inputs)
+        self._versions: list[int | None] = [None] * len(inputs)
+        self._source: object = None
+
+    def find(self, environment: Environment) -> list[Array | None]:
+        """Find those that have changed; return what must live for as long as the run."""
+        if environment.data != self._source:  # versions of one session mean nothing in another
+            self._versions, self._source = [None] * len(self._ids), environment.data
+        versions = [*map(environment.versions.get, self._ids)]
+        owners = [owner() for owner in self._owners]
+        for at, (old, new) in enumerate(zip(self._versions, versions, strict=True)):
+            if new is None or new != old or owners[at] is None:
+                array = environment.data(self._nodes[at])
+                flags = array.flags
+                if not (flags.c_contiguous and flags.aligned):
+                    # Nobody but this run knows the copy, so the next one makes its own.
+                    array, versions[at] = np.require(array, requirements=("C", "A")), None
+                base = array.base
+                # What is frozen, or given out, is a new view of the same data each time.
+                owner = (
+                    base if isinstance(base, np.ndarray) and base.nbytes == array.nbytes else array
+                )
+                if owner is not owners[at]:
+                    self._owners[at] = weakref.ref(owner)
+                    self.addresses[at] = array.ctypes.data
+                    self.bases[at] = id(base)
+                    owners[at] = owner
+        self._versions = versions
+        return owners

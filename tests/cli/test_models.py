@@ -1,0 +1,52 @@
+"""`luminal-lab models`: what is said of a file, what it needs, and the status."""
+
+import json
+
+import pytest
+
+import luminal_lab as ll
+from tests.cli.asking import ask
+from tests.importing.test_contents import TINY, onnx_file
+from tests.needs import need
+
+OURS = TINY.replace("com.example.Swish", "Sigmoid").replace(', "com.example": 1', "")
+
+
+def test_what_a_model_holds_and_needs(capsys, tmp_path):
+    path = onnx_file(tmp_path, OURS)
+    status, out, err = ask(capsys, "models", "inspect", path, "--sizes", "batch=100")
+    assert (status, err) == (0, "")
+    assert "ops      MatMul, Relu × 2, Sigmoid\nneeds    32 bytes for weights\n" in out
+    assert " bytes for values on the way at batch = 100\n" in out
+
+
+def test_a_model_of_which_something_is_not_here(capsys, tmp_path):
+    status, out, _ = ask(capsys, "models", "inspect", onnx_file(tmp_path))
+    assert status == 1
+    assert "not here  com.example.Swish: only ONNX's own ops are known" in out
+
+
+def test_it_is_told_to_programs(capsys, tmp_path):
+    need("safetensors")
+    ll.nn.Linear(2, 3).save(tmp_path / "w.safetensors")
+    status, out, _ = ask(capsys, "models", "inspect", tmp_path / "w.safetensors", "--json")
+    told = json.loads(out)
+    assert (status, told["format"], told["needs"]) == (0, 1, {"weights": 36})
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--sizes", "batch"], "models: --sizes cannot be 'batch'\nhint: as in batch=8 seq=128"),
+        (["--sizes", "rows=3"], "models: there is no dim 'rows'"),
+    ],
+)
+def test_words_that_fit_no_model(capsys, tmp_path, words, why):
+    status, _, err = ask(capsys, "models", "inspect", onnx_file(tmp_path, OURS), *words)
+    assert (status, err.startswith(why)) == (2, True)
+
+
+def test_a_file_that_is_no_model(capsys, tmp_path):
+    (tmp_path / "notes").write_text("hello")
+    status, _, err = ask(capsys, "models", "inspect", tmp_path / "notes")
+    assert (status, "is nothing that is known here" in err) == (2, True)

@@ -1,0 +1,85 @@
+"""Weights without a model: files, indices and folders, and what is wrong with some."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.errors import InputError
+from luminal_lab.importing.weights import read_weights
+from tests.expect import error_of
+from tests.needs import need
+
+need("safetensors")
+
+
+def message_of(call):
+    return str(error_of(call, InputError))
+
+
+def saved(path: Path, **shapes: tuple[int, ...]) -> None:
+    import safetensors.numpy
+
+    values = {name: np.full(shape, 2, np.float32) for name, shape in shapes.items()}
+    safetensors.numpy.save_file(values, path)
+
+
+def index(folder: Path, **files: object) -> Path:
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"weight_map": files}))
+    return path
+
+
+def test_a_file_is_a_tree_of_parts_in_the_order_of_their_numbers(tmp_path):
+    names = [f"h.{number}.weight" for number in (0, 2, 10)]
+    saved(tmp_path / "w", **dict.fromkeys([*names, "norm"], (2, 3)))
+    assert str(read_weights(tmp_path / "w")) == (
+        "Weights()  24 parameters\n"
+        "  norm (2, 3) float32\n"
+        "  h: Part()  18 parameters\n"
+        "    0 … 10: 3 × Part()  6 parameters each\n"
+        "      weight (2, 3) float32"
+    )
+
+
+def test_a_folder_is_the_files_of_its_index_and_has_the_name_of_its_architecture(tmp_path):
+    saved(tmp_path / "a.safetensors", x=(2,), spare=(5,))
+    saved(tmp_path / "b.safetensors", y=(3,))
+    index(tmp_path, x="a.safetensors", y="b.safetensors")
+    (tmp_path / "config.json").write_text('{"architectures": ["TinyForCausalLM"]}')
+    weights = read_weights(tmp_path)
+    assert str(weights).splitlines()[0] == "Weights(TinyForCausalLM)  5 parameters"
+    assert weights.parameters()["y"].value.tolist() == [2, 2, 2]
+
+
+def test_values_become_inputs_in_the_scopes_of_their_names(tmp_path):
+    saved(tmp_path / "w", **{"h.0.weight": (2,), "norm": (2,)})
+    cx = ll.Graph()
+    for tensor in read_weights(tmp_path / "w").write(cx):
+        tensor.retrieve()
+    assert [(node.name, node.meta.scope) for node in cx.ir] == [
+        ("norm", ""),
+        ("h.0.weight", "h.0"),
+    ]
+
+
+@pytest.mark.parametrize("file", ["../a.safetensors", "/etc/passwd", "b\\a.safetensors", "", 3])
+def test_an_index_names_no_file_outside_its_folder(file, tmp_path):
+    message = message_of(lambda: read_weights(index(tmp_path, x=file)))
+    assert "which is no file beside it" in message
+
+
+def test_an_index_whose_file_is_not_there_or_lacks_a_value(tmp_path):
+    path = index(tmp_path, x="a.safetensors")
+    assert f"there is no {tmp_path / 'a.safetensors'}" in message_of(lambda: read_weights(path))
+    saved(tmp_path / "a.safetensors", y=(2,))
+    assert "a.safetensors has no x" in message_of(lambda: read_weights(path))
+
+
+def test_a_program_is_more_than_weights(tmp_path):
+    (tmp_path / "m").write_bytes(b"\x08\x0a\x3a\x00\x42\x02\x10\x11")
+    assert "is an ONNX model, which is more than weights" in message_of(
+        lambda: read_weights(tmp_path / "m")
+    )

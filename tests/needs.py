@@ -1,0 +1,141 @@
+"""What some tests need beside NumPy and pytest, and what is said where it is missing.
+
+    @pytest.mark.needs("cc", "pandas")    a test, or by `pytestmark` a module, that needs both
+    pandas = need("pandas")               the package, or a program's path; what follows is skipped
+                                          where that is missing
+
+A module asks at its top, a fixture or a test at the line from which on it needs something. Whoever
+asks names a thing of these tables; nobody else words a reason. In CI nothing may be missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+PACKAGES: Final = {
+    "anywidget": "live pictures",
+    "cuda.bindings": "CUDA kernels are compiled",
+    "cupy": "what CuPy takes",
+    "diffusers": "models of theirs",
+    "distributed": "searches on a cluster of Dask's",
+    "graphviz": "graphs as Graphviz's text",
+    "hatchling": "packages are built",
+    "ipykernel": "notebooks",
+    "ipyparallel": "searches on a cluster of IPython's",
+    "IPython": "cells and magics",
+    "ipywidgets": "widgets",
+    "jupyter_client": "notebooks",
+    "jupyterlab": "JupyterLab",
+    "jupyterlab_server": "JupyterLab",
+    "jupyterlite_pyodide_kernel": "pages of a classroom",
+    "nbclient": "notebooks",
+    "nbconvert": "notebooks",
+    "nbformat": "notebooks",
+    "nbval": "notebooks",
+    "onnx": "models of ONNX",
+    "onnxruntime": "ONNX Runtime as a witness",
+    "pandas": "tables of pandas",
+    "playwright": "pages in a browser",
+    "plotly": "charts",
+    "pygraphviz": "layouts by dot",
+    "safetensors": "files of weights",
+    "sklearn": "digits to read",
+    "torch": "PyTorch as a witness",
+    "tqdm": "progress bars",
+    "transformers": "models of theirs",
+    "ziglang": "the compiler zig",
+}
+"""What each package that is imported is for."""
+DISTRIBUTIONS: Final = {
+    "cuda.bindings": "cuda-bindings nvidia-cuda-nvrtc",
+    "cupy": "cupy-cuda13x",
+    "sklearn": "scikit-learn",
+    "torch": "torch==2.13.0",
+}
+"""What installs a package whose name pip does not know."""
+ABSENT: Final = {"cuda.bindings": "darwin", "cupy": "darwin"}
+"""Where some are never there."""
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
+DISASSEMBLERS: Final = ("objdump", "llvm-objdump")
+PROGRAMS: Final = {
+    "bash": (("bash",), "there is no bash"),
+    "c++": (("c++",), "there is no C++ compiler: install gcc or clang"),
+    "cc": (("cc",), "there is no C compiler: install gcc or clang"),
+    "chromium": (BROWSERS, f"no browser is on the PATH: none of {', '.join(BROWSERS)}"),
+    "git": (("git",), "there is no git"),
+    "objdump": (DISASSEMBLERS, "there is no disassembler: install binutils"),
+}
+"""The names that a program may have, and what is said where none of them is on the PATH."""
+ROOT: Final = Path(__file__).resolve().parents[1]
+FILES: Final = {
+    "axe-core": (
+        ROOT / "frontend/node_modules/axe-core/axe.min.js",
+        "axe-core is not installed: make frontend",
+    ),
+    "script": (
+        ROOT / "luminal_lab/viz/static/lab.js",
+        "the script of live pictures is not built: make frontend",
+    ),
+}
+"""What is built, and what is said where it is not."""
+CALLS: Final = {
+    ".to_pandas(": "pandas",
+    ".plot(": "plotly",
+    ".to_dot(": "graphviz",
+    ".safetensors": "safetensors",
+    ".export(": "script",
+    "from sklearn": "sklearn",
+}
+"""What examples with some calls need."""
+
+
+def package_of(name: str) -> str:
+    """Return the package of the table that a module belongs to; nothing for other things."""
+    return next((p for p in PACKAGES if f"{name}.".startswith(f"{p}.")), "")
+
+
+def missing(name: str) -> str:
+    """Return what is to be said of a thing that is missing; nothing if it is there."""
+    if package := package_of(name):
+        parts = package.split(".")
+        if all(find_spec(".".join(parts[: end + 1])) for end in range(len(parts))):
+            return ""
+        install = DISTRIBUTIONS.get(package, package)
+        return f"{package} is not installed ({PACKAGES[package]}): pip install {install}"
+    if name in FILES:
+        path, reason = FILES[name]
+        return "" if path.is_file() else reason
+    names, reason = PROGRAMS[name]
+    return "" if any(map(shutil.which, names)) else reason
+
+
+def need(*names: str) -> Any:
+    """Skip what asks if one of these is missing, or in CI fail it; return the last of them."""
+    for name in names:
+        if not (reason := missing(name)):
+            continue
+        if os.environ.get("CI") == "true" and ABSENT.get(name) != sys.platform:
+            pytest.fail(f"{reason} (CI must not skip it)", pytrace=False)
+        pytest.skip(reason, allow_module_level=True)
+    if not names:
+        return None
+    if (name := names[-1]) in FILES:
+        return FILES[name][0]
+    if name in PROGRAMS:
+        return next(filter(None, map(shutil.which, PROGRAMS[name][0])))
+    with warnings.catch_warnings(action="ignore"):  # what a package is warned of is not ours
+        return importlib.import_module(name)
+
+
+def needed(examples: str) -> list[str]:
+    """Return what examples need, by what they call."""
+    return [name for call, name in CALLS.items() if call in examples]
