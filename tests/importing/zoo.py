@@ -25,6 +25,8 @@ class Model(NamedTuple):
     """The sizes of the export, and those that are tried."""
     tolerance: float = 1e-5
     """The largest difference, over the largest value."""
+    measures: bool = False
+    """Whether its batch norms measure a batch first: it is deep, and would forget its input."""
 
 
 def model(make: Callable[[], Model]) -> Callable[[], Model]:
@@ -45,11 +47,10 @@ def made(name: str) -> Model:
                 value.normal_(0, value[0].numel() ** -0.5)
             else:
                 value.add_(torch.randn_like(value) * 0.1)
-        # Batch norms that have measured nothing let deep nets forget their input.
-        norms = [part for part in entry.module.modules() if hasattr(part, "running_var")]
-        for norm in norms:
-            norm.momentum = None
-        if norms:
+        if entry.measures:
+            for part in entry.module.modules():
+                if hasattr(part, "running_var"):
+                    part.momentum = None
             entry.module.train()(**entry.inputs(8, *entry.sizes[0][1:]))
     return entry._replace(module=entry.module.eval())
 
@@ -365,7 +366,7 @@ def efficientnet() -> Model:
     config = tf.EfficientNetConfig(
         image_size=32, width_coefficient=0.25, depth_coefficient=0.5, hidden_dim=320
     )
-    return image(tf.EfficientNetModel(config))
+    return image(tf.EfficientNetModel(config))._replace(measures=True)
 
 
 @model
@@ -408,7 +409,7 @@ def mobilevit() -> Model:
         num_attention_heads=4, aspp_out_channels=16, patch_size=2,
     )  # fmt: skip
     module = tf.MobileViTForImageClassification(config)
-    return image(module, sizes=(64, 64, 64))
+    return image(module, sizes=(64, 64, 64))._replace(measures=True)
 
 
 @model

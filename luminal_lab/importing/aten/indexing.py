@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from luminal_lab.core.dims import Expr
 from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import Scalar
 from luminal_lab.errors import ModelError
@@ -65,14 +64,7 @@ def distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None = None) -
 @aten("_pdist_forward")
 def own_distances(x: Tensor, p: float = 2) -> Tensor:
     """Return the norm of the difference of each two rows, each pair once."""
-    rows = x.shape[0]
-    if isinstance(rows, Expr):
-        raise ModelError("the number of pairs depends on a size", hint="export it with this fixed")
-    first = [i for i in range(rows) for _ in range(i + 1, rows)]
-    second = [j for i in range(rows) for j in range(i + 1, rows)]
-    if not first:
-        return x.flatten()[:0]
-    return (x.index_select(0, first) - x.index_select(0, second)).norm(p, -1)
+    return x.pdist(p)
 
 
 @aten("index.Tensor", "_unsafe_index.Tensor")

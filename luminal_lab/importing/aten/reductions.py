@@ -116,22 +116,13 @@ def logsumexp(x: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
 @along("cummax")
 def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the largest value up to each position, and the last position of it."""
-    top = x.cummax(dim)
-    return top, _latest(x, top, dim)
+    return x.cummax(dim, return_indices=True)
 
 
 @along("cummin")
 def cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the smallest value up to each position, and the last position of it."""
-    low = x.cummin(dim)
-    return low, _latest(x, low, dim)
-
-
-def _latest(x: Tensor, extreme: Tensor, dim: int) -> Tensor:
-    """Return the last position, up to each, of what is the extreme there."""
-    here = x.full_like(1, DType.int64).cumsum(dim) - 1
-    is_it = x.eq(extreme) | (x.isnan() & extreme.isnan()) if x.dtype.is_float else x.eq(extreme)
-    return is_it.where(here, 0).cummax(dim)
+    return x.cummin(dim, return_indices=True)
 
 
 # -- moments ---------------------------------------------------------------------------------------

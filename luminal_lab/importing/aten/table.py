@@ -27,8 +27,6 @@ REFUSED: Final[dict[str, str]] = {
     "aten._fft_c2c.default": "there are no complex numbers",
     "aten.complex.default": "there are no complex numbers",
     "aten.view_as_complex.default": "there are no complex numbers",
-    "aten.grid_sampler_2d.default": "there is no operation that samples a grid",
-    "aten.grid_sampler_3d.default": "there is no operation that samples a grid",
 }
 """Ops that cannot be written, each with the reason."""
 

@@ -173,6 +173,18 @@ def col2im(
     return x.fold(output_size, kernel_size, dilation, padding, stride)
 
 
+MODES = "bilinear", "nearest", "bicubic"
+EDGES = "zeros", "border", "reflection"
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return values read at positions between those of x."""
+    return x.grid_sample(grid, MODES[interpolation_mode], EDGES[padding_mode], align_corners)
+
+
 # -- resizing --------------------------------------------------------------------------------------
 
 

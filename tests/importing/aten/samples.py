@@ -171,6 +171,9 @@ upsample_trilinear3d | f(1, 2, 2, 3, 2), [4, 5, 6], False
 upsample_bicubic2d | f(1, 2, 4, 5), [6, 7], False
 _embedding_bag | f(5, 3), i(6), torch.tensor([0, 2, 2]), False, 1
 _embedding_bag_forward_only | f(5, 3), i(6), torch.tensor([0, 2]), False, 0, False, f(6)
+grid_sampler_2d | f(1, 2, 4, 5), f(1, 3, 3, 2) / 2, 0, 0, False
+grid_sampler_2d | f(1, 2, 4, 5), f(1, 3, 3, 2) / 2, 1, 1, True
+grid_sampler_3d | f(1, 2, 3, 4, 5), f(1, 2, 3, 3, 3) / 2, 0, 2, False
 _cdist_forward | f(4, 3), f(5, 3), 1.0, None
 _pdist_forward | f(4, 3), 2.0
 _adaptive_avg_pool2d | f(2, 3, 8, 6), [4, 2]
