@@ -224,9 +224,10 @@ def _is_within(end: Dim, size: Dim) -> bool:
     Tables of positions are read so, and what they are added to has that dim. A run with a size
     beyond the table is an error.
     """
+    if not isinstance(end, Expr) or not isinstance(size, int):
+        return False
     least, most = bounds(end)
-    is_dim = isinstance(end, Expr) and isinstance(size, int)
-    return is_dim and least is not None and 0 <= least <= size and (most is None or most > size)
+    return least is not None and 0 <= least <= size and (most is None or most > size)
 
 
 def _bounded(at: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
