@@ -127,6 +127,7 @@ maximum | i(3), f(3)
 minimum | f(3), f(3)
 bitwise_and.Scalar | b(3), True
 bitwise_or.Scalar | b(3), True
+bitwise_or.Scalar | i(3), 5
 bitwise_xor.Scalar | b(3), True
 div.Tensor_mode | f(9), f(9), rounding_mode="floor"
 div.Tensor_mode | f(9), f(9), rounding_mode="trunc"
