@@ -80,6 +80,8 @@ them, and compute with int8, uint8 or float32, which hold their values.
 ## What differs
 
 - `x / y` is x times the reciprocal of y, except where a quantised value depends on the last bit.
+- A slice up to a dim, on an axis of known size, needs the dim to be within: tables of positions are read so. A size
+  beyond it is an error of the run, where ONNX would cut the slice short.
 - Random numbers (`RandomNormal`, `Bernoulli`, `Dropout` in training) are ours, and repeat with a seed.
 - `GridSample` and its like take images of up to three axes, `Det` matrices of up to 5 rows, a transform (`DFT`, `STFT`)
   up to 4,096 numbers, as it is a product with a matrix of angles.

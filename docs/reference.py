@@ -108,7 +108,7 @@ PAGES = {
     ),
     "nn": ReferencePage(
         "Modules",
-        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
+        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md), "
         "[PyTorch models](../torch_models.md) and [ONNX models](../onnx_models.md) explain them.",
         "ll.from_onnx ll.from_torch",
     ),

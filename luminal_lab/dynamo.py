@@ -3,18 +3,23 @@
     module → dynamo → graphs of ATen ops → our steps → a session for each set of sizes
 
 Dynamo cuts what it cannot trace out of a model, so one module may be several graphs; `captured()`
-lists those of this process, each with its sessions. For a training step PyTorch's own autograd
-writes the graph of the gradients, which is compiled like the others.
+lists those in use, each with its sessions and with what dynamo broke off at. For a training step
+PyTorch's own autograd writes the graph of the gradients, which is compiled like the others.
 
 Tensors of PyTorch and of ours share their memory: nothing is copied that lies in row-major order.
+A result that is a view of an input or of another result is that view, as without a compiler.
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import override
@@ -22,61 +27,142 @@ from typing_extensions import override
 from luminal_lab.core.builder import Transaction
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import Meta
+from luminal_lab.core.ops import Input, Random
+from luminal_lab.core.origin import Origin, line_at
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, LabError
+from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, LabError, ModelError, nearest
 from luminal_lab.importing.aten import OPS
-from luminal_lab.importing.imported import Ref, Step, resolved, scope_name
+from luminal_lab.importing.imported import Ref, Step, scope_name, write_step
 from luminal_lab.importing.torch_program import decompositions
 from luminal_lab.importing.torch_sizes import array_of, dtype_of
-from luminal_lab.importing.torch_steps import Reading, needed, refuse
+from luminal_lab.importing.torch_steps import OF_TORCH, Reading, needed, refuse
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 
 Torch: TypeAlias = Any
 """Something of PyTorch's, which is never a dependency."""
+OPTIONS: Final = {"fallback": "error", "threads": None}
 FALLBACKS: Final = ("error", "eager")
-MOST_KEPT: Final = 100
-"""How many graphs are kept to be looked at."""
-_CAPTURED: list[CapturedGraph] = []
+MOST_SIZES: Final = 64
+"""How many sets of sizes a graph keeps compiled, the last ones used."""
+_NUMBERS = itertools.count(1)
+_CAPTURED: dict[int, weakref.ref[CapturedGraph]] = {}
 
 
 def luminal_lab(
-    module: Torch, inputs: Sequence[object], *, fallback: str = "error", threads: int | None = None
+    module: Torch,
+    inputs: Sequence[object],
+    *,
+    options: Mapping[str, object] | None = None,
+    mode: str | None = None,
 ) -> Callable[..., Any]:
     """Compile a graph of dynamo's; PyTorch calls this.
 
-    `options={"fallback": "eager"}` leaves graphs to PyTorch that have an op which is not here;
-    otherwise such an op is an error. `threads` is that of `ll.CPUCompiler`.
+    `options={"fallback": "eager"}` leaves graphs to PyTorch that cannot be written here, which is
+    otherwise an error. `options={"threads": 2}` is that of `ll.CPUCompiler`.
     """
+    given = {**OPTIONS, **(options or {})}
+    for name in given:
+        ArgumentError.unless_known(
+            name,
+            OPTIONS,
+            f"torch.compile: there is no option {name!r}",
+            nearest(name, OPTIONS) or "there are 'fallback' and 'threads'",
+        )
+    fallback, threads = given["fallback"], cast("int | None", given["threads"])
     if fallback not in FALLBACKS:
         raise ArgumentError(
             f"torch.compile: the fallback is {fallback!r}", hint="it is 'error' or 'eager'"
         )
+    if mode not in (None, "default"):
+        raise ArgumentError(
+            f"torch.compile: the mode is {mode!r}, which is one of Inductor's", hint="leave it out"
+        )
     torch = import_module("torch")
     common = import_module("torch._dynamo.backends.common")
+    ended = _ended(module)
+    forward: dict[int, Mapping[str, Any]] = {}
 
-    def compiled(graph: Torch, _: Sequence[object]) -> Callable[..., Any]:
+    def compiled(kind: str, graph: Torch, _: Sequence[object]) -> Callable[..., Any]:
+        _give_lines(graph, forward)
+        eager = graph.forward if fallback == "eager" else None
         try:
-            return boxed(CapturedGraph(torch, graph, threads))
+            return boxed(CapturedGraph(torch, graph, kind, ended, threads, eager))
         except LabError:
-            if fallback == "error":
+            if eager is None:
                 raise
-            return boxed(graph.forward)
+            return boxed(eager)
 
     boxed: Callable[..., Any] = import_module("functorch.compile").make_boxed_func
-    inner = common.aot_autograd(fw_compiler=compiled, decompositions=decompositions(torch, OPS))
+    inner = common.aot_autograd(
+        fw_compiler=partial(compiled, "forward"),
+        bw_compiler=partial(compiled, "backward"),
+        inference_compiler=partial(compiled, "inference"),
+        decompositions=decompositions(torch, OPS),
+    )
     return inner(module, inputs)
 
 
 def captured() -> tuple[CapturedGraph, ...]:
-    """Return the graphs that torch.compile has given us in this process, the newest last.
+    """Return the graphs of torch.compile that are in use, the newest last.
 
     >>> from luminal_lab.dynamo import captured
     >>> len(captured()) >= 0
     True
     """
-    return tuple(_CAPTURED)
+    graphs = [graph() for graph in list(_CAPTURED.values())]
+    return tuple([graph for graph in graphs if graph is not None])
+
+
+class GraphBreak(NamedTuple):
+    """Why dynamo ended a graph before the author's function did.
+
+    >>> print(GraphBreak("print is called", None))
+    print is called
+    """
+
+    reason: str
+    origin: Origin | None
+
+    @override
+    def __str__(self) -> str:
+        return self.reason if self.origin is None else f"{self.reason}\n  {self.origin}"
+
+
+def _ended(module: Torch) -> GraphBreak | None:
+    """Return why dynamo broke off after a graph, if it did."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return None
+    frames = [*reason.user_stack]
+    own = [frame for frame in frames if not OF_TORCH.search(frame.filename)] or frames
+    origin = line_at(own[-1].filename, own[-1].lineno) if own else None
+    return GraphBreak(" ".join(str(reason.reason).partition("\n  Hint:")[0].split()), origin)
+
+
+def _give_lines(graph: Torch, forward: dict[int, Mapping[str, Any]]) -> None:
+    """Keep where nodes of a forward pass come from; nodes of its gradients come from there, too."""
+    for node in graph.graph.nodes:
+        number = node.meta.get("seq_nr")
+        if number is None:
+            continue
+        if node.meta.get("stack_trace"):
+            forward.setdefault(number, node.meta)
+        elif number in forward:
+            for key in ("stack_trace", "nn_module_stack"):
+                if key in forward[number]:
+                    node.meta[key] = forward[number][key]
+
+
+class Given(NamedTuple):
+    """What a graph returns at one place: a value of its steps, and the views to take of it."""
+
+    base: str
+    views: tuple[Torch, ...]
+    """The nodes of the views, the outermost last."""
+    order: tuple[int, ...] | None
+    """The axes of the value in the order in which they lie in memory; None if in their own."""
 
 
 class CapturedGraph:
@@ -85,47 +171,155 @@ class CapturedGraph:
     `graph.sessions[0].workbench()` shows what became of one.
     """
 
-    def __init__(self, torch: Torch, graph: Torch, threads: int | None = None) -> None:
-        self._torch, self._threads = torch, threads
+    def __init__(
+        self,
+        torch: Torch,
+        graph: Torch,
+        kind: str = "inference",
+        ended: GraphBreak | None = None,
+        threads: int | None = None,
+        eager: Callable[..., Any] | None = None,
+    ) -> None:
+        self.kind = kind
+        """What it computes: inference, or a forward or backward pass of training."""
+        self.ended = ended
+        """Why dynamo ended it before the author's function did; None if it did not."""
+        self._torch, self._threads, self._eager = torch, threads, eager
+        self._lock = threading.RLock()
         nodes = [*graph.graph.nodes]
+        _check_types(torch, nodes)
         self.inputs = [node.name for node in nodes if node.op == "placeholder"]
         """The names of its arguments."""
-        (output,) = [node for node in nodes if node.op == "output"]
-        reading = Reading(torch, {}, {}, True)
+        self.constants: dict[str, Torch] = {
+            node.name: value
+            for node in nodes
+            if node.op == "get_attr"
+            and isinstance(value := getattr(graph, node.target, None), torch.Tensor)
+        }
+        """The tensors that are part of it."""
+        reading = Reading(torch, {}, {}, True, self.constants)
         steps, missing = reading.steps(graph.graph, OPS)
-        self.outputs = [
-            Ref(out.name) if isinstance(out, torch.fx.Node) else out
+        refuse(missing, "torch.compile")
+        (output,) = [node for node in nodes if node.op == "output"]
+        self.outputs: list[Given | Any] = [
+            _given(out) if isinstance(out, torch.fx.Node) else out
             for out in cast("Sequence[Any]", output.args[0])
         ]
-        """What it returns: references, and None for a gradient that nobody asked for."""
-        refuse(missing)
-        self.steps: list[Step] = needed(steps, self.outputs)
+        """What it returns; None is a gradient that nobody asked for."""
+        self.types = {node.name: node.meta.get("val") for node in nodes}
+        """PyTorch's own idea of each value."""
+        wanted = {out.base for out in self.outputs if isinstance(out, Given)}
+        for out in self.outputs:
+            if isinstance(out, Given):
+                wanted |= {node.name for view in out.views for node in view.all_input_nodes[1:]}
+        self.steps: list[Step] = needed(steps, [Ref(name) for name in sorted(wanted)])
         """Its ops in order."""
-        self.sessions: list[Graph] = []
-        """The session of each set of sizes, which can be displayed, timed and looked at."""
-        self._runs: dict[tuple[object, ...], SizedRun] = {}
-        _CAPTURED.append(self)
-        del _CAPTURED[:-MOST_KEPT]
+        self._runs: OrderedDict[tuple[object, ...], SizedRun | Callable[..., Any]] = OrderedDict()
+        self.number = next(_NUMBERS)
+        _CAPTURED[self.number] = weakref.ref(
+            self, lambda _, number=self.number: _CAPTURED.pop(number, None)
+        )
 
-    def __call__(self, *given: Any) -> list[Any]:
+    @property
+    def sessions(self) -> list[Graph]:
+        """The session of each set of sizes, which can be displayed, timed and looked at."""
+        return [run.session for run in self._runs.values() if isinstance(run, SizedRun)]
+
+    def __call__(self, *given: Any) -> Sequence[Any]:
         """Run it; sizes that are new are compiled first."""
         key = tuple([_kind(argument) for argument in given])
-        run = self._runs.get(key)
-        if run is None:
-            run = self._runs[key] = SizedRun(self, self._torch, given, self._threads)
-            self.sessions.append(run.session)
-        return run(given)
+        # A session runs once at a time.
+        with self._lock:
+            run = self._runs.get(key)
+            if run is None:
+                run = self._runs[key] = self._compiled(given)
+                if len(self._runs) > MOST_SIZES:
+                    self._runs.popitem(last=False)
+            else:
+                self._runs.move_to_end(key)
+            return run(*given)
+
+    def _compiled(self, given: Sequence[Any]) -> SizedRun | Callable[..., Any]:
+        try:
+            return SizedRun(self, self._torch, given, self._threads)
+        except LabError:
+            if self._eager is None:
+                raise
+            return self._eager
 
     @override
     def __repr__(self) -> str:
         return (
-            f"<CapturedGraph: {len(self.steps)} ops of ATen, {len(self.inputs)} inputs; "
-            f"compiled for {len(self.sessions)} sets of sizes>"
+            f"<CapturedGraph {self.number}, {self.kind}: {len(self.steps)} ops of ATen, "
+            f"{len(self.inputs)} inputs; compiled for {len(self.sessions)} sets of sizes"
+            + (f"; dynamo broke off: {self.ended}>" if self.ended else ">")
         )
 
 
 def _kind(argument: Any) -> object:  # noqa: ANN401  # a tensor, or a size
     return (argument.shape, argument.dtype) if hasattr(argument, "shape") else argument
+
+
+def _check_types(torch: Torch, nodes: Sequence[Torch]) -> None:
+    """Raise if a value is on another device, or an input of a dtype that there is not here."""
+    for node in nodes:
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.device.type != "cpu":
+            raise DeviceError(
+                f"torch.compile: {node.name} is on {value.device}, and ours runs on the CPU",
+                hint='module.to("cpu"), or another backend',
+            )
+        if node.op == "placeholder":
+            try:
+                dtype_of(value.dtype, node.name)
+            except DTypeError as error:
+                about = error.message.partition(": ")[2]
+                raise DTypeError(f"torch.compile: {about}", hint=error.hint) from None
+
+
+def _given(node: Torch) -> Given:
+    """Return what to compute for a result, and which views to take of it."""
+    views: list[Any] = []
+    while _is_view(node):
+        views.append(node)
+        node = node.args[0]
+    return Given(node.name, tuple(views[::-1]), _order(node.meta.get("val")))
+
+
+def _is_view(node: Torch) -> bool:
+    """Return whether a node is a view of its first argument."""
+    if node.op != "call_function" or not node.args:
+        return False
+    if getattr(node.target, "__name__", "") == "getitem":
+        return bool(node.args[0].op == "call_function") and _is_view(node.args[0])
+    return bool(getattr(node.target, "is_view", False))
+
+
+def _order(value: Torch) -> tuple[int, ...] | None:
+    """Return the axes of a tensor in the order in which they lie in memory, if not in theirs."""
+    if not hasattr(value, "stride"):
+        return None
+    sizes, strides = [*map(_hint, value.shape)], [*map(_hint, value.stride())]
+    if None in sizes or None in strides:
+        return None
+    long = [axis for axis, size in enumerate(sizes) if size != 1]
+    inner = sorted(long, key=lambda axis: -cast("int", strides[axis]))
+    step = 1
+    for axis in reversed(inner):
+        if strides[axis] != step:
+            return None  # with gaps, or an axis that is repeated
+        step *= cast("int", sizes[axis])
+    return None if inner == long else (*inner, *(a for a in range(len(sizes)) if a not in inner))
+
+
+def _hint(size: Torch) -> int | None:
+    """Return a size in the example, without a guard."""
+    if isinstance(size, int):
+        return size
+    hint = getattr(size.node, "hint", None)
+    return None if hint is None else int(hint)
 
 
 class SizedRun:
@@ -135,62 +329,132 @@ class SizedRun:
         self, captured: CapturedGraph, torch: Torch, given: Sequence[Any], threads: int | None
     ) -> None:
         self._torch = torch
-        self.session = cx = Graph("captured")
-        values: dict[str, Any] = {}
-        self._inputs: list[Tensor | None] = []
-        for name, argument in zip(captured.inputs, given, strict=True):
-            tensor = None
+        self.session = cx = Graph(f"{captured.kind}_{captured.number}")
+        self._values: dict[str, Any] = {}
+        self._inputs: list[tuple[int, Tensor]] = []
+        for at, (name, argument) in enumerate(zip(captured.inputs, given, strict=True)):
+            self._values[name] = argument
             if isinstance(argument, torch.Tensor):
-                if argument.device.type != "cpu":
-                    raise DeviceError(
-                        f"torch.compile: an input is on {argument.device}, and ours runs on the "
-                        "CPU",
-                        hint='module.to("cpu"), or another backend',
-                    )
-                shape = tuple(map(int, argument.shape))
-                tensor = cx.tensor(shape, dtype_of(argument.dtype, name), name)
-            self._inputs.append(tensor)
-            values[name] = argument if tensor is None else tensor
+                tensor = self._values[name] = self._input(name, argument)
+                self._inputs.append((at, tensor))
+        for name, value in captured.constants.items():
+            self._values[name] = self._input(name, value).borrow(array_of(torch, value))
         for step in captured.steps:
             scope = scope_name(step.scope) if step.scope else ""
             with Transaction(cx, Meta(None, step.origin, scope)):
-                args, kwargs = resolved((step.args, dict(step.kwargs)), values)
-                result = step.write(cx, *args, **kwargs)
-            if len(step.results) == 1:
-                values[step.results[0]] = result
-            else:
-                values.update(zip(step.results, result, strict=False))
-        self._outputs = [*resolved(captured.outputs, values)]
-        cx.retrieve([out for out in self._outputs if isinstance(out, Tensor)])
-        self._seen: list[tuple[Callable[[], Any], int] | None] = [None] * len(given)
-        """For each input the tensor that was last borrowed, and how often that was written to."""
-        if any(isinstance(out, Tensor) for out in self._outputs):
+                write_step(cx, step, self._values, "graph of dynamo's")
+        self._places = {name: at for at, name in enumerate(captured.inputs)}
+        self._outputs = captured.outputs
+        self._computed: dict[tuple[str, tuple[int, ...] | None], Tensor] = {}
+        for out in captured.outputs:
+            if isinstance(out, Given) and not self._is_given(out):
+                value: Any = self._values[out.base]
+                if not isinstance(value, Tensor):
+                    continue
+                _check_result(torch, out.base, value, captured.types.get(out.base))
+                value = value if out.order is None else value.permute(*out.order)
+                self._computed[out.base, out.order] = value.retrieve()
+        self._pointers: list[int] = [-1] * len(self._inputs)
+        """Where each input lay in the last run."""
+        self._held = [False] * len(self._inputs)
+        self._copied: set[tuple[str, tuple[int, ...] | None]] | None = None
+        """The results that share memory with an input or with another result."""
+        self._is_random = any(isinstance(node.op, Random) for node in cx.ir)
+        if self._computed:
             cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
 
-    def __call__(self, given: Sequence[Any]) -> list[Any]:
-        """Run it on the memory of these tensors."""
-        for at, (tensor, argument) in enumerate(zip(self._inputs, given, strict=True)):
-            if tensor is None:
-                continue
-            seen = self._seen[at]
-            # PyTorch counts what is written into a tensor's memory.
-            if seen is None or seen[0]() is not argument or seen[1] != argument._version:
-                tensor.borrow(array_of(self._torch, argument))
-                is_shared = argument.is_contiguous()
-                self._seen[at] = (weakref.ref(argument), argument._version) if is_shared else None
-        if any(isinstance(out, Tensor) for out in self._outputs):
-            self.session.execute()
-        outputs = [self._given_out(out) for out in self._outputs]
-        for out in self._outputs:
-            # Whoever has the result may write into it, so the next run makes another.
-            if isinstance(out, Tensor):
-                self.session.forget(out.id)
-        return outputs
+    def _input(self, name: str, value: Torch) -> Tensor:
+        shape = tuple(map(int, value.shape))
+        return self.session.tensor(shape, dtype_of(value.dtype, name), name)
 
-    def _given_out(self, out: Any) -> Any:  # noqa: ANN401  # a tensor of ours, or what is no tensor
-        if not isinstance(out, Tensor):
+    def _is_given(self, out: Given) -> bool:
+        """Return whether a result is an argument, or a view of one."""
+        return out.base in self._places
+
+    def __call__(self, *given: Any) -> list[Any]:
+        """Run it on the memory of these tensors."""
+        session, passing = self.session, set[int]()
+        for k, (at, tensor) in enumerate(self._inputs):
+            pointer = given[at].data_ptr() if given[at].is_contiguous() else -1
+            is_same = pointer == self._pointers[k] != -1
+            if not (is_same and self._held[k]):
+                tensor.borrow(array_of(self._torch, given[at]))
+            # A weight lies in the same place each time; the rest is not kept alive.
+            if not is_same:
+                passing.add(tensor.id)
+            self._pointers[k], self._held[k] = pointer, is_same
+        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
+        if self._computed:
+            if self._is_random:
+                # PyTorch's seed decides, and no two runs or graphs draw the same.
+                session.step = int(self._torch.randint(1 << 31, ()).item())
+            session.execute()
+            results = self._results()
+        # Whoever has a result may write into it, so the next run makes another.
+        passing.update(v.id for v in self._computed.values() if not isinstance(v.node.op, Input))
+        for id in passing:
+            session.forget(id)
+        return [self._given_out(out, given, results) for out in self._outputs]
+
+    def _results(self) -> dict[tuple[str, tuple[int, ...] | None], Torch]:
+        """Return what was computed, each result in memory of its own."""
+        arrays = {key: self.session.owned(value) for key, value in self._computed.items()}
+        if self._copied is None:
+            taken = [self.session.owned(tensor) for _, tensor in self._inputs]
+            self._copied = set()
+            for key, array in arrays.items():
+                if any(np.may_share_memory(array, other) for other in taken):
+                    self._copied.add(key)
+                taken.append(array)
+        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
+        for key, array in arrays.items():
+            result = tensor_of(self._torch, array.copy() if key in self._copied else array)
+            order = key[1]
+            results[key] = result if order is None else result.permute(_inverse(order))
+        return results
+
+    def _given_out(
+        self,
+        out: Any,  # noqa: ANN401  # a result, or None
+        given: Sequence[Any],
+        results: Mapping[tuple[str, tuple[int, ...] | None], Torch],
+    ) -> Any:  # noqa: ANN401  # a tensor, or a size
+        if not isinstance(out, Given):
             return out
-        return tensor_of(self._torch, self.session.owned(out))
+        if self._is_given(out):
+            value = given[self._places[out.base]]
+        else:
+            value = results.get((out.base, out.order), self._values[out.base])
+        for view in out.views:
+            value = self._viewed(view, value)
+        return value
+
+    def _viewed(self, view: Torch, value: Torch) -> Torch:
+        """Take a view as PyTorch does; the other nodes that it is made with are sizes."""
+        known = {**self._values, view.args[0].name: value}
+
+        def meant(node: Torch) -> object:
+            return known[node.name]
+
+        args, kwargs = self._torch.fx.node.map_arg((view.args, view.kwargs), meant)
+        return view.target(*args, **kwargs)
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return [order.index(axis) for axis in range(len(order))]
+
+
+def _check_result(torch: Torch, name: str, value: Tensor, wanted: Torch) -> None:
+    """Raise if a result is not of the type that PyTorch has told the author's program."""
+    if not isinstance(wanted, torch.Tensor):
+        return
+    dtype = dtype_of(wanted.dtype, name)
+    if value.dtype is not dtype or value.ndim != wanted.dim():
+        raise ModelError(
+            f"torch.compile: {name} is written as {value.type}, and PyTorch has {dtype} with "
+            f"{wanted.dim()} axes",
+            hint='options={"fallback": "eager"} leaves this graph to PyTorch',
+        )
 
 
 def tensor_of(torch: Torch, array: Array) -> Torch:

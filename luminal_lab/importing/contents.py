@@ -31,6 +31,7 @@ from luminal_lab.importing.onnx_ops.table import ELEMENTS, OPS as ONNX
 from luminal_lab.importing.weights import Weights, read_weights
 from luminal_lab.reading import read_json
 from luminal_lab.tables import aligned
+from luminal_lab.tensor.arguments import told_object
 
 Entries: TypeAlias = Mapping[str, Any]
 MOST_PROGRAM: Final = 1 << 28
@@ -60,6 +61,7 @@ class StoredValue(NamedTuple):
     bytes: int
 
 
+@told_object("contents")
 @dataclass(frozen=True, repr=False)
 class FileContents:
     """What a file holds; `print(…)` shows it."""

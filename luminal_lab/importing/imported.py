@@ -303,7 +303,7 @@ class Imported(Module):
                     for name in step.refs():
                         if name not in values:
                             values[name] = graph.parameter(lent[name])
-                    self._write(graph, step, values)
+                    write_step(graph, step, values, kind_of(self))
             for name in refs_in((self.outputs, [Ref(new) for new in self.updates.values()])):
                 if name not in values:
                     values[name] = graph.parameter(lent[name])
@@ -331,21 +331,6 @@ class Imported(Module):
             for name, type in self.types.items()
         }
         return self(**{name: resolved(parts, tensors) for name, parts in self.inputs.items()})
-
-    def _write(self, graph: Sources, step: Step, values: dict[str, Any]) -> None:
-        """Write a step into a graph, and keep its results."""
-        try:
-            args, kwargs = resolved((step.args, dict(step.kwargs)), values)
-            result: Any = step.write(graph, *args, **kwargs)
-        except LabError as error:
-            raise _at(step, error, kind_of(self)) from error.__cause__
-        except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-            wrong = ModelError(f"{step.target}: {error}", hint="model.steps has all steps")
-            raise _at(step, wrong, kind_of(self)) from error
-        if len(step.results) == 1:
-            values[step.results[0]] = result
-        else:
-            values.update(zip(step.results, result, strict=False))
 
     # -- its arguments -----------------------------------------------------------------------------
 
@@ -382,6 +367,29 @@ class Imported(Module):
         for name, type in self.types.items():
             _check_shape(f"{what}: {name}", values[name], type, sizes)
         return values
+
+
+def write_step(graph: Sources, step: Step, values: dict[str, Any], kind: str) -> None:
+    """Write a step into a graph, and keep its results among the values.
+
+    >>> values = {"x": cx.tensor((2,), name="x")}
+    >>> step = Step("Exp2", lambda graph, x: x.exp2(), (Ref("x"),), ("y",))
+    >>> write_step(cx, step, values, "Model")
+    >>> values["y"].shape
+    (2,)
+    """
+    try:
+        args, kwargs = resolved((step.args, dict(step.kwargs)), values)
+        result: Any = step.write(graph, *args, **kwargs)
+    except LabError as error:
+        raise _at(step, error, kind) from error.__cause__
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        wrong = ModelError(f"{step.target}: {error}", hint="model.steps has all steps")
+        raise _at(step, wrong, kind) from error
+    if len(step.results) == 1:
+        values[step.results[0]] = result
+    else:
+        values.update(zip(step.results, result, strict=False))
 
 
 def named(kind: str, **parts: Any) -> Imported:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from luminal_lab.core.dtypes import DType
@@ -47,11 +47,14 @@ class Reading:
         renamed: Mapping[str, str],
         numbers: Mapping[str, Structure],
         is_live: bool,
+        lent: Collection[str] = (),
     ) -> None:
         self.torch = torch
         self.renamed = renamed
         self.numbers = numbers
         self.is_live = is_live
+        self.lent = lent
+        """The names of values that the program holds, and that are there before its steps."""
         self.kinds: dict[str, str] = {}
         """The classes of the author's modules, by path."""
         self._origins: dict[str, Origin | None] = {}
@@ -71,7 +74,7 @@ class Reading:
         ]
         missing: list[Missing] = []
         for node in graph.nodes:
-            if node.op in ("placeholder", "output"):
+            if node.op in ("placeholder", "output") or node.name in self.lent:
                 continue
             target = _target_of(node)
             if target in CHECKS:
@@ -175,14 +178,14 @@ def _target_of(node: Torch) -> str:
     return f"{target.__module__}.{target.__qualname__}"
 
 
-def refuse(missing: Sequence[Missing]) -> None:
+def refuse(missing: Sequence[Missing], what: str = "from_torch") -> None:
     """Raise if there are ops that cannot be written."""
     if not missing:
         return
     first = missing[0]
     others = list(dict.fromkeys(item.target for item in missing if item.target != first.target))
     error = ModelError(
-        f"from_torch: {first.target} cannot be imported: {first.reason}"
+        f"{what}: {first.target} cannot be imported: {first.reason}"
         + (f" (in {first.scope})" if first.scope else ""),
         where=str(first.origin) if first.origin is not None else None,
         hint=f"as little can be {', '.join(others)}"

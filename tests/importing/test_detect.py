@@ -14,6 +14,7 @@ import luminal_lab as ll
 from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import FileKind, kind_of_file, supported
 from tests.expect import error_of
+from tests.needs import need
 
 
 def message_of(call):
@@ -69,6 +70,7 @@ def test_an_old_pickle_and_an_array_are_known(tmp_path):
 
 def test_a_folder_with_weights_is_a_model(tmp_path):
     assert "is nothing that is known here" in message_of(lambda: kind_of_file(tmp_path))
+    need("safetensors")
     ll.nn.Linear(2, 3).save(tmp_path / "model.safetensors")
     assert kind_of_file(tmp_path) is FileKind.FOLDER
 

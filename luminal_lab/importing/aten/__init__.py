@@ -4,6 +4,7 @@ Nothing here imports torch: an op is its name, as in "aten.add.Tensor", and dtyp
 """
 
 from luminal_lab.importing.aten import (
+    backward as backward,
     elementwise as elementwise,
     indexing as indexing,
     movement as movement,

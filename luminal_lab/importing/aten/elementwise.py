@@ -202,8 +202,11 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 # -- casts and copies ------------------------------------------------------------------------------
 
 
-@aten("_to_copy")
-def to_copy(x: Tensor, dtype: DType | None = None) -> Tensor:
+@aten(
+    "_to_copy", "to.dtype", "to.dtype_layout", "to.device", "_assert_same_dtype",
+    "prims.convert_element_type.default:",
+)  # fmt: skip
+def to_copy(x: Tensor, dtype: DType | None = None, *_: object, **__: object) -> Tensor:
     """Return x in a dtype."""
     return x if dtype is None else x.cast(dtype)
 

@@ -164,12 +164,32 @@ def as_strided(
     storage_offset: Dim | None = None,
 ) -> Tensor:
     """Return elements of a tensor in row-major order by their distances in memory."""
+    return x.flatten().take(_places(graph, size, stride, storage_offset))
+
+
+@source("as_strided_scatter")
+def as_strided_scatter(
+    graph: Sources,
+    x: Tensor,
+    values: Tensor,
+    size: Sequence[Dim],
+    stride: Sequence[Dim],
+    storage_offset: Dim | None = None,
+) -> Tensor:
+    """Return a tensor with some elements replaced, by their distances in memory."""
+    at = _places(graph, size, stride, storage_offset)
+    return x.flatten().scatter(0, at.flatten(), values.flatten()).reshape(*x.shape)
+
+
+def _places(
+    graph: Sources, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None
+) -> Tensor:
     if any(isinstance(step, Expr) for step in stride):
         raise ModelError("its strides depend on sizes", hint="write it with views")
     at = graph.full((), storage_offset or 0, DType.int64)
     for length, step in zip(size, stride, strict=True):
         at = at.unsqueeze(-1) + graph.arange(length) * step
-    return x.flatten().take(at)
+    return at
 
 
 # -- joined ----------------------------------------------------------------------------------------

@@ -213,7 +213,8 @@ def sliced(x: Tensor, axis: int, start: Dim, end: Dim, step: int) -> Tensor:
     else:
         begin = _bounded(start, size, 0, size)
         until = end if _is_within(end, size) else _bounded(end, size, 0, size)
-    begin = minimum(begin, until)
+    if begin != 0 and not decided(begin <= until):
+        begin = minimum(begin, until)
     return x.slice_along(axis, begin, until, step)
 
 
