@@ -226,6 +226,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "doctor": "it reads no file",
     "cache": "it lists and deletes what is kept, and loads none of it",
     "passes": "it reads no file",
+    "models": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
     "bench": "what --against reads is numbers and names",
     "record": "it reads no file",
 }
@@ -260,7 +261,13 @@ PUBLIC: dict[str, list[Way] | str] = {
         "a device or passes by themselves; compile_ir and compare use them",
         "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline Search",
     ),
-    **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
+    **named(
+        "of a session's graph",
+        "Tensor Parameter concat stack einsum where block_diag broadcast_tensors cartesian_prod",
+        "cdist column_stack dstack fft full_like hstack isin linalg maximum meshgrid minimum",
+        "ones_like rand_like randn_like tril triu vstack zeros_like",
+    ),
+    "from_onnx": "no kernels come in by it; tests/importing/test_onnx_hostile.py has its files",
     "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",

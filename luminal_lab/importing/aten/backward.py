@@ -70,8 +70,15 @@ def _of_itself(name: str) -> None:
         return pulled(slope, lambda own: call(graph, *own, *options), x)[0]
 
 
-for _name in ("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
+for _name in ("avg_pool2d", "avg_pool3d"):
     _of_itself(_name)
+
+
+@aten("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
+def adaptive_avg_pool_backward(slope: Tensor, x: Tensor) -> Tensor:
+    """Return the gradient of a tensor pooled to the size of the slope."""
+    sizes: Any = list(slope.shape[2:])
+    return pulled(slope, lambda own: own[0].adaptive_avg_pool(sizes), x)[0]
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")

@@ -223,8 +223,7 @@ def searchsorted(
     sequence: Tensor, values: Tensor, out_int32: bool = False, right: bool = False, **_: object
 ) -> Tensor:
     """Return where values belong in sorted sequences."""
-    at = sequence.searchsorted(values, right)
-    return at.cast(DType.int32) if out_int32 else at
+    return sequence.searchsorted(values, right=right, out_int32=out_int32)
 
 
 @aten("bucketize.Tensor")
@@ -232,8 +231,7 @@ def bucketize(
     x: Tensor, boundaries: Tensor, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """Return the bucket of each value."""
-    at = x.bucketize(boundaries, right)
-    return at.cast(DType.int32) if out_int32 else at
+    return x.bucketize(boundaries, right=right, out_int32=out_int32)
 
 
 @source("histc")

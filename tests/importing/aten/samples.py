@@ -127,6 +127,7 @@ maximum | i(3), f(3)
 minimum | f(3), f(3)
 bitwise_and.Scalar | b(3), True
 bitwise_or.Scalar | b(3), True
+bitwise_or.Scalar | i(3), 5
 bitwise_xor.Scalar | b(3), True
 div.Tensor_mode | f(9), f(9), rounding_mode="floor"
 div.Tensor_mode | f(9), f(9), rounding_mode="trunc"
@@ -174,6 +175,19 @@ _embedding_bag_forward_only | f(5, 3), i(6), torch.tensor([0, 2]), False, 0, Fal
 grid_sampler_2d | f(1, 2, 4, 5), f(1, 3, 3, 2) / 2, 0, 0, False
 grid_sampler_2d | f(1, 2, 4, 5), f(1, 3, 3, 2) / 2, 1, 1, True
 grid_sampler_3d | f(1, 2, 3, 4, 5), f(1, 2, 3, 3, 3) / 2, 0, 2, False
+as_strided_scatter | f(12), f(2, 3), [2, 3], [4, 1], 2
+convolution_backward | f(2, 4, 5, 5), f(2, 3, 5, 5), f(4, 3, 3, 3), [4], *CONV, [True] * 3
+avg_pool2d_backward | f(2, 3, 4, 4), f(2, 3, 8, 8), [2, 2], [2, 2], [0, 0], False, True, None
+avg_pool3d_backward | f(1, 2, 2, 2, 2), X3, [2] * 3, [2] * 3, [0] * 3, False, True, None
+_adaptive_avg_pool2d_backward | f(2, 3, 4, 2), f(2, 3, 8, 6)
+_adaptive_avg_pool3d_backward | f(1, 2, 2, 2, 2), X3
+replication_pad1d_backward | f(1, 2, 8), f(1, 2, 5), [2, 1]
+replication_pad2d_backward | f(1, 2, 8, 7), f(1, 2, 5, 4), [2, 1, 0, 3]
+replication_pad3d_backward | f(1, 2, 5, 8, 7), f(1, 2, 3, 5, 4), [2, 1, 0, 3, 1, 1]
+upsample_nearest2d_backward | f(1, 2, 8, 10), [8, 10], [1, 2, 4, 5]
+max_pool2d_with_indices_backward | f(1, 2, 2, 2), X2, *POOL2, AT2
+max_pool3d_with_indices_backward | f(1, 2, 2, 2, 2), X3, *POOL3, AT3
+_scaled_dot_product_flash_attention_for_cpu | f(1, 2, 5, 8), f(1, 2, 5, 8), f(1, 2, 5, 8)
 _cdist_forward | f(4, 3), f(5, 3), 1.0, None
 _pdist_forward | f(4, 3), 2.0
 _adaptive_avg_pool2d | f(2, 3, 8, 6), [4, 2]
@@ -190,3 +204,7 @@ index_put | f(3, 4), [i(2, 2)], f(4)
 as_strided | f(12), [2, 3], [4, 1], 2
 """
 """An op and the arguments of a call; f, i and b draw floats, small integers and bools."""
+CONV = [1, 1], [1, 1], [1, 1], False, [0, 0], 1
+"""The options of a convolution: strides, padding, dilation, not transposed, one group."""
+POOL2, POOL3 = (([2] * n, [2] * n, [0] * n, [1] * n, False) for n in (2, 3))
+"""The options of a pool: size, strides, padding, dilation, rounded down."""

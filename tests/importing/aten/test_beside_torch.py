@@ -14,7 +14,7 @@ import luminal_lab as ll
 from luminal_lab.core.dtypes import as_dtype
 from luminal_lab.importing.aten import OPS, REFUSED
 from luminal_lab.importing.aten.table import full_name
-from tests.importing.aten.samples import SAMPLES
+from tests.importing.aten.samples import CONV, POOL2, POOL3, SAMPLES
 
 WITNESSES: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("witnesses.json").read_text(encoding="utf-8")
@@ -35,6 +35,7 @@ OTHER = {
     **dict.fromkeys(map(full_name, UNDEFINED.split()), "PyTorch's values are whatever was there"),
     full_name("_grouped_mm"): "PyTorch's wants bfloat16; the zoo's experts call it",
     "transformers.grouped_mm_fallback.default": "the zoo's experts call it",
+    full_name("_scaled_dot_product_flash_attention_for_cpu_backward"): "what trains calls it",
     full_name("bincount"): "it is refused: its size depends on values",
 }
 """Ops whose values cannot be compared, with the reason."""
@@ -43,7 +44,10 @@ DTYPES = "float32", "int64", "bool"
 SEVERAL, MOST = 10, 5_000
 """The most samples of an op, and the most elements of a tensor in one."""
 UNSTABLE = {full_name("topk"), full_name("kthvalue"), full_name("sort"), full_name("median.dim")}
-UNUSED = {full_name("_embedding_bag"), full_name("_embedding_bag_forward_only")}
+FIRST = """
+    _embedding_bag _embedding_bag_forward_only _scaled_dot_product_flash_attention_for_cpu
+"""
+UNUSED = set(map(full_name, FIRST.split()))
 """Ops whose first result alone is for users."""
 """Ops whose positions of equal values PyTorch leaves open: values alone are compared."""
 
@@ -111,6 +115,13 @@ def called(torch: Any, name: str) -> Iterator[tuple[Any, Any, Any]]:
         "call": lambda *args, **kwargs: (args, kwargs),
         "device": torch.device("cpu"),
         "torch": torch,
+        "CONV": CONV,
+        "POOL2": POOL2,
+        "POOL3": POOL3,
+        "X2": (flat := torch.randn(1, 2, 4, 4)),
+        "X3": (deep := torch.randn(1, 2, 4, 4, 4)),
+        "AT2": torch.ops.aten.max_pool2d_with_indices(flat, [2, 2])[1],
+        "AT3": torch.ops.aten.max_pool3d_with_indices(deep, [2, 2, 2])[1],
     }
     for text in OWN.get(name, []):
         args, kwargs = eval(f"call({text})", names)
@@ -175,11 +186,10 @@ def test_an_op_gives_what_pytorch_gives(torch, op_infos, name):
         compare(torch, name, args, kwargs, wanted)
         count += 1
     word = name.split(".")[1]
-    is_bits = word.startswith("bitwise")
     for witness in WITNESSES.get(name, []):
         info = op_infos[witness]
         for dtype in DTYPES:
-            if getattr(torch, dtype) not in info.dtypes or (is_bits and dtype == "int64"):
+            if getattr(torch, dtype) not in info.dtypes:
                 continue
             with warnings.catch_warnings(action="ignore"):  # of calls that are not the subject
                 calls = list(recorded(torch, name, info, dtype))
