@@ -7,6 +7,7 @@ from luminal_lab.importing.aten import (
     backward as backward,
     elementwise as elementwise,
     indexing as indexing,
+    layers as layers,
     movement as movement,
     normal as normal,
     products as products,
