@@ -96,6 +96,7 @@ square | f(3)
 std | f(3, 4)
 std.dim | f(3, 4), [1], False
 sym_numel | f(3, 4)
+sym_is_contiguous | f(2, 3), torch.contiguous_format
 sym_size.int | f(3, 4), 1
 sym_storage_offset | f(3, 4)
 sym_stride.int | f(3, 4), 0
