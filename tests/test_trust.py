@@ -342,6 +342,9 @@ def ask_page(*questions: dict[str, Any], dialect: str = "c", runs: bool = False)
         held = Held(FORMATTERS["Opened.workbench"](opened(given, False))._held.all)
         replies = Replies(held, lambda: None)
         for question in questions:
+            if question["ask"] == "drop":
+                data = given.recording().read_bytes()
+                question = {**question, "name": "run.lab", "size": len(data), "at": 0, "data": data}
             reply = replies.answer({"run": len(held.all) - 1, **question})
             if "carried" in reply:
                 shown = [one["source"] for one in reply["carried"]]
@@ -365,6 +368,10 @@ PAGE: dict[str, list[Way]] = {
     "advise": [ask_page({"ask": "advise"}), ask_page(again("cse"), {"ask": "advise"})],
     "assembly": [ask_page({"ask": "assembly", "kernel": 0})],
     "board": [ask_page({"ask": "board", "kernel": 0, "schedule": "parallel i"})],
+    "drop": [
+        ask_page({"ask": "drop"}, again("generic, cpu"), runs=True),
+        ask_page({"ask": "drop"}, {"ask": "values", "id": 1}),
+    ],
     "rest": [ask_page({"ask": "rest"})],
     "rerun": [
         ask_page(again("generic, cpu"), runs=True),

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -333,7 +334,7 @@ def _is_here(op: str) -> bool:
 def _is_taken_apart(op: str) -> bool:
     """Return whether PyTorch, where it is installed, writes an op with others."""
     try:
-        import torch
+        torch: Any = import_module("torch")
     except ImportError:  # it is never a dependency
         return False
     family, _, rest = op.partition(".")
@@ -341,7 +342,7 @@ def _is_taken_apart(op: str) -> bool:
     if family != "aten" or not hasattr(torch.ops.aten, packet):
         return False
     function: Any = getattr(getattr(torch.ops.aten, packet), overload, None)
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]  # it has no other name
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
     return function is not None and (
         function.has_kernel_for_dispatch_key(composite)
         or function in torch.export.default_decompositions()
