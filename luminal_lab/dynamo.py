@@ -13,6 +13,7 @@ A result that is a view of an input or of another result is that view, as withou
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 import weakref
 from collections import OrderedDict
@@ -82,10 +83,8 @@ def luminal_lab(
     torch = import_module("torch")
     common = import_module("torch._dynamo.backends.common")
     ended = _ended(module)
-    forward: dict[int, Mapping[str, Any]] = {}
 
     def compiled(kind: str, graph: Torch, _: Sequence[object]) -> Callable[..., Any]:
-        _give_lines(graph, forward)
         eager = graph.forward if fallback == "eager" else None
         try:
             return boxed(CapturedGraph(torch, graph, kind, ended, threads, eager))
@@ -141,18 +140,14 @@ def _ended(module: Torch) -> GraphBreak | None:
     return GraphBreak(" ".join(str(reason.reason).partition("\n  Hint:")[0].split()), origin)
 
 
-def _give_lines(graph: Torch, forward: dict[int, Mapping[str, Any]]) -> None:
-    """Keep where nodes of a forward pass come from; nodes of its gradients come from there, too."""
-    for node in graph.graph.nodes:
-        number = node.meta.get("seq_nr")
-        if number is None:
-            continue
-        if node.meta.get("stack_trace"):
-            forward.setdefault(number, node.meta)
-        elif number in forward:
-            for key in ("stack_trace", "nn_module_stack"):
-                if key in forward[number]:
-                    node.meta[key] = forward[number][key]
+def _scope(path: str) -> str:
+    """Return the path of a module below the one that is compiled.
+
+    >>> _scope("L['self'].layers.0"), _scope("G['model'].head"), _scope("L['fn']")
+    ('layers.0', 'model.head', '')
+    """
+    path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
+    return scope_name(re.sub(r"^(self|fn)(\.|$)", "", path))
 
 
 class Given(NamedTuple):
@@ -187,6 +182,10 @@ class CapturedGraph:
         self._torch, self._threads, self._eager = torch, threads, eager
         self._lock = threading.RLock()
         nodes = [*graph.graph.nodes]
+        for node in nodes:
+            # A node of the gradients belongs to the module of what it is the gradient of.
+            if "fwd_nn_module_stack" in node.meta:
+                node.meta.setdefault("nn_module_stack", node.meta["fwd_nn_module_stack"])
         _check_types(torch, nodes)
         self.inputs = [node.name for node in nodes if node.op == "placeholder"]
         """The names of its arguments."""
@@ -340,8 +339,7 @@ class SizedRun:
         for name, value in captured.constants.items():
             self._values[name] = self._input(name, value).borrow(array_of(torch, value))
         for step in captured.steps:
-            scope = scope_name(step.scope) if step.scope else ""
-            with Transaction(cx, Meta(None, step.origin, scope)):
+            with Transaction(cx, Meta(None, step.origin, _scope(step.scope))):
                 write_step(cx, step, self._values, "graph of dynamo's")
         self._places = {name: at for at, name in enumerate(captured.inputs)}
         self._outputs = captured.outputs
@@ -354,9 +352,7 @@ class SizedRun:
                 _check_result(torch, out.base, value, captured.types.get(out.base))
                 value = value if out.order is None else value.permute(*out.order)
                 self._computed[out.base, out.order] = value.retrieve()
-        self._pointers: list[int] = [-1] * len(self._inputs)
-        """Where each input lay in the last run."""
-        self._held = [False] * len(self._inputs)
+        self._owned = [v for v in self._computed.values() if not isinstance(v.node.op, Input)]
         self._copied: set[tuple[str, tuple[int, ...] | None]] | None = None
         """The results that share memory with an input or with another result."""
         self._is_random = any(isinstance(node.op, Random) for node in cx.ir)
@@ -373,16 +369,10 @@ class SizedRun:
 
     def __call__(self, *given: Any) -> list[Any]:
         """Run it on the memory of these tensors."""
-        session, passing = self.session, set[int]()
-        for k, (at, tensor) in enumerate(self._inputs):
-            pointer = given[at].data_ptr() if given[at].is_contiguous() else -1
-            is_same = pointer == self._pointers[k] != -1
-            if not (is_same and self._held[k]):
-                tensor.borrow(array_of(self._torch, given[at]))
-            # A weight lies in the same place each time; the rest is not kept alive.
-            if not is_same:
-                passing.add(tensor.id)
-            self._pointers[k], self._held[k] = pointer, is_same
+        session = self.session
+        # PyTorch does not say of all writes that they happened, so each run takes all inputs anew.
+        for at, tensor in self._inputs:
+            session.give(tensor.node, array_of(self._torch, given[at]))
         results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
         if self._computed:
             if self._is_random:
@@ -390,10 +380,9 @@ class SizedRun:
                 session.step = int(self._torch.randint(1 << 31, ()).item())
             session.execute()
             results = self._results()
-        # Whoever has a result may write into it, so the next run makes another.
-        passing.update(v.id for v in self._computed.values() if not isinstance(v.node.op, Input))
-        for id in passing:
-            session.forget(id)
+        # Nothing is kept alive, and whoever has a result may write into it.
+        for tensor in itertools.chain((tensor for _, tensor in self._inputs), self._owned):
+            session.forget(tensor.id)
         return [self._given_out(out, given, results) for out in self._outputs]
 
     def _results(self) -> dict[tuple[str, tuple[int, ...] | None], Torch]:
