@@ -61,7 +61,10 @@ Where a shape, a condition or a position depends on values, these must be known:
 ```python
 ll.from_onnx("vad.onnx", known={"sr": 16000})            # an input's value; it is no argument any more
 ll.from_onnx("detector.onnx", known={"height": 640})     # or the size of a dim
+ll.from_onnx("unet.onnx", known={"height": ll.Symbol("height", 32, multiple_of=32)})
 ```
+
+A `Symbol` says what sizes a dim may have: a U-Net, say, halves and doubles an axis, which fits multiples alone.
 
 `If` takes the branch that is decided then. `Loop` and `Scan` of a known count are unrolled, into at most 4,096 nodes.
 `NonZero`, `Unique`, `Compress`, `NonMaxSuppression` and `Range` need values that are known. A node that cannot be part
@@ -77,6 +80,8 @@ them, and compute with int8, uint8 or float32, which hold their values.
 ## What differs
 
 - `x / y` is x times the reciprocal of y, except where a quantised value depends on the last bit.
+- A slice up to a dim, on an axis of known size, needs the dim to be within: tables of positions are read so. A size
+  beyond it is an error of the run, where ONNX would cut the slice short.
 - Random numbers (`RandomNormal`, `Bernoulli`, `Dropout` in training) are ours, and repeat with a seed.
 - `GridSample` and its like take images of up to three axes, `Det` matrices of up to 5 rows, a transform (`DFT`, `STFT`)
   up to 4,096 numbers, as it is a product with a matrix of angles.

@@ -108,8 +108,8 @@ PAGES = {
     ),
     "nn": ReferencePage(
         "Modules",
-        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md) and "
-        "[ONNX models](../onnx_models.md) explain them.",
+        "Layers, models, losses and optimisers, and models from elsewhere. [Modules](../nn.md), "
+        "[PyTorch models](../torch_models.md) and [ONNX models](../onnx_models.md) explain them.",
         "ll.from_onnx ll.from_torch",
     ),
     "course": ReferencePage(

@@ -20,7 +20,7 @@ from tests import no_addresses  # noqa: F401  # for what it does
 from tests.needs import need
 
 # Small and the same on every run; `--hypothesis-profile=long` searches further, and differently.
-settings.register_profile("small", max_examples=50, derandomize=True, deadline=None)
+settings.register_profile("small", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=5_000, deadline=None, print_blob=True)
 settings.load_profile("small")
 

@@ -25,6 +25,7 @@ PACKAGES: Final = {
     "anywidget": "live pictures",
     "cuda.bindings": "CUDA kernels are compiled",
     "cupy": "what CuPy takes",
+    "diffusers": "models of theirs",
     "distributed": "searches on a cluster of Dask's",
     "graphviz": "graphs as Graphviz's text",
     "hatchling": "packages are built",
@@ -50,6 +51,7 @@ PACKAGES: Final = {
     "sklearn": "digits to read",
     "torch": "PyTorch as a witness",
     "tqdm": "progress bars",
+    "transformers": "models of theirs",
     "ziglang": "the compiler zig",
 }
 """What each package that is imported is for."""

@@ -21,7 +21,7 @@ from tests.interrupting import PHASES
 
 ROOT = Path(__file__).parents[1]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
-SHARE = 6
+SHARE = 4
 """How many of a phase's lines are tried where not all are."""
 
 

@@ -160,7 +160,7 @@ def test_the_extension_can_be_loaded_again(kernel: Notebook):
         ("--save", "%%lab: --save needs a name after it"),
         ("--as --static", "%%lab: --as needs a name after it"),
         ("--as class", "%%lab: 'class' cannot be the name of a variable"),
-        ("x" * 10**6, f"%%lab: it has no option '{'x' * 60}…'"),
+        ("x" * 10**5, f"%%lab: it has no option '{'x' * 60}…'"),
         ("--as 3", "%%lab: '3' cannot be the name of a variable"),
         ("--save 'run", '%%lab: "--save \'run" has no end: No closing quotation'),
     ],

@@ -226,6 +226,7 @@ COMMANDS: dict[str, list[Way] | str] = {
     "doctor": "it reads no file",
     "cache": "it lists and deletes what is kept, and loads none of it",
     "passes": "it reads no file",
+    "models": "no kernels come in by it; it asks before PyTorch unpickles a .pt2",
     "bench": "what --against reads is numbers and names",
     "record": "it reads no file",
 }
@@ -260,7 +261,14 @@ PUBLIC: dict[str, list[Way] | str] = {
         "a device or passes by themselves; compile_ir and compare use them",
         "CPU CUDA CPUCompiler CUDACompiler MetalCompiler Metal Pipeline Search",
     ),
-    **named("of a session's graph", "Tensor Parameter concat stack einsum where"),
+    **named(
+        "of a session's graph",
+        "Tensor Parameter concat stack einsum where block_diag broadcast_tensors cartesian_prod",
+        "cdist column_stack dstack fft full_like hstack isin linalg maximum meshgrid minimum",
+        "ones_like rand_like randn_like tril triu vstack zeros_like",
+    ),
+    "from_onnx": "no kernels come in by it; tests/importing/test_onnx_hostile.py has its files",
+    "from_torch": "no kernels come in by it; tests/importing/test_torch_export.py has its own file",
     "counterexample": "its graphs are those of a rule",
     "minimise": "compile_ir compiles what it tries",
     "devices": "see DEVICE_NAMES",
@@ -334,6 +342,9 @@ def ask_page(*questions: dict[str, Any], dialect: str = "c", runs: bool = False)
         held = Held(FORMATTERS["Opened.workbench"](opened(given, False))._held.all)
         replies = Replies(held, lambda: None)
         for question in questions:
+            if question["ask"] == "drop":
+                data = given.recording().read_bytes()
+                question = {**question, "name": "run.lab", "size": len(data), "at": 0, "data": data}
             reply = replies.answer({"run": len(held.all) - 1, **question})
             if "carried" in reply:
                 shown = [one["source"] for one in reply["carried"]]
@@ -357,6 +368,10 @@ PAGE: dict[str, list[Way]] = {
     "advise": [ask_page({"ask": "advise"}), ask_page(again("cse"), {"ask": "advise"})],
     "assembly": [ask_page({"ask": "assembly", "kernel": 0})],
     "board": [ask_page({"ask": "board", "kernel": 0, "schedule": "parallel i"})],
+    "drop": [
+        ask_page({"ask": "drop"}, again("generic, cpu"), runs=True),
+        ask_page({"ask": "drop"}, {"ask": "values", "id": 1}),
+    ],
     "rest": [ask_page({"ask": "rest"})],
     "rerun": [
         ask_page(again("generic, cpu"), runs=True),

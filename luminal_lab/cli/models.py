@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from luminal_lab.cli.command import Command, OptionReader
 from luminal_lab.cli.saying import say
@@ -82,7 +82,7 @@ def _needed(
 ) -> dict[str, int]:
     """Return the bytes of a run beside the weights, by what they are for."""
     cx = session_of(path, held.kind, trust=trust)
-    program = cast("DeviceProgram", cx.compilation.runner)
+    program = cast("DeviceProgram[Any]", cx.compilation.runner)
     plan = program.memory_plan
     known = plan.program.symbols
     dims = {name: sizes.get(name, max(1, symbol.low)) for name, symbol in known.items()}

@@ -18,7 +18,8 @@ from luminal_lab.io.recording import MAGIC, carried
 ABOUT = """\
 Sign the kernels in a recording or a graph: from then on they run here without a question, like
 those that you wrote yourself. Kernels are code, so read them first: --show prints them. Signing
-affects no other kernel, in whichever file."""
+affects no other kernel, in whichever file. A .pt2 file, which PyTorch unpickles, is signed as a
+whole."""
 EXAMPLES = """\
 luminal-lab trust run.lab --show       print the kernels in it, and sign nothing
 luminal-lab trust run.lab              sign them
@@ -31,7 +32,11 @@ exit status: 0 if all went well; 2 if it could not do what you asked; 130 if Ctr
 def options(reader: OptionReader) -> None:
     """Declare the options."""
     reader.add_argument(
-        "file", metavar="FILE", type=Path, nargs="?", help="a recording, or a graph as text"
+        "file",
+        metavar="FILE",
+        type=Path,
+        nargs="?",
+        help="a recording, a graph as text, or a .pt2 file",
     )
     how = reader.add_mutually_exclusive_group()
     how.add_argument("--show", action="store_true", help="print the kernels, and sign nothing")
@@ -53,13 +58,18 @@ def run(given: argparse.Namespace) -> int:
             sep="\n",
         )
         return 0
-    kernels = carried_by(given.file)
-    foreign = list({item.digest: item for item in map(trust.foreign_of, kernels)}.values())
+    if given.file.suffix == ".pt2":
+        whole = trust.exported_of(read_bytes("trust", given.file), given.file.name)
+        foreign, text = [whole], exported(whole)
+    else:
+        kernels = carried_by(given.file)
+        foreign = list({item.digest: item for item in map(trust.foreign_of, kernels)}.values())
+        text = "\n\n".join(map(shown, kernels))
     if not foreign:
         say(f"{given.file} brings no kernels along: there is nothing to trust")
         return 0
     if given.show:
-        say("\n\n".join(map(shown, kernels)))
+        say(text)
         return 0
     before = trust.signed()
     if not (trust.unsign(foreign) if given.remove else trust.sign(foreign)):
@@ -86,6 +96,15 @@ def carried_by(file: Path) -> tuple[UserKernel, ...]:
             hint="kernels come in recordings, as cx.save writes them, and in graphs as text, as "
             "print(cx) shows them",
         ) from None
+
+
+def exported(foreign: trust.Foreign) -> str:
+    """Return what there is to read of a file that PyTorch unpickles."""
+    state = "trusted" if trust.is_trusted(foreign) else "not trusted"
+    return (
+        f"# {foreign.what}, {state}, {foreign.digest}\n"
+        f"{foreign.first} may run anything while it is unpickled; nothing of that can be shown"
+    )
 
 
 def shown(kernel: UserKernel) -> str:

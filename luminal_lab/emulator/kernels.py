@@ -195,6 +195,10 @@ class KernelRun:
             return rng.integers(0, 2, shape).astype(bool)
         if dtype.is_float:
             return rng.standard_normal(shape).astype(dtype.numpy)
+        definition = self.kernel.definition
+        if definition is not None and name in definition.floats:
+            floats = rng.standard_normal(shape).astype(definition.floats[name].numpy)
+            return floats.view(dtype.numpy)
         low, high = dtype.limits
         low, high = max(low, -50), min(high, 50)
         if name in self.meaning.limits:

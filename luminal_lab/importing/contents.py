@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -31,6 +32,7 @@ from luminal_lab.importing.onnx_ops.table import ELEMENTS, OPS as ONNX
 from luminal_lab.importing.weights import Weights, read_weights
 from luminal_lab.reading import read_json
 from luminal_lab.tables import aligned
+from luminal_lab.tensor.arguments import told_object
 
 Entries: TypeAlias = Mapping[str, Any]
 MOST_PROGRAM: Final = 1 << 28
@@ -60,6 +62,7 @@ class StoredValue(NamedTuple):
     bytes: int
 
 
+@told_object("contents")
 @dataclass(frozen=True, repr=False)
 class FileContents:
     """What a file holds; `print(…)` shows it."""
@@ -331,7 +334,7 @@ def _is_here(op: str) -> bool:
 def _is_taken_apart(op: str) -> bool:
     """Return whether PyTorch, where it is installed, writes an op with others."""
     try:
-        import torch
+        torch: Any = import_module("torch")
     except ImportError:  # it is never a dependency
         return False
     family, _, rest = op.partition(".")
@@ -339,7 +342,7 @@ def _is_taken_apart(op: str) -> bool:
     if family != "aten" or not hasattr(torch.ops.aten, packet):
         return False
     function: Any = getattr(getattr(torch.ops.aten, packet), overload, None)
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]  # it has no other name
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
     return function is not None and (
         function.has_kernel_for_dispatch_key(composite)
         or function in torch.export.default_decompositions()

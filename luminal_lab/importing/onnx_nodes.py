@@ -31,6 +31,7 @@ from luminal_lab.importing.onnx_ops.table import (
     Entry,
     Refusal,
     Value,
+    has_dims,
     is_known,
     widened,
 )
@@ -217,6 +218,8 @@ class Nodes(File, ABC):
         while names and not names[-1]:
             names.pop()
         pairs = [scope.pair(name) for name in names]
+        if any(has_dims(value) for value, _ in pairs):
+            pairs = [self._settled_number(*pair) for pair in pairs]
         if node.op_type == "Identity" and len(names) == len(node.output) == 1:
             return scope.keep(node.output[0], *pairs[0])
         call = Call(
@@ -274,6 +277,14 @@ class Nodes(File, ABC):
             self.steps.append(
                 Step(node.op_type, write, tuple(args), tuple(results), attributes, place)
             )
+
+    def _settled_number(self, value: Value, ref: object) -> tuple[Value, object]:
+        """Return whole numbers that meet dims as what they are, if they are known."""
+        if isinstance(value, Tensor) and not value.dtype.is_float:
+            array = self.evaluate(value)
+            if array is not None:
+                return array, array
+        return value, ref
 
     def _is_trained(self, value: Value, ref: object) -> bool:
         """Return whether a value is a weight, which stays a parameter."""

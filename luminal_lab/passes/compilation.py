@@ -313,6 +313,9 @@ class Compilation(Charted, Examined, Recorded):
         """
         if isinstance(what, (int, str)):
             return what
+        record: object = what if isinstance(what, Node) else getattr(what, "node", None)
+        if isinstance(record, Node):
+            self._check_own(asking, record)
         # A launch has its node's number; a tensor has an id, and its node's record.
         own: object = getattr(what, "id", getattr(what, "node", None))
         if isinstance(own, int):
@@ -325,6 +328,17 @@ class Compilation(Charted, Examined, Recorded):
             f"{asking}: {what!r} is not a node, launch or kernel of this compile",
             hint="give a tensor, a node's name, a launch of cx.launches or a kernel of cx.kernels",
         )
+
+    def _check_own(self, asking: str, record: Node) -> None:
+        """Raise if each node of this compile that has a record's id is another one."""
+        known = [shot.ir[record.id] for shot in self.snapshots if record.id in shot.ir]
+        if known and (record.op, record.types) not in [(node.op, node.types) for node in known]:
+            here, other = (f"{node.op.name} : {node.type}" for node in (known[0], record))
+            raise GraphError(
+                f"{asking}: {record} is not a node of this compile, where %{record.id} is {here}, "
+                f"not {other}",
+                hint='give a node of its own, as in compilation.ir["y"], or a name',
+            )
 
     def _of_line(self, asking: str, file: str, number: int) -> set[int]:
         ids: set[int] = set()

@@ -351,7 +351,8 @@ class _Compiling:
         after = f" after the rule {rule!r}" if rule else ""
         line = raised_at(error)
         if isinstance(error, LabError):
-            message, hint = error.message, error.hint or _since(error, edit)
+            message = error.message
+            hint = _slip(error) or error.hint or _since(error, edit)
             where = error.where or (None if isinstance(error, PassError) else _culprit(edit))
         else:
             message = f"it failed with {type(error).__name__}: {error}"

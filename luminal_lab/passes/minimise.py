@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any, Protocol, TypeVar, cast
 
 from typing_extensions import override
@@ -149,7 +150,7 @@ def minimise(
             hint='give one of them: a function of a graph, fires="add-zero", misses="softmax" with '
             "at=node, or raises=ll.PassError",
         )
-    if shows is not None and not is_function(shows):
+    if shows is not None and not (is_function(shows) and _takes_a_graph(shows)):
         raise ArgumentError(
             f"minimise: {shows!r} is not a function of a graph", hint="as in lambda ir: len(ir) > 3"
         )
@@ -173,8 +174,27 @@ def _as_written(compilation: Compilation, at: object) -> object:
     return node.id if node in compilation.written or not first else first[-1].id
 
 
+def _takes_a_graph(shows: Callable[..., object]) -> bool:
+    """Return whether a function can be called with a graph alone, as far as Python knows."""
+    try:
+        signature(shows).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # of a function that is not written in Python
+        return True
+    return True
+
+
 def _smallest(ir: IR, shows: Shows, most: int) -> Minimised:
-    if not shows(ir):
+    answer: object = shows(ir)
+    try:
+        is_shown = bool(answer)
+    except ValueError as error:
+        raise ArgumentError(
+            f"minimise: the function returned {answer!r}, which is neither true nor false",
+            hint="as in lambda ir: len(ir) > 3",
+        ) from error
+    if not is_shown:
         raise GraphError(
             f"minimise: the graph {ir.name} does not show it, so that no smaller one can",
             hint="try shows(ir) on the graph; print(compilation) has the rules that fired",

@@ -23,7 +23,7 @@ and zeros from another pad.
 
 All this holds for finite values alone, since 0 · inf is NaN. An index out of range is an error
 in a gather or scatter, but selects no row in a table. The twelve cannot express a change of
-dtype: `cast` stays, except where it tests a number for not being 0.
+dtype: `cast` stays, except where it tests a number for not being 0. Ops on bits stay, too.
 """
 
 from __future__ import annotations

@@ -54,6 +54,9 @@ def drawn(definition: Definition, dims: Mapping[str, int], seed: int) -> dict[st
             inputs[name] = rng.integers(0, 2, shape).astype(bool)
         elif type.dtype.is_float:
             inputs[name] = rng.standard_normal(shape, np.float32).astype(type.dtype.numpy)
+        elif name in definition.floats:
+            floats = rng.standard_normal(shape).astype(definition.floats[name].numpy)
+            inputs[name] = floats.view(type.dtype.numpy)
         else:
             low, high = type.dtype.limits
             low, high = max(low, -50), min(high, 50)

@@ -513,14 +513,21 @@ class Arithmetic(Lazy):
 
     # -- bits, and logic ---------------------------------------------------------------------------
 
-    def _bits(self, what: str, *others: Operand) -> list[Self]:
+    def _bits(self, what: str, *others: Operand, bools: bool = True) -> list[Self]:
         values = self._together(what, *others)
-        for value in (self, *(other for other in others if isinstance(other, Lazy)), values[0]):
+        needed = "integers or bools" if bools else "integers"
+        for value in (self, *(other for other in others if isinstance(other, Lazy))):
             if value.dtype.is_float:
                 raise DTypeError(
-                    f"{what}: needs integers or bools, but {value.label} is {value.dtype}",
+                    f"{what}: needs {needed}, but {value.label} is {value.dtype}",
                     hint="compare it with something first, as in x != 0, or cast it",
                 )
+        dtype = values[0].dtype
+        if dtype.is_float or (dtype is DType.bool_ and not bools):
+            raise DTypeError(
+                f"{what}: needs {needed}, but {self.label} and the other side are {dtype}",
+                hint='convert one of them first, as in x.cast("int64")',
+            )
         return values
 
     def _minus_one(self) -> Self:
@@ -569,7 +576,7 @@ class Arithmetic(Lazy):
         >>> y.tolist()
         [0, 64, -128, -64]
         """
-        x, y = self._bits("shift_left", other)
+        x, y = self._bits("shift_left", other, bools=False)
         return x._apply(LEFT, y)
 
     @operation
@@ -584,17 +591,17 @@ class Arithmetic(Lazy):
         >>> y.tolist()
         [-2, -1, -1, 0, 0, 1, 1]
         """
-        x, y = self._bits("shift_right", other)
+        x, y = self._bits("shift_right", other, bools=False)
         return x._apply(RIGHT, y)
 
     @operation
     def __rlshift__(self, other: Operand) -> Self:
-        x, y = self._bits("shift_left", other)
+        x, y = self._bits("shift_left", other, bools=False)
         return y._apply(LEFT, x)
 
     @operation
     def __rrshift__(self, other: Operand) -> Self:
-        x, y = self._bits("shift_right", other)
+        x, y = self._bits("shift_right", other, bools=False)
         return y._apply(RIGHT, x)
 
     __lshift__, __rshift__ = bitwise_left_shift, bitwise_right_shift

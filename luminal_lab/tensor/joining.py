@@ -167,6 +167,7 @@ class Joining(Movement):
         ((4,), (2, 2))
         """
         parts = [self._tensor_of(tensor) for tensor in tensors]
+        dtype = promote_all([(part.dtype, part.ndim) for part in parts])
         if what == "concat":  # as in PyTorch, (0,) is nothing beside what has more axes
             parts = [part for part in parts if part.shape != (0,)] or parts
         first, new = parts[0], what == "stack"
@@ -179,7 +180,6 @@ class Joining(Movement):
                     f"but they are {first.label} and {part.label}",
                     hint="expand, pad or slice one of them first",
                 )
-        dtype = promote_all([(part.dtype, part.ndim) for part in parts])
         parts = [(part.unsqueeze(axis) if new else part).cast(dtype) for part in parts]
         parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
         total, at = sum(part.shape[axis] for part in parts), parts[0].shape[axis]

@@ -157,7 +157,8 @@ class Movement(Arithmetic):
         """Return the bits of the elements, read as another dtype.
 
         As with PyTorch's `view(dtype)`, elements of a smaller dtype stand side by side along the
-        last axis, the lowest bits first. There is no gradient.
+        last axis, the lowest bits first. There is no gradient. Which of the many NaNs an operation
+        gives is up to the device.
 
         >>> x = cx.tensor((2,)).set([1.0, -2.0])
         >>> bits, bytes = x.bitcast("int32").retrieve(), x.bitcast("uint8").retrieve()

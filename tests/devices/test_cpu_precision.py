@@ -8,16 +8,10 @@ import pytest
 import luminal_lab as ll
 from luminal_lab import Graph, nn
 from luminal_lab.core.ops import Call, Input, Stored
-from luminal_lab.devices.build.toolchain import find_compiler
-from luminal_lab.errors import LabError
 from luminal_lab.nn.cache import KVCache
 from luminal_lab.passes.stored import live
 
-try:
-    find_compiler(None)
-except LabError as error:
-    pytest.skip(f"no compiler: {error.message}", allow_module_level=True)
-
+pytestmark = pytest.mark.needs("cc")
 SMALL: dict[str, Any] = {"layers": 1, "heads": 2, "width": 64, "vocab": 50}
 MODELS = {
     "gpt2": lambda: nn.models.GPT2(**SMALL, context=16),

@@ -6,6 +6,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
 from luminal_lab.importing.imported import Imported, Ref, Step, graph_name, named, scope_name
+from tests.needs import need
 
 F32 = ll.DType.float32
 LINE = Origin("model.py", 7, "y = self.fc(x)")
@@ -84,6 +85,7 @@ def test_it_is_a_module_like_others(tmp_path):
     )
     assert [*model.parameters()] == ["fc.weight", "fc.bias"]
     assert [*ll.quantise(model)] == ["fc.weight"]
+    need("safetensors")
     model.save(tmp_path / "tiny.safetensors")
     other = mlp()
     other.parameters()["fc.bias"].set(np.zeros(32))

@@ -10,9 +10,10 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import ArgumentError, DeviceError, LabError, ModelError, ShapeError
 from luminal_lab.importing.imported import Imported
+from tests.needs import need
 
-onnx = pytest.importorskip("onnx")
-parser = pytest.importorskip("onnx.parser")
+onnx = need("onnx")
+parser = need("onnx.parser")
 
 Import = Callable[..., Imported]
 
@@ -159,6 +160,43 @@ def test_positions_go_as_far_as_a_dim(imported: Import) -> None:
     assert scaled.tolist() == [[3, 3, 3, 3]]
 
 
+def test_a_shape_may_be_chosen_by_comparisons(imported: Import) -> None:
+    model = imported("""
+        like (float[1, d] x, float[n, d] other) => (float[n, d] y)
+        {
+            s = Shape(other)
+            two = Constant<value = int64[1] {2}>()
+            ones = ConstantOfShape<value = int64[1] {1}>(two)
+            less = Constant<value = int64 {-1}>()
+            minus = Mul(ones, less)
+            keeps = Equal(s, minus)
+            shape = Where(keeps, ones, s)
+            y = Expand(x, shape)
+        }""")
+    assert run(model, np.ones((1, 2), "f"), np.zeros((3, 2), "f")).shape == (3, 2)
+
+
+def test_a_table_of_positions_is_read_as_far_as_a_dim(imported: Import) -> None:
+    model = imported("""
+        m (float[n] x) => (float[n] y)
+        <float[4] table = {1, 2, 3, 4}, int64[1] zero = {0}>
+        { end = Shape(x)  rows = Slice(table, zero, end)  y = Add(x, rows) }""")
+    assert str(model(ll.Graph().tensor(("n",))).shape) == "(n,)"
+    assert run(model, np.zeros(3, "f")).tolist() == [1, 2, 3]
+    with pytest.raises(ShapeError):
+        run(model, np.zeros(5, "f"))
+
+
+def test_a_known_exponent_becomes_products_and_limits_become_numbers(imported: Import) -> None:
+    model = imported("""
+        m (float[n] x) => (float[n] y)
+        <float low = {-1}, float two = {2}>
+        { p = Pow(x, two)  y = Clip(p, low) }""")
+    cx = ll.Graph()
+    assert "log2" not in model(cx.tensor((3,))).op_counts()
+    assert run(model, np.array([-3, 0.5], "f")).tolist() == [9, 0.25]
+
+
 def test_dims_without_a_name_get_one(imported: Import) -> None:
     model = imported("any (float[?, 4] x) => (float[?, 4] y) { y = Relu(x) }")
     assert str(model.types["x"]) == "f32[x_0, 4]"
@@ -192,14 +230,35 @@ def test_a_branch_is_decided_by_what_is_known(imported: Import) -> None:
     assert raised.value.hint == "give the input 'sr' by known={…}"
 
 
-def test_known_may_fix_a_dim(imported: Import) -> None:
-    text = """
+def resizing(mode: str, scale: float, coordinates: str) -> str:
+    return f"""
         up (float[1, 1, h, 4] x) => (float[1, 1, k, 4] y)
-        {
-            none = Constant<value = float[0] {}>()
-            scales = Constant<value = float[4] {1, 1, 1.5, 1}>()
-            y = Resize<mode = "linear">(x, none, scales)
-        }"""
+        {{
+            none = Constant<value = float[0] {{}}>()
+            scales = Constant<value = float[4] {{1, 1, {scale}, 1}}>()
+            y = Resize<mode = "{mode}", coordinate_transformation_mode = "{coordinates}">(
+                x, none, scales)
+        }}"""
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("scale", [1.5, 2.0, 0.5])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric"])
+def test_an_axis_of_any_size_is_resized_as_one_of_known_size(
+    imported: Import, mode: str, scale: float, coordinates: str
+) -> None:
+    text = resizing(mode, scale, coordinates)
+    x = np.random.default_rng(0).standard_normal((1, 1, 8, 4)).astype("f")
+    free, fixed = imported(text), imported(text, known={"h": 8})
+    assert np.allclose(run(free, x), run(fixed, x), atol=1e-5)
+    session = pytest.importorskip("onnxruntime").InferenceSession(
+        model_of(text).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    assert np.allclose(run(free, x), session.run(None, {"x": x})[0], atol=1e-5)
+
+
+def test_known_may_fix_a_dim(imported: Import) -> None:
+    text = resizing("nearest", 1.5, "half_pixel")
     assert "an axis of h is resized" in refused(imported, text)
     assert run(imported(text, known={"h": 4}), np.ones((1, 1, 4, 4), "f")).shape == (1, 1, 6, 4)
     assert "the model has no such input or dim" in refused(imported, text, known={"hh": 4})

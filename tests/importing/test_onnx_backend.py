@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.importing import onnx_backend
+from tests.needs import need
 
-pytest.importorskip("onnx")
+need("onnx")
 DOCS = Path(__file__).parents[2] / "docs"
 
 

@@ -13,9 +13,10 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import LabError
 from tests.importing.onnx_backend import Prepared
+from tests.needs import need
 
-onnx = pytest.importorskip("onnx")
-parser = pytest.importorskip("onnx.parser")
+onnx = need("onnx")
+parser = need("onnx.parser")
 
 MOST_SECONDS, MOST_MB = 10, 256
 """What an import may take here; the time is for machines that do other things as well."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import luminal_lab as ll
-from luminal_lab import trust
+from luminal_lab import cli, trust
 from luminal_lab.errors import DeviceError, TrustError
 
 HERE = __file__
@@ -178,7 +178,7 @@ def test_a_module_in_training_moves_its_buffers(torch):
         assert name in norm.state_dict(), mine
 
 
-def test_an_exported_program_and_its_file(torch, net, tmp_path):
+def test_an_exported_program_and_its_file(torch, net, tmp_path, capsys):
     ids = torch.randint(0, 32, (2, 7))
     free = {"ids": {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}}
     program = torch.export.export(net, (ids,), dynamic_shapes=free)
@@ -192,6 +192,8 @@ def test_an_exported_program_and_its_file(torch, net, tmp_path):
         caught.value
     )
     assert caught.value.carried[0].first == "net.pt2"
+    assert cli.main(["trust", str(path), "--show"]) == 0
+    assert "net.pt2 may run anything while it is unpickled" in capsys.readouterr().out
     read = ll.from_torch(str(path), trust=True)
     try:
         assert [step.target for step in read.steps] == [step.target for step in model.steps]

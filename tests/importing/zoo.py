@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import pytest
+from tests.needs import need
 
 ZOO: dict[str, Callable[[], Model]] = {}
 """What makes each model, by name."""
@@ -26,6 +25,8 @@ class Model(NamedTuple):
     """The sizes of the export, and those that are tried."""
     tolerance: float = 1e-5
     """The largest difference, over the largest value."""
+    measures: bool = False
+    """Whether its batch norms measure a batch first: it is deep, and would forget its input."""
 
 
 def model(make: Callable[[], Model]) -> Callable[[], Model]:
@@ -46,6 +47,11 @@ def made(name: str) -> Model:
                 value.normal_(0, value[0].numel() ** -0.5)
             else:
                 value.add_(torch.randn_like(value) * 0.1)
+        if entry.measures:
+            for part in entry.module.modules():
+                if hasattr(part, "running_var"):
+                    part.momentum = None
+            entry.module.train()(**entry.inputs(8, *entry.sizes[0][1:]))
     return entry._replace(module=entry.module.eval())
 
 
@@ -54,20 +60,9 @@ def pytorch() -> tuple[Any, Any]:
     return import_module("torch"), import_module("torch.nn")
 
 
-def optional(name: str) -> Any:
-    """Return a library of models, or skip the test; never in CI."""
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        missing = f"{name} is not installed: .venv/bin/python -m pip install -e '.[models]'"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{missing} (CI must not skip what it witnesses)", pytrace=False)
-        pytest.skip(missing)
-
-
 def transformers() -> Any:
     """Return the library of most models here."""
-    return optional("transformers")
+    return need("transformers")
 
 
 def text(names: dict[str, int], dynamic: bool = True) -> dict[str, Any]:
@@ -371,7 +366,7 @@ def efficientnet() -> Model:
     config = tf.EfficientNetConfig(
         image_size=32, width_coefficient=0.25, depth_coefficient=0.5, hidden_dim=320
     )
-    return image(tf.EfficientNetModel(config))
+    return image(tf.EfficientNetModel(config))._replace(measures=True)
 
 
 @model
@@ -413,7 +408,8 @@ def mobilevit() -> Model:
         image_size=64, hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 8, 8, 16, 16, 16, 32],
         num_attention_heads=4, aspp_out_channels=16, patch_size=2,
     )  # fmt: skip
-    return image(tf.MobileViTForImageClassification(config), sizes=(64, 64, 64))
+    module = tf.MobileViTForImageClassification(config)
+    return image(module, sizes=(64, 64, 64))._replace(measures=True)
 
 
 @model
@@ -494,7 +490,7 @@ def hubert() -> Model:
 
 @model
 def sd_unet() -> Model:
-    diffusers = optional("diffusers")
+    diffusers = need("diffusers")
     torch, _ = pytorch()
 
     module = diffusers.UNet2DConditionModel(
@@ -517,7 +513,7 @@ def sd_unet() -> Model:
 
 @model
 def sd_vae() -> Model:
-    diffusers = optional("diffusers")
+    diffusers = need("diffusers")
     module = diffusers.AutoencoderKL(
         block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4,
         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,

@@ -237,7 +237,7 @@ WAYS: dict[int, list[tuple[Any, ...]]] = {}
 
 @pytest.mark.sweep
 def test_a_damaged_recording_is_refused_or_looked_at(recordings, seed: int, long: bool):
-    count = 37_000 if long else 250
+    count = 37_000 if long else 125
     found = {"refused": 0, "opened": 0, "answers": 0}
     for case in range(count):
         drawn = random.Random(f"{seed} {case}")

@@ -11,7 +11,6 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.origin import Origin
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import LabError
 from luminal_lab.io.cells import cells_of, python_of, short_files
 from luminal_lab.io.facts import Facts, RunFacts
 from luminal_lab.io.gather import facts_of, subject_of, timed
@@ -20,6 +19,7 @@ from luminal_lab.machines.rates import PeakRates
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.passes.pipeline import Pipeline
 from tests.expect import error_of
+from tests.needs import need
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,8 @@ def cx() -> ll.Graph:
     x.set([[0.5] * 16] * 8)
     w.set([[0.25] * 4] * 16)
     ((x @ w) * 1 + 0).softmax(-1).named("p").retrieve()
-    try:
-        cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
-    except LabError as error:
-        pytest.skip(f"there is no C compiler: {error.message}")
+    need("cc")
+    cx.compile(ll.GenericCompiler(), ll.CPUCompiler(threads=1))
     return cx
 
 

@@ -193,6 +193,11 @@ def _place(mutant: Mutant) -> int:
     return next(at for at, (one, other) in enumerate(pairs) if one != other)
 
 
+def test_what_is_between_words_of_c_is_none():
+    words = tokens("a[i] += 1.5e-3f; // b")
+    assert [word.text for word in words] == ["a", "[", "i", "]", "+=", "1.5e-3f", ";"]
+
+
 def test_programs_have_mutants_of_all_kinds():
     counts = Counter[str]()
     for program in PROGRAMS:

@@ -1,39 +1,39 @@
-"""Run PyTorch's whole table of operators on the interpreter, and write docs/operators.md.
+"""Run PyTorch's table of operators on the interpreter, and write docs/operators.md.
 
-python -m tests.operators          some minutes, and a few times that on a busy machine
+    python -m tests.operators              the whole table: some minutes
+    python -m tests.operators add index_put    these names; what is known of others stays
+
+What differs is printed.
 """
 
 import json
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
-from tests.operators.page import PAGE, Row, page
-from tests.operators.sweep import outcome, table, torch_as_witness
-
-SHARES = 64
-"""The parts in which the table is worked off: more than there are processes."""
+from tests.operators.page import PAGE, Row, known, page
+from tests.operators.sweep import outcome, spelling, table, torch_as_witness
 
 
-def share(number: int) -> list[Row]:
-    """Return a part of the table's outcomes."""
+def row(name: str) -> Row:
+    """Return what becomes of the samples of a name."""
     torch = torch_as_witness()
-    entries = list(table(torch).values())[number::SHARES]
-    found = [outcome(torch, entry) for entry in entries]
-    return [Row(o.name, o.text, o.agree, sum(o.differ.values()), list(o.differ)[:3]) for o in found]
+    found = outcome(torch, table(torch)[name])
+    return Row(name, found.text, found.agree, sum(found.differ.values()), list(found.differ)[:3])
 
 
 def main() -> None:
-    """Write the page, and what differs to the standard output."""
-    processes = int(sys.argv[1]) if len(sys.argv) > 1 else None
-    rows: list[Row] = []
-    with ProcessPoolExecutor(processes) as pool:
-        for found in pool.map(share, range(SHARES)):
-            rows += found
-    for row in rows:
-        if row.differ:
-            print(json.dumps(row._asdict()))
-    Path(PAGE).write_text(page(rows), encoding="utf-8")
+    """Write the page."""
+    names = list(table(torch_as_witness()))
+    wanted = sys.argv[1:] or names
+    rows = {name: Row(name, spelling(name), 0, 0, ()) for name in names}
+    if sys.argv[1:]:
+        rows |= known(PAGE.read_text(encoding="utf-8"), rows)
+    with ProcessPoolExecutor() as pool:
+        for found in pool.map(row, wanted):
+            rows[found.name] = found
+            if found.differ:
+                print(json.dumps(found._asdict()), flush=True)
+    PAGE.write_text(page(rows.values()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +70,7 @@ def page(rows: Iterable[Row]) -> str:
         "|---|---|---|",
         *(
             f"| `{row.name}` | {row.agree} of {row.agree + row.differ} | "
-            f"{DIFFERS.get(row.name, row.examples[0])} |"
+            f"{DIFFERS.get(row.name, ', '.join(row.examples))} |"
             for row in part
         ),
         "",
@@ -108,6 +108,17 @@ def spelled_otherwise(row: Row) -> str:
     if re.fullmatch(usual, text):
         return ""
     return f"`{text}`".replace("|", "\\|")
+
+
+def known(text: str, rows: Mapping[str, Row]) -> dict[str, Row]:
+    """Return rows with the numbers that a page has of them."""
+    found: dict[str, Row] = {}
+    pattern = r"^\| `([^`]+)` \| (\d+)(?: of (\d+))? \|"
+    for name, agree, total in re.findall(pattern, text, re.MULTILINE):
+        if name in rows:
+            differ = int(total or agree) - int(agree)
+            found[name] = rows[name]._replace(agree=int(agree), differ=differ)
+    return found
 
 
 def listed(text: str) -> dict[str, set[str]]:

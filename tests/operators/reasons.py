@@ -48,8 +48,10 @@ ABSENT: dict[str, str] = {
         signal.windows.cosine signal.windows.exponential signal.windows.gaussian
         signal.windows.kaiser signal.windows.general_cosine signal.windows.general_hamming
         signal.windows.nuttall""",
-    "not here yet": """
-        addbmm addr combinations gradient cumulative_trapezoid histogram histogramdd
+    "a sum or difference of other operations, as `x + (a @ b).sum(0)`": """
+        addbmm addr gradient cumulative_trapezoid combinations""",
+    "a histogram other than `histc`": "histogram histogramdd",
+    "a loss or a layer that is not here": """
         nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
         nn.functional.triplet_margin_with_distance_loss nn.functional.embedding_bag
         nn.functional.ctc_loss""",

@@ -76,6 +76,8 @@ SPELLED: dict[str, str] = {
     "cummax": "x.cummax(*a, return_indices=True, **k)",
     "cummin": "x.cummin(*a, return_indices=True, **k)",
     "where": "a[0].where(x, *a[1:])",
+    "special.modified_bessel_i0": "x.i0()",
+    "special.modified_bessel_i1": "x.i1()",
     "linalg.cross": "x.cross(*a, **k)",
     "linalg.diagonal": "x.diagonal(*a, **{'axis1': -2, 'axis2': -1, **words(k)})",
     # Normalised shapes are axes here; margins are pairs from the first axis on.

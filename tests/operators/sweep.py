@@ -350,7 +350,7 @@ def compared(
         near = np.isclose(a, b, rtol=RTOL * times, atol=ATOL * times * scale, equal_nan=True)
     if near.all():
         return None
-    at = tuple(int(n[0]) for n in np.nonzero(~near))
+    at = tuple(map(int, np.argwhere(~near)[0]))
     return f"{(~near).sum()} of {near.size} values: {a[at]} at {at}, and PyTorch's is {b[at]}"
 
 

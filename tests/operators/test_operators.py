@@ -40,6 +40,12 @@ def test_the_page_has_what_is_here(torch: ModuleType) -> None:
     assert found["Here"] == spelled - DIFFERS.keys(), hint
 
 
+def test_the_numbers_of_a_page_can_be_read_again(torch: ModuleType) -> None:
+    rows = {name: page.Row(name, spelling(name), 0, 0, ()) for name in table(torch)}
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert page.page((rows | page.known(text, rows)).values()) == text
+
+
 @pytest.mark.share("part", range(PARTS), 3)
 def test_all_samples_on_the_interpreter(torch: ModuleType, part: int) -> None:
     wrong: list[str] = []

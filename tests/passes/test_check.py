@@ -120,7 +120,7 @@ def test_ctrl_c_comes_out_of_a_check_wherever_it_strikes(name: str, long: bool, 
         check()
     assert counted.calls > 5
     stops = range(1, counted.calls + 1)
-    for stop in stops if long else random.Random(seed).sample(stops, -(-counted.calls // 3)):
+    for stop in stops if long else random.Random(seed).sample(stops, -(-counted.calls // 6)):
         stopped = error_of(asking(ASKING[name], Asked(stop)), Interrupted)
         assert stopped.message.startswith("compile: stopped by Ctrl-C after ")
         assert stopped.message.endswith("; the graph is as it was")

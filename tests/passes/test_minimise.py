@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import luminal_lab as ll
@@ -177,3 +178,19 @@ def test_hostile_questions() -> None:
         assert words in str(error_of(ask, GraphError))
     small: Minimised = minimise(compilation, fires="duplicate")
     error_of(lambda: small.as_test("two words"), ArgumentError)
+
+
+@pytest.mark.parametrize(
+    ("shows", "said"),
+    [
+        (lambda: True, "is not a function of a graph"),
+        (lambda ir, more: True, "is not a function of a graph"),
+        (lambda ir: np.ones(2), "the function returned array([1., 1.]), which is neither true"),
+    ],
+)
+def test_a_function_that_cannot_say_yes_or_no(shows: Any, said: str) -> None:
+    cx = ll.Graph()
+    (cx.tensor((2,), name="x") * 2).retrieve()
+    error = error_of(lambda: ll.minimise(cx.ir, shows), ArgumentError)
+    assert said in error.message
+    assert error.hint == "as in lambda ir: len(ir) > 3"

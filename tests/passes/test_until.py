@@ -9,7 +9,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.core.edit import Edit
 from luminal_lab.core.ir import IR
-from luminal_lab.errors import LabWarning
+from luminal_lab.errors import GraphError, LabWarning
 from luminal_lab.passes.base import Pass
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.passes.simplify import Simplify
@@ -184,3 +184,22 @@ def test_a_graph_without_a_session_takes_a_tensor_too(cx: ll.Graph) -> None:
 def test_a_tensor_of_another_graph_is_refused(cx: ll.Graph) -> None:
     other = ll.Graph().tensor((2,), name="x")
     assert error_of(lambda: cx.compile(PASSES, until=other)).message.startswith("compile: ")
+
+
+def test_a_node_of_another_graph_is_told(cx: ll.Graph) -> None:
+    other = ll.Graph()
+    for number in range(9):
+        other.tensor((number + 1,), "int32").named(f"n{number}")
+    node = other.ir["n5"]
+    compilation = cx.compile(PASSES)
+    for ask in (
+        lambda: cx.compile(PASSES, until=node),
+        lambda: compilation.stops(node),
+        lambda: compilation.trace(node),
+        lambda: compile_ir(cx.ir, PASSES, until=other["n5"]),  # pyright: ignore[reportArgumentType]  # a tensor
+    ):
+        error = error_of(ask, GraphError)
+        assert "%n5 is not a node of this compile, where %5 is" in error.message
+    own = cx.ir.nodes[-1]
+    assert compilation.stops(own) == compilation.stops(own.id)
+    assert compilation.stops(compilation.snapshots[-1].ir.nodes[-1]) is not None

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.kernels.definition.evaluate import evaluate
 from luminal_lab.kernels.definition.text import parse_definition
 from luminal_lab.kernels.nest.nest import Loop, Nest, Statement, mapped
@@ -35,6 +36,18 @@ def test_positions_are_drawn_in_range():
     assert inputs["at"].max() == 8
     np.testing.assert_array_equal(inputs["at"], drawn(definition, {"n": 50}, 1)["at"])
     assert (inputs["table"] != drawn(definition, {"n": 50}, 2)["table"]).any()
+
+
+@pytest.mark.parametrize(("whole", "real"), [("u32", "f32"), ("i64", "f64"), ("u16", "bf16")])
+def test_integers_that_are_read_as_floats_are_drawn_as_such(whole: str, real: str):
+    text = f"kernel f(x: {whole}[90], k: {whole}[90]) -> (y: {real}[90])\n"
+    text += f"  y[i < 90] = bitcast{{dtype = {real}}}(bit_xor(x[i], 1_{whole}))"
+    definition = parse_definition(text)
+    assert definition.floats == {"x": DType(real)}
+    inputs = drawn(definition, {}, 0)
+    values = inputs["x"].view(DType(real).numpy).astype(float)
+    assert 0.5 < np.abs(values).mean() < 2
+    assert inputs["k"].max() < 50
 
 
 @pytest.mark.parametrize("points", [1 << 20, 1 << 12, 1 << 6])

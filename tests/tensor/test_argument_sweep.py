@@ -22,7 +22,10 @@ NAMES = [
     for name in dir(ll.Tensor)
     if name[0] != "_" and callable(getattr(ll.Tensor, name)) and name not in TOLD
 ]
-DRAWN = ("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout")
+DRAWN = (
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "rand_like", "randn_like",
+    "randint_like", "bernoulli",
+)  # fmt: skip
 OTHERWISE = {
     **dict.fromkeys(("max", "min", "cummax", "cummin"), "without positions"),
     **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), "means of integers are floats"),
@@ -32,6 +35,7 @@ OTHERWISE = {
     "scaled_dot_product_attention": "drawn, with dropout",
     **dict.fromkeys(("elu", "celu"), "0 times an infinite alpha"),
     "searchsorted": "of what is not sorted",
+    "polygamma": "it is infinite at whole numbers below 0",
 }
 """Where PyTorch's answer is another one, and why."""
 

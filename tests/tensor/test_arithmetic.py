@@ -414,8 +414,11 @@ def test_errors():
         "hint: compare it with something first, as in x != 0, or cast it"
     )
     assert text(DTypeError, lambda: flags << flags) == (
-        "shift_left: needs integers, but the source is bool\n"
-        'hint: convert it first, as in x.cast("int64")'
+        "shift_left: needs integers, but %flags (2, 3) and the other side are bool\n"
+        'hint: convert one of them first, as in x.cast("int64")'
+    )
+    assert text(DTypeError, lambda: whole >> 1.0).startswith(
+        "shift_right: needs integers, but %whole (2,) and the other side are float32\n"
     )
     assert text(DTypeError, lambda: x.where(1, 2)) == (
         "where: the condition %x (2, 3) is float32 and not bool\n"

@@ -790,3 +790,11 @@ def test_pieces_along_named_axes(torch):
         against(torch, both, both, x)
     for call in (lambda x: x.hsplit(2), lambda x: x.vsplit(2), lambda x: x[None].dsplit(2)):
         error_of(lambda c=call: c(Graph().tensor((3,))), ShapeError)
+
+
+def test_what_is_empty_is_nothing_beside_what_has_more_axes(torch):
+    both = lambda a, b: torch.cat((a, b), 1)  # noqa: E731
+    for x in (np.zeros((0,), np.float32), np.zeros((0,), np.int64)):
+        against(torch, lambda a, b: concat([a, b], 1), both, x, np.arange(6).reshape(2, 3))
+    x = Graph().tensor((1, 2))
+    error_of(lambda: concat([x[0], x], 1), LabError)

@@ -203,7 +203,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 
 
 @aten(
-    "_to_copy", "to.dtype", "to.dtype_layout", "to.device", "_assert_same_dtype",
+    "_to_copy",
     "prims.convert_element_type.default:",
 )  # fmt: skip
 def to_copy(x: Tensor, dtype: DType | None = None, *_: object, **__: object) -> Tensor:
@@ -223,7 +223,7 @@ def copy(x: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return src.cast(x.dtype).expand(*x.shape)
 
 
-@aten("clone", "alias", "contiguous", "lift_fresh_copy", "lift_fresh", "_conj", "positive")
+@aten("clone", "alias", "contiguous", "lift_fresh_copy", "lift_fresh", "positive")
 def same(x: Tensor, **_: object) -> Tensor:
     """Return x."""
     return x

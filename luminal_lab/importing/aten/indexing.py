@@ -26,6 +26,47 @@ def embedding(
     return weight.embedding(indices)
 
 
+@source("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    graph: Sources,
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return sums (0) or means (1) of rows of a table, bag by bag, and what belongs to which."""
+    if mode > 1:
+        raise ModelError("the largest values of bags are not kept apart", hint="use sums or means")
+    starts = offsets[:-1] if include_last_offset else offsets
+    at = graph.arange(indices.shape[0]).unsqueeze(1)
+    bag = (at >= starts.unsqueeze(0)).cast(DType.int64).sum(1) - 1
+    kept = indices.eq(padding_idx).logical_not() if padding_idx >= 0 else indices.eq(indices)
+    rows = kept.unsqueeze(1).where(weight.embedding(indices), 0)
+    rows = rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(1)
+    count = graph.zeros(starts.shape, DType.int64).index_add(0, bag, kept.cast(DType.int64))
+    total = graph.zeros((*starts.shape, weight.shape[1]), weight.dtype).index_add(0, bag, rows)
+    if mode:
+        total = total / count.clip(1).unsqueeze(1)
+    return total, bag, count, count
+
+
+@aten("_cdist_forward")
+def distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None = None) -> Tensor:
+    """Return the norm of the difference of each two rows."""
+    return x.cdist(y, p)
+
+
+@aten("_pdist_forward")
+def own_distances(x: Tensor, p: float = 2) -> Tensor:
+    """Return the norm of the difference of each two rows, each pair once."""
+    return x.pdist(p)
+
+
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """Return elements by indices of some axes."""
@@ -141,21 +182,24 @@ def scatter_reduce(
 @aten("index_add")
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1) -> Tensor:
     """Return x with slices added."""
-    return x.index_add(dim, index, source, alpha)
+    by = alpha if x.dtype.is_float else int(alpha)
+    values = source if by == 1 else (source * by).cast(x.dtype)
+    return _row(x).index_add(dim, _row(index), _row(values)).reshape(*x.shape)
 
 
 @aten("index_copy")
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return x with slices replaced."""
-    return x.index_copy(dim, index, source)
+    return _row(x).index_copy(dim, _row(index), _row(source)).reshape(*x.shape)
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:  # noqa: ANN401  # a number
     """Return x with a number in slices."""
-    if not isinstance(value, Tensor):
-        return x.index_fill(dim, index, value)
     axis, row = dim % max(x.ndim, 1), _row(x)
+    if not isinstance(value, Tensor):
+        number = value if x.dtype.is_float else int(value)
+        return row.index_fill(axis, _row(index), number).reshape(*x.shape)
     shape = [*row.shape[:axis], _row(index).shape[0], *row.shape[axis + 1 :]]
     return row.index_copy(axis, _row(index), value.cast(x.dtype).expand(*shape)).reshape(*x.shape)
 
@@ -179,8 +223,7 @@ def searchsorted(
     sequence: Tensor, values: Tensor, out_int32: bool = False, right: bool = False, **_: object
 ) -> Tensor:
     """Return where values belong in sorted sequences."""
-    at = sequence.searchsorted(values, right)
-    return at.cast(DType.int32) if out_int32 else at
+    return sequence.searchsorted(values, right=right, out_int32=out_int32)
 
 
 @aten("bucketize.Tensor")
@@ -188,8 +231,7 @@ def bucketize(
     x: Tensor, boundaries: Tensor, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """Return the bucket of each value."""
-    at = x.bucketize(boundaries, right)
-    return at.cast(DType.int32) if out_int32 else at
+    return x.bucketize(boundaries, right=right, out_int32=out_int32)
 
 
 @source("histc")

@@ -14,7 +14,7 @@ Axes: TypeAlias = Sequence[int] | None
 methods(
     """
     any any.dim all all.dim argmax argmin cumsum cumprod logcumsumexp trace
-    cummax cummin kthvalue median.dim=median
+    kthvalue median.dim=median
     """,
     along,
 )
@@ -111,6 +111,18 @@ def product(
 def logsumexp(x: Tensor, dim: Axes, keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(x)))."""
     return x.logsumexp(_axes(dim), keepdim)
+
+
+@along("cummax")
+def cummax(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the largest value up to each position, and the last position of it."""
+    return x.cummax(dim, return_indices=True)
+
+
+@along("cummin")
+def cummin(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return the smallest value up to each position, and the last position of it."""
+    return x.cummin(dim, return_indices=True)
 
 
 # -- moments ---------------------------------------------------------------------------------------

@@ -198,6 +198,12 @@ def offset(x: Tensor) -> Dim:
     return 0
 
 
+@aten("sym_is_contiguous")
+def is_contiguous(x: Tensor, memory_format: object = None) -> bool:
+    """Return that elements are in row-major order."""
+    return True
+
+
 @aten("sym_stride.int")
 def stride(x: Tensor, dim: int) -> Dim:
     """Return the distance of two neighbours along an axis, of elements in row-major order."""

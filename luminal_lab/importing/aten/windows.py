@@ -140,7 +140,9 @@ for _count in (1, 2, 3):
     aten(f"max_pool{_count}d")(_max_pool(_count))
     aten(f"avg_pool{_count}d")(_avg_pool(_count))
     source(f"max_pool{_count}d_with_indices")(_with_indices(_count))
-    aten(f"adaptive_avg_pool{_count}d", f"_adaptive_avg_pool{_count}d")(_adaptive(_count))
+    aten(f"adaptive_avg_pool{_count}d")(_adaptive(_count))
+    if _count > 1:
+        aten(f"_adaptive_avg_pool{_count}d")(_adaptive(_count))
 
 
 # -- patches ---------------------------------------------------------------------------------------
@@ -169,6 +171,18 @@ def col2im(
 ) -> Tensor:
     """Return an image from columns, with overlaps added up."""
     return x.fold(output_size, kernel_size, dilation, padding, stride)
+
+
+MODES = "bilinear", "nearest", "bicubic"
+EDGES = "zeros", "border", "reflection"
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """Return values read at positions between those of x."""
+    return x.grid_sample(grid, MODES[interpolation_mode], EDGES[padding_mode], align_corners)
 
 
 # -- resizing --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from luminal_lab.importing.onnx_ops.table import Call, Known, Refusal, axis_of, method, op
+from luminal_lab.importing.onnx_ops.table import Call, Known, Refusal, Value, axis_of, method, op
 from luminal_lab.tensor import Tensor
 
 method(Relu="relu", Softsign="softsign", Mish="mish", HardSwish="hardswish", Sigmoid="sigmoid")
@@ -252,7 +252,7 @@ def local_response_norm(
 def dropout(
     call: Call,
     x: Tensor,
-    share: Known | None = None,
+    share: Value = None,
     training: Known | None = None,
     *,
     ratio: float | None = None,
@@ -261,8 +261,11 @@ def dropout(
     consumed_inputs: object = None,
 ) -> Tensor | tuple[Tensor, ...]:
     """Return x with some values left out, which is x itself unless a model is being trained."""
-    dropped = ratio if ratio is not None else 0.5 if share is None else float(share.reshape(-1)[0])
-    if training is not None and bool(training.reshape(-1)[0]) and dropped:
+    trains = training is not None and bool(training.reshape(-1)[0])
+    dropped = 0.5 if ratio is None else ratio
+    if trains and share is not None:
+        dropped = float(call.known(share, "share").astype("float64").reshape(-1)[0])
+    if trains and dropped:
         kept = call.graph.rand(x.shape, seed=seed) >= dropped
         y = kept.where(x * (1 / (1 - dropped)), 0.0)
     else:

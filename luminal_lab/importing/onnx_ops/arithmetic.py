@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from luminal_lab.importing.onnx_ops.table import (
     Value,
     axis_of,
     dtype_of,
+    is_known,
     method,
     op,
 )
@@ -93,19 +95,20 @@ def mod(_: Call, x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
 
 @op("Pow")
 def power(
-    call: Call, x: Tensor, y: Tensor, *, broadcast: int | None = None, axis: int | None = None
+    call: Call, x: Tensor, exponent: Value, *, broadcast: int | None = None, axis: int | None = None
 ) -> Tensor:
-    """Return a power, in the dtype of the base."""
-    y = beside(call, x, y, broadcast, axis)
-    exponent = call.evaluate(y)
-    if exponent is not None and exponent.size == 1:  # as a number it becomes a few products
-        number = float(exponent.reshape(()).item())
-        y_shape = (1,) * exponent.ndim
-        if number == int(number) and abs(number) < 1 << 10 and (x.dtype.is_float or number >= 0):
-            result = x.pow(int(number))
-            if x.ndim < len(y_shape):
-                result = result.reshape(*[1] * (len(y_shape) - x.ndim), *x.shape)
-            return result.cast(x.dtype)
+    """Return a power, in the dtype of the base; a whole number that is known becomes products."""
+    if is_known(exponent) and exponent.size == 1:
+        number = float(exponent.astype("float64").reshape(-1)[0])
+        if (
+            number.is_integer()
+            and abs(number) < MOST_PRODUCTS
+            and (x.dtype.is_float or number >= 0)
+        ):
+            rank = max(x.ndim, exponent.ndim)
+            result = x.pow(int(number)).cast(x.dtype)
+            return result.reshape((*[1] * (rank - x.ndim), *x.shape))
+    y = beside(call, x, call.tensor(exponent), broadcast, axis)
     if x.dtype.is_float:
         return x.pow(y.cast(x.dtype))
     if not y.dtype.is_float:
@@ -113,6 +116,10 @@ def power(
     wide = y.cast("float64")
     result = x.cast("float64").pow(wide)
     return wide.eq(wide.floor()).where(result.round(), result).cast(x.dtype)
+
+
+MOST_PRODUCTS = 1 << 10
+"""Below this an exponent becomes products."""
 
 
 COMBINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -150,13 +157,13 @@ def clip(
 
 
 def number_or(call: Call, value: Value) -> Tensor | float:
-    """Return a value as a number if it is known at import, or else as a tensor."""
-    tensor = call.tensor(value)
-    known = call.evaluate(tensor)
-    if known is None or known.size != 1:
-        return tensor
-    number = known.reshape(()).astype("float64" if tensor.dtype.is_float else known.dtype).item()
-    return number if not isinstance(number, float) or math.isfinite(number) else tensor
+    """Return a value as a number if it is known and finite, or else as a tensor."""
+    if is_known(value) and value.size == 1:
+        kind = "float64" if value.dtype.kind not in "iub" else value.dtype
+        number: Any = value.astype(kind).item()
+        if not isinstance(number, float) or math.isfinite(number):
+            return number
+    return call.tensor(value)
 
 
 @op("IsInf")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from luminal_lab.core.dims import Dim, bounds, known as decided, maximum, minimum
+from luminal_lab.core.dims import Dim, Expr, bounds, known as decided, maximum, minimum
 from luminal_lab.importing.onnx_ops.arithmetic import number_or
 from luminal_lab.importing.onnx_ops.table import (
     DAMAGED,
@@ -211,9 +211,23 @@ def sliced(x: Tensor, axis: int, start: Dim, end: Dim, step: int) -> Tensor:
         until = last - _bounded(end, size, -1, last)
         x, step = x.flip(axis), -step
     else:
-        begin, until = _bounded(start, size, 0, size), _bounded(end, size, 0, size)
-    begin = minimum(begin, until)
+        begin = _bounded(start, size, 0, size)
+        until = end if _is_within(end, size) else _bounded(end, size, 0, size)
+    if begin != 0 and not decided(begin <= until):
+        begin = minimum(begin, until)
     return x.slice_along(axis, begin, until, step)
+
+
+def _is_within(end: Dim, size: Dim) -> bool:
+    """Return whether an end is taken to be within the axis: a dim, on an axis of known size.
+
+    Tables of positions are read so, and what they are added to has that dim. A run with a size
+    beyond the table is an error.
+    """
+    if not isinstance(end, Expr) or not isinstance(size, int):
+        return False
+    least, most = bounds(end)
+    return least is not None and 0 <= least <= size and (most is None or most > size)
 
 
 def _bounded(at: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
@@ -226,6 +240,8 @@ def _bounded(at: Dim, size: Dim, low: Dim, high: Dim) -> Dim:
     least, most = bounds(at)
     if most is not None and most < 0:
         at = at + size
+        if isinstance(at, Expr):  # an axis of any size is taken to have that many positions
+            return at
     elif least is None or least < 0:
         raise Refusal(f"it is not known whether {at} is negative")
     at = at if decided(at <= high) else minimum(at, high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from luminal_lab.importing.onnx_ops.table import (
 )
 from luminal_lab.tensor import Tensor
 
+CUBIC = -0.75
 Floats = npt.NDArray[np.float64]
 
 
@@ -186,7 +188,7 @@ def resize(
         if not crop and (factor == 1.0 if factor is not None else size == old):
             continue
         if isinstance(old, Expr) or isinstance(size, Expr):
-            y = _repeated(y, axis, factor, size, mode)
+            y = _of_any_size(call, y, axis, factor, size, how)
             continue
         new, scale = _scaled(axis, old, size, factor)
         index, weights, outside = how.taps(
@@ -240,19 +242,44 @@ MOST_RESIZED = 1 << 16
 """The largest size of a resized axis."""
 
 
-def _repeated(x: Tensor, axis: int, factor: float | None, size: Dim | None, mode: str) -> Tensor:
-    """Return an axis without a number, each position as often as a whole factor says."""
+def _of_any_size(
+    call: Call, x: Tensor, axis: int, factor: float | None, size: Dim | None, how: Sampling
+) -> Tensor:
+    """Return an axis resized whose old or new size has no number: positions are calculated."""
     old = x.shape[axis]
-    if factor is None and size is not None:
-        ratio = size // old
-        factor = float(ratio) if isinstance(ratio, int) and size == old * ratio else None
-    if mode != "nearest" or factor is None or factor != int(factor) or factor < 1:
-        raise Refusal(
-            f"an axis of {old} is resized to {size if factor is None else f'{factor} times it'} "
-            f"in the mode {mode}",
-            KNOW_IT,
-        )
-    return x.expand_dim(axis + 1, int(factor)).flatten(axis, axis + 1)
+    share = None if factor is None else Fraction(factor).limit_denominator(FINEST)
+    if share is None and size is not None and isinstance(ratio := size // old, int):
+        share = Fraction(ratio) if size == old * ratio else None
+    if how.mode == "nearest" and share is not None and share.denominator == 1:
+        return x.expand_dim(axis + 1, share.numerator).flatten(axis, axis + 1)
+    new = old * share.numerator // share.denominator if size is None and share else size
+    if new is None or how.mode == "nearest" or how.antialias or how.exclude_outside:
+        raise Refusal(f"an axis of {old} is resized in the mode {how.mode}", KNOW_IT)
+    width, target = (call.graph.constant(dim, "float32") for dim in (old, new))
+    steps = call.graph.arange(new).cast("float32")
+    back = width / target if factor is None else 1 / factor
+    match how.coordinates:
+        case "half_pixel" | "pytorch_half_pixel":
+            at = (steps + 0.5) * back - 0.5
+        case "asymmetric":
+            at = steps * back
+        case "align_corners":
+            at = steps * ((width - 1.0) / (target - 1.0).maximum(1.0))
+        case _:
+            raise Refusal(f"an axis of {old} is resized with {how.coordinates}", KNOW_IT)
+    trailing = [1] * (x.ndim - axis - 1)
+    total: Tensor | None = None
+    for place, weight in _around(at, how.mode, how.cubic):
+        rows = place.clip(0.0).minimum(width - 1.0).cast("int64")
+        assert weight is not None
+        part = x.take(rows, axis) * weight.cast(x.dtype).reshape(-1, *trailing)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+FINEST = 1 << 16
+"""The largest denominator of a factor by which a size without a number grows."""
 
 
 @op("Upsample")
@@ -353,7 +380,7 @@ def _taps(at: Tensor, size: int, x: Tensor, mode: str, padding: str, align: bool
     return within
 
 
-def _around(at: Tensor, mode: str) -> Taps:
+def _around(at: Tensor, mode: str, cubic: float = CUBIC) -> Taps:
     """Return the positions around points, and how much of each these have."""
     first = at.floor()
     t = at - first
@@ -362,23 +389,20 @@ def _around(at: Tensor, mode: str) -> Taps:
     if mode == "linear":
         return [(first, -t + 1.0), (first + 1.0, t)]
     return [
-        (first - 1.0, _far(t)),
-        (first, _near(t)),
-        (first + 1.0, _near(-t + 1.0)),
-        (first + 2.0, _far(-t + 1.0)),
+        (first - 1.0, _far(t, cubic)),
+        (first, _near(t, cubic)),
+        (first + 1.0, _near(-t + 1.0, cubic)),
+        (first + 2.0, _far(-t + 1.0, cubic)),
     ]
 
 
-CUBIC = -0.75
+def _near(t: Tensor, a: float) -> Tensor:
+    return (t * (a + 2) - (a + 3)) * t * t + 1.0
 
 
-def _near(t: Tensor) -> Tensor:
-    return (t * (CUBIC + 2) - (CUBIC + 3)) * t * t + 1.0
-
-
-def _far(t: Tensor) -> Tensor:
+def _far(t: Tensor, a: float) -> Tensor:
     t = t + 1.0
-    return ((t * CUBIC - 5 * CUBIC) * t + 8 * CUBIC) * t - 4 * CUBIC
+    return ((t * a - 5 * a) * t + 8 * a) * t - 4 * a
 
 
 @op("GridSample")

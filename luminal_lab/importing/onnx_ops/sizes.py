@@ -91,7 +91,7 @@ def _numbers(
     if result is None:
         return None
     arrays = [_tidied(np.asarray(part)) for part in result]
-    if floats or name in ("Shape", "Size"):
+    if floats or name in ("Shape", "Size", "ConstantOfShape"):
         return arrays
     like = _first(given[name == "Where" :]).dtype
     return [array if array.dtype.kind == "b" else _as(array, like) for array in arrays]
@@ -428,7 +428,16 @@ def _transpose(values: Given, attributes: dict[str, Any], _: int) -> Made:
     return [np.transpose(_first(values), attributes.get("perm"))]
 
 
+def _filled(values: Given, attributes: dict[str, Any], _: int) -> Made:
+    shape, value = _first(values), attributes.get("value")
+    if value is None or value.dtype.kind not in "iub" or has_dims(shape):
+        return None
+    sizes = [int(size) for size in shape.flat]
+    return [np.full(sizes, value.reshape(-1)[0])] if math.prod(sizes) <= MOST else None
+
+
 FUNCTIONS: Final[dict[str, Function]] = {
+    "ConstantOfShape": _filled,
     "Add": _each(operator.add),
     "Sub": _each(operator.sub),
     "Mul": _each(_times),

@@ -36,9 +36,11 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from luminal_lab.core.dims import Symbol
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.op import TensorType, mentioned
+from luminal_lab.core.ops import Bitcast
 from luminal_lab.core.printer import as_text, dim_declaration
-from luminal_lab.kernels.definition.terms import Term, free, write
+from luminal_lab.kernels.definition.terms import Apply, Read, Term, free, walk, write
 from luminal_lab.tensor.arguments import told_object
 
 
@@ -127,6 +129,18 @@ class Definition:
         for line in self.lines:
             symbols |= free(line.term, {axis.name for axis in line.axes})
         return {name: symbols[name] for name in sorted(symbols)}
+
+    @cached_property
+    def floats(self) -> Mapping[str, DType]:
+        """The dtypes of floats as which the bits of integers are read, by the names of these."""
+        found: dict[str, DType] = {}
+        for term in walk(*(line.term for line in self.lines)):
+            if isinstance(term, Apply) and isinstance(term.op, Bitcast) and term.dtype.is_float:
+                for part in walk(term):
+                    is_same_size = part.dtype.itemsize == term.dtype.itemsize
+                    if isinstance(part, Read) and part.dtype.kind == "int" and is_same_size:
+                        found[part.buffer] = term.dtype
+        return found
 
     @override
     def __str__(self) -> str:

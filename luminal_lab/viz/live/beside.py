@@ -162,8 +162,9 @@ def beside(*things: object, names: Sequence[str] = ()) -> Beside:
         )
     expect(names, list | tuple, "beside: the names are {}", 'as in names=["before", "after"]')
     if names and len(names) != len(given):
+        counted = "is 1 name" if len(names) == 1 else f"are {len(names)} names"
         raise ArgumentError(
-            f"beside: there are {len(names)} names, and {len(given)} compiles",
+            f"beside: there {counted}, and {len(given)} compiles",
             hint="give a name for each",
         )
     titles = [str(name) for name in names] or _titles([one.subject.title for one in given])

@@ -1,7 +1,6 @@
 """Where inputs are: found again wherever they have changed, and only there."""
 
 import gc
-import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import luminal_lab as ll
 from luminal_lab.core.interpret import Environment
 from luminal_lab.core.parse import parse
 from luminal_lab.devices.cpu.inputs import InputPointers
+from tests.needs import need
 
 GRAPH = parse("graph main(%a: f32[2], %b: f32[2]) -> (%1) {\n  %1 = add %a, %b : f32[2]\n}\n")
 INPUTS = {node.name: node for node in GRAPH.inputs}
@@ -95,8 +95,7 @@ def test_a_copy_for_one_run_is_made_again_for_the_next(pointers):
 
 
 def test_a_run_sees_each_change_of_an_input_or_a_weight():
-    if shutil.which("cc") is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    need("cc")
     layer = ll.nn.Linear(2, 1, bias=False)
     cx = ll.Graph()
     x = cx.tensor((1, 2), name="x")

@@ -1,7 +1,6 @@
 """Functions that C has: found where tensors spell them, equal to what was spelled, right in C."""
 
 import ctypes
-import shutil
 import subprocess
 from collections import Counter
 
@@ -20,6 +19,7 @@ from luminal_lab.kernels.prelude.rows import C_TYPES
 from luminal_lab.kernels.render.values import function_of
 from luminal_lab.passes.compile import compile_ir
 from luminal_lab.tensor.running import run
+from tests.needs import need
 
 OPS_IN_C = [cls for cls in OPS.values() if issubclass(cls, Intrinsic)]
 COMPOSED = [cls.name.removeprefix(PREFIX) for cls in OPS_IN_C]
@@ -150,9 +150,7 @@ def test_a_definition_with_one_is_its_text():
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """A loop over each function."""
-    cc = shutil.which("cc")
-    if cc is None:
-        pytest.skip("there is no C compiler: install gcc or clang")
+    cc = need("cc")
     text = prelude("c", [f"lab_{name}_{short}" for name in COMPOSED for short in ("f32", "f64")])
     for name in COMPOSED:
         for dtype in (DType.float32, DType.float64):

@@ -10,7 +10,7 @@ from luminal_lab.nn import losses
 from luminal_lab.session import Graph
 from tests.expect import error_of, state
 from tests.nn.losses.witness import agree
-from tests.tensor.against import draw, interpret
+from tests.tensor.against import against, draw, interpret
 
 REDUCTIONS = ["mean", "sum", "none"]
 
@@ -259,3 +259,15 @@ def test_errors(call, kind, message, hint):
     assert (error.message, error.hint) == (message, hint)
     assert "call(x)" in str(error.where) or "losses." in str(error.where)
     assert before is None or state(cx) == before
+
+
+def test_a_variance_for_each_row(torch):
+    x, y = draw((4, 3)), draw((4, 3), seed=1)
+    theirs = torch.nn.functional.gaussian_nll_loss
+    for shape in ((4, 1), (4,)):
+        variance = draw(shape, seed=2, low=0.1, high=2.0)
+        against(torch, losses.gaussian_nll_loss, theirs, x, y, variance, rtol=1e-5)
+    against(torch, losses.gaussian_nll_loss, theirs, x, y[:1], draw((4, 3), low=0.1), rtol=1e-5)
+    cx = Graph()
+    a, b = cx.tensor((4, 3)), cx.tensor((2,))
+    error_of(lambda: losses.gaussian_nll_loss(a, a, b), ShapeError)

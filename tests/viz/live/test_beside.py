@@ -100,7 +100,7 @@ def test_what_cannot_be_beside_is_answered():
     hint = "two times are compared by first.beside(second)"
     assert error_of(lambda: ll.beside(times, times)).hint == hint
     error = error_of(lambda: ll.beside(compilation, cx, names=["a"]))
-    assert error.message == "beside: there are 1 names, and 2 compiles"
+    assert error.message == "beside: there is 1 name, and 2 compiles"
 
 
 @pytest.mark.parametrize("table", ["passes", "totals"])
