@@ -315,17 +315,17 @@ def test_a_run_that_was_over_says_so():
     state = cx.tensor((4,), name="state").set([0] * 4)
     new = cx.carry(state + 1, state)
     cx.compile(ll.GenericCompiler(), ll.CPUCompiler())
-    give = cx.give
+    give = cx._give
 
     def late(*args: object) -> None:  # it is called where values are kept
         raise_signal(SIGINT)
         give(*args)  # pyright: ignore[reportArgumentType]  # as it is called
 
-    cx.give = late  # pyright: ignore[reportAttributeAccessIssue]  # of this graph alone
+    cx._give = late  # pyright: ignore[reportAttributeAccessIssue]  # of this graph alone
     gc.collect()
     with pytest.raises(ll.Interrupted) as caught:
         cx.execute()
-    del cx.give
+    del cx._give
     assert str(caught.value).startswith(
         "execute: Ctrl-C came too late: the run is over, and its values are kept\n"
     )

@@ -154,6 +154,7 @@ OTHERS = {
     "devices/gpu/sass.py _disassembled": "machine code, in a temporary folder",
     "search/worker.py measuring": "a lock, which holds nothing",
     "trust.py _written": "a draft, as above, which no other user can read",
+    "viz/live/dropped.py Dropped.add": "the pieces of a file, in a temporary folder",
     "viz/picture.py Picture.to_png": "what the browser draws, in a temporary folder",
     "writing.py write_bytes": "the draft of a user's file",
 }

@@ -364,9 +364,9 @@ def result_types(op: Op, sources: "Sequence[Node]") -> tuple[TensorType, ...]:
     fields_of(type(op))
     try:
         types = op.types(sources)
-    except LabError:
-        raise
     except Exception as error:
+        if isinstance(error, LabError) and not isinstance(error, AttributeError):
+            raise
         signature = inspect.signature(op.infer)
         try:
             signature.bind(*sources)

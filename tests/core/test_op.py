@@ -306,7 +306,7 @@ def test_what_a_class_lacks_is_said_when_it_is_first_used(
     ("infer", "message"),
     [
         ("return None", "op 'test.mine': the class Mine has an infer that returns None"),
-        ("return x.shap", "op 'test.mine': the class Mine has an infer that fails: Attr"),
+        ("return x.shap", "op 'test.mine': the class Mine has an infer that fails: Unkn"),
         ("return x + 1", "op 'test.mine': the class Mine has an infer that fails: TypeE"),
     ],
 )

@@ -16,6 +16,7 @@ from luminal_lab.course.probing import drawn, equal, kind
 from luminal_lab.importing.onnx import from_onnx
 from luminal_lab.importing.onnx_file import library
 from luminal_lab.session import Graph
+from luminal_lab.writing import write_bytes
 
 HEAD = '<ir_version: 10, opset_import: ["": 20, "com.example": 1]>'
 WEIGHTS = {"a": drawn((8, 16), 1), "b": drawn((16, 3), 2)}
@@ -34,7 +35,7 @@ def model_of(body: str, weights: Mapping[str, Array] = WEIGHTS) -> Any:  # noqa:
 def written(folder: str, body: str, weights: Mapping[str, Array] = WEIGHTS) -> str:
     """Write such a model into a folder, and return its path."""
     path = Path(folder, "small.onnx")
-    path.write_bytes(model_of(body, weights).SerializeToString())
+    write_bytes("exercise", path, model_of(body, weights).SerializeToString())
     return str(path)
 
 

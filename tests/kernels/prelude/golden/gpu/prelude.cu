@@ -15,7 +15,7 @@ static __device__ __forceinline__ float lab_shuffle_xor_f32(float x, int mask) {
 }
 
 static __device__ __forceinline__ float lab_max_f32(float x, float y) {
-    float larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    float larger = x > y ? x : y; /* one instruction, which takes y if either is NaN */
     return x == x ? larger : x;
 }
 
@@ -81,7 +81,8 @@ static __device__ __forceinline__ float lab_from_f32(lab_u32 u) { return __uint_
 
 static __device__ __forceinline__ lab_u32 lab_bits_f32(float x) { return __float_as_uint(x); }
 
-/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded once. Below -112 it is 0. */
+/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded only once. Below
+   -112 it is 0. */
 static __device__ __forceinline__ float lab_exp_falling_f32(float x) {
     float y = x < -112.0f ? -112.0f : x;
     float shifted = lab_fma_f32(y, 0x1.715476p+0f, 0x1.8p23f);
@@ -98,8 +99,9 @@ static __device__ __forceinline__ float lab_sigmoid_f32(float x) {
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-// Row r and k are at at[r * stride + k]. Rows of 16 bytes are read at once, where they begin at
-// multiples of that: of a shared array that is __align__(16) the compiler knows, and keeps one way.
+// Row r and k are at at[r * stride + k]. Rows of 16 bytes are read in one access if they begin at
+// multiples of that: for a shared array with __align__(16) the compiler knows, and keeps only one
+// way.
 static __device__ __forceinline__ void lab_tile_a_f16(lab_u32 *a, const lab_f16 *at, int stride) {
     const int lane = (int)(threadIdx.x % 32);
     if ((((lab_u32)__cvta_generic_to_shared(at) | (lab_u32)(2 * stride)) & 15) == 0) {

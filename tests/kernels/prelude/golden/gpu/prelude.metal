@@ -19,7 +19,7 @@ static inline float lab_shuffle_xor_f32(float x, int mask) {
 }
 
 static inline float lab_max_f32(float x, float y) {
-    float larger = x > y ? x : y; /* one instruction, which takes y where either is NaN */
+    float larger = x > y ? x : y; /* one instruction, which takes y if either is NaN */
     return x == x ? larger : x;
 }
 
@@ -87,7 +87,8 @@ static inline float lab_from_f32(lab_u32 u) { return as_type<float>(u); }
 
 static inline lab_u32 lab_bits_f32(float x) { return as_type<uint>(x); }
 
-/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded once. Below -112 it is 0. */
+/* 2^64 e^x for x <= 0: times 2^-64 it may be subnormal, and is rounded only once. Below
+   -112 it is 0. */
 static inline float lab_exp_falling_f32(float x) {
     float y = x < -112.0f ? -112.0f : x;
     float shifted = lab_fma_f32(y, 1.442695f, 12582912.0f);
