@@ -22,16 +22,25 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-import numpy as np
 from typing_extensions import override
 
 from luminal_lab.core.builder import Transaction
 from luminal_lab.core.dtypes import Array
 from luminal_lab.core.ir import Meta
-from luminal_lab.core.ops import Input, Random
+from luminal_lab.core.ops import Random
 from luminal_lab.core.origin import Origin, line_at
+from luminal_lab.devices.cpu.call import CPUCall
 from luminal_lab.devices.cpu.compiler import CPUCompiler
-from luminal_lab.errors import ArgumentError, DeviceError, DTypeError, LabError, ModelError, nearest
+from luminal_lab.devices.cpu.program import CPUProgram
+from luminal_lab.errors import (
+    ArgumentError,
+    DeviceError,
+    DTypeError,
+    InputError,
+    LabError,
+    ModelError,
+    nearest,
+)
 from luminal_lab.importing.aten import OPS
 from luminal_lab.importing.imported import Ref, Step, scope_name, write_step
 from luminal_lab.importing.torch_program import decompositions
@@ -321,6 +330,10 @@ def _hint(size: Torch) -> int | None:
     return None if hint is None else int(hint)
 
 
+ResultKey: TypeAlias = tuple[str, tuple[int, ...] | None]
+"""A computed value by its name, and the order of its axes in memory."""
+
+
 class SizedRun:
     """A captured graph in a session, for one set of sizes."""
 
@@ -335,6 +348,10 @@ class SizedRun:
             self._values[name] = argument
             if isinstance(argument, torch.Tensor):
                 tensor = self._values[name] = self._input(name, argument)
+                # For whoever looks at the session: weights are there for as long as their module.
+                cx.give(
+                    tensor.node, partial(_array_of_argument, torch, weakref.ref(argument), name)
+                )
                 self._inputs.append((at, tensor))
         for name, value in captured.constants.items():
             self._values[name] = self._input(name, value).borrow(array_of(torch, value))
@@ -343,7 +360,7 @@ class SizedRun:
                 write_step(cx, step, self._values, "graph of dynamo's")
         self._places = {name: at for at, name in enumerate(captured.inputs)}
         self._outputs = captured.outputs
-        self._computed: dict[tuple[str, tuple[int, ...] | None], Tensor] = {}
+        self._computed: dict[ResultKey, Tensor] = {}
         for out in captured.outputs:
             if isinstance(out, Given) and not self._is_given(out):
                 value: Any = self._values[out.base]
@@ -352,12 +369,31 @@ class SizedRun:
                 _check_result(torch, out.base, value, captured.types.get(out.base))
                 value = value if out.order is None else value.permute(*out.order)
                 self._computed[out.base, out.order] = value.retrieve()
-        self._owned = [v for v in self._computed.values() if not isinstance(v.node.op, Input)]
-        self._copied: set[tuple[str, tuple[int, ...] | None]] | None = None
-        """The results that share memory with an input or with another result."""
         self._is_random = any(isinstance(node.op, Random) for node in cx.ir)
+        self._call: CPUCall | None = None
         if self._computed:
-            cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
+            compilation = cx.compile(GenericCompiler(), CPUCompiler(threads=threads))
+            if not isinstance(compilation.program, CPUProgram):
+                raise DeviceError(
+                    "torch.compile: there is no C compiler", hint="pip install ziglang"
+                )
+            into = dict(zip(compilation.written.output_ids, compilation.ir.output_ids, strict=True))
+            results = [into[value.id] for value in self._computed.values()]
+            self._call = CPUCall(compilation.program, results)
+            self._take(torch, captured.constants)
+
+    def _take(self, torch: Torch, constants: Mapping[str, Torch]) -> None:
+        """Note which argument each input of the program is, and what its results are like."""
+        assert self._call is not None
+        at = {tensor.id: place for place, tensor in self._inputs}
+        self._constants = {name: value.detach().contiguous() for name, value in constants.items()}
+        fixed = {self._values[name].id: v.data_ptr() for name, v in self._constants.items()}
+        # An argument's place, or the address of what is part of the graph.
+        self._given = [(at.get(node.id), fixed.get(node.id, 0)) for node in self._call.inputs]
+        self._like = [
+            (key, value.shape, getattr(torch, str(value.dtype)))
+            for key, value in self._computed.items()
+        ]
 
     def _input(self, name: str, value: Torch) -> Tensor:
         shape = tuple(map(int, value.shape))
@@ -369,44 +405,30 @@ class SizedRun:
 
     def __call__(self, *given: Any) -> list[Any]:
         """Run it on the memory of these tensors."""
-        session = self.session
-        # PyTorch does not say of all writes that they happened, so each run takes all inputs anew.
-        for at, tensor in self._inputs:
-            session.give(tensor.node, array_of(self._torch, given[at]))
-        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
-        if self._computed:
-            if self._is_random:
-                # PyTorch's seed decides, and no two runs or graphs draw the same.
-                session.step = int(self._torch.randint(1 << 31, ()).item())
-            session.execute()
-            results = self._results()
-        # Nothing is kept alive, and whoever has a result may write into it.
-        for tensor in itertools.chain((tensor for _, tensor in self._inputs), self._owned):
-            session.forget(tensor.id)
+        results: dict[ResultKey, Torch] = {}
+        if self._call is not None:
+            empty, kept, addresses = self._torch.empty, list[Any](), list[int]()
+            for place, address in self._given:
+                if place is not None:
+                    value = given[place]
+                    if not value.is_contiguous() or value.is_neg():
+                        value = value.detach().resolve_neg().contiguous()
+                        kept.append(value)
+                    address = value.data_ptr()
+                addresses.append(address)
+            made = [empty(shape, dtype=dtype) for _, shape, dtype in self._like]
+            # PyTorch's seed decides, and no two runs or graphs draw the same.
+            step = int(self._torch.randint(1 << 31, ()).item()) if self._is_random else 0
+            self._call(addresses, [value.data_ptr() for value in made], step)
+            for (key, *_), value in zip(self._like, made, strict=True):
+                results[key] = value if key[1] is None else value.permute(_inverse(key[1]))
         return [self._given_out(out, given, results) for out in self._outputs]
-
-    def _results(self) -> dict[tuple[str, tuple[int, ...] | None], Torch]:
-        """Return what was computed, each result in memory of its own."""
-        arrays = {key: self.session.owned(value) for key, value in self._computed.items()}
-        if self._copied is None:
-            taken = [self.session.owned(tensor) for _, tensor in self._inputs]
-            self._copied = set()
-            for key, array in arrays.items():
-                if any(np.may_share_memory(array, other) for other in taken):
-                    self._copied.add(key)
-                taken.append(array)
-        results: dict[tuple[str, tuple[int, ...] | None], Torch] = {}
-        for key, array in arrays.items():
-            result = tensor_of(self._torch, array.copy() if key in self._copied else array)
-            order = key[1]
-            results[key] = result if order is None else result.permute(_inverse(order))
-        return results
 
     def _given_out(
         self,
         out: Any,  # noqa: ANN401  # a result, or None
         given: Sequence[Any],
-        results: Mapping[tuple[str, tuple[int, ...] | None], Torch],
+        results: Mapping[ResultKey, Torch],
     ) -> Any:  # noqa: ANN401  # a tensor, or a size
         if not isinstance(out, Given):
             return out
@@ -429,6 +451,17 @@ class SizedRun:
         return view.target(*args, **kwargs)
 
 
+def _array_of_argument(torch: Torch, argument: weakref.ref[Torch], name: str) -> Array:
+    """Return an argument of the first call as an array, if it still exists."""
+    value = argument()
+    if value is None:
+        raise InputError(
+            f"execute: the argument {name} is gone since the call that the session was made for",
+            hint=f'give it data: session["{name}"].set(...)',
+        )
+    return array_of(torch, value)
+
+
 def _inverse(order: Sequence[int]) -> list[int]:
     return [order.index(axis) for axis in range(len(order))]
 
@@ -444,18 +477,3 @@ def _check_result(torch: Torch, name: str, value: Tensor, wanted: Torch) -> None
             f"{wanted.dim()} axes",
             hint='options={"fallback": "eager"} leaves this graph to PyTorch',
         )
-
-
-def tensor_of(torch: Torch, array: Array) -> Torch:
-    """Return an array as a tensor of PyTorch's that shares its memory.
-
-    >>> import pytest
-    >>> torch = pytest.importorskip("torch")
-    >>> from luminal_lab.dynamo import tensor_of
-    >>> tensor_of(torch, np.float32([1, 2]))
-    tensor([1., 2.])
-    """
-    own = array if array.flags.writeable else array.copy()
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(own.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(own)

@@ -528,3 +528,17 @@ def test_a_session_has_the_authors_modules_and_lines(torch, compiled):
         lines = {node.meta.origin.text for node in session.ir if node.meta.origin is not None}
         assert "return module(x) * 3" in lines
         assert any(node.meta.scope for node in session.ir)
+
+
+def test_a_session_can_be_timed_and_says_what_is_gone(torch, compiled):
+    module = torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        wanted = compiled(module)(torch.ones(2, 4))
+    (session,) = dynamo.captured()[-1].sessions
+    (name,) = [node.name for node in session.ir.inputs if node.shape == (2, 4)]
+    with pytest.raises(ll.InputError, match=f"the argument {name} is gone"):
+        session.execute()
+    session[name].set(np.ones((2, 4)))
+    session.execute()
+    assert np.array_equal(session[session.ir.outputs[0].name].numpy(), wanted.numpy())
+    assert [*session.time(rounds=2)]

@@ -143,14 +143,14 @@ class DeviceProgram(ABC, Generic[PlanT]):
         """Return the values of the wanted nodes, by their ids."""
         wanted = frozenset(wanted)
         plan = self.plan(wanted, known, environment.probes, environment.dims)
-        with held(), self._turn():
+        with held(), self.turn():
             self.ran_exact = plan.asked.is_exact
             values = self.started(plan, RunData(environment, known)).run(trace)
         if known:
             values |= {id: known[id] for id in wanted if id in known}
         return values
 
-    def _turn(self) -> threading.Lock:
+    def turn(self) -> threading.Lock:
         """Return this process's lock, held by one thread at a time: a fork inherits a held lock."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
