@@ -13,17 +13,16 @@ from collections.abc import Mapping
 from itertools import product
 
 from luminal_lab.core.dims import Symbol
-from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.core.op import size_of
 from luminal_lab.core.printer import unique
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, atoms, names_in, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import summed
+from luminal_lab.kernels.plans.match import group_of, summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.arrays import Shrink
@@ -135,11 +134,8 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    dims = [dim for _, index in reads_of(addition.term) for dim in index or ()]
-    quotients = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
-    sizes = {atom.d for atom in quotients if loop.name in names_in(atom)}
-    size = min((size for size in sizes if isinstance(size, int)), default=0)
-    if len(sizes) == 1 and 0 < size <= max(SIDE.values) and loop.size % size == 0:
+    size = group_of(loop.name, addition.term)
+    if 0 < size <= max(SIDE.values) and loop.size % size == 0:
         with scheduling.attempt():
             group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
             scheduling.lanes(addition.name, own, group, "lanes")

@@ -25,9 +25,16 @@ from luminal_lab.core.dims import Symbol, symbols
 from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read, Term, free
-from luminal_lab.kernels.nest.nest import Set, accesses, reads_of, walk
+from luminal_lab.kernels.nest.nest import Nest, Set, accesses, reads_of, walk
 from luminal_lab.kernels.nest.sizes import about, atoms, iterations, many, stride
-from luminal_lab.kernels.plans.match import Contraction, array_of, contraction_of, operands, sum_in
+from luminal_lab.kernels.plans.match import (
+    Contraction,
+    array_of,
+    contraction_of,
+    group_of,
+    operands,
+    sum_in,
+)
 from luminal_lab.kernels.plans.tiler import PARTS, Tiler, axes_of, in_registers
 from luminal_lab.kernels.steps.arrays import Copy, Pack, Pad
 from luminal_lab.kernels.steps.choices import Choice
@@ -52,6 +59,8 @@ TILES = Level("tile", "i j"), Level("", "k"), Level("own", "i j")
 """The levels below the blocks, which are blocks of rows or of columns."""
 COPYING = 1.25
 """How many times the work of other plans a plan that does not copy windows may do."""
+SHORT = 16
+"""How many neighbours of a row are copied at once into columns."""
 LEAST = 4
 """The least number of channels in a vector."""
 
@@ -91,14 +100,21 @@ def contraction_plan(scheduling: Scheduling, machine: Machine, *, alone: bool = 
     tile = tile_of(machine, contraction.right)
     axes, left, right = axes_of(scheduling, contraction, 0, 2 * tile.width)
     k, j, i = axes.values()
-    is_along = stride(scheduling.nest, right, k) == 1 and stride(scheduling.nest, left, k) == 1
     # The longer operand stays in place.
+    is_along = _is_along(scheduling.nest, left, k) and _is_along(scheduling.nest, right, k)
     if scheduling.choose(SWAPPED, int(is_along and about(i.size) < about(j.size))):
         left, right, i, j = right, left, j, i
-    is_along = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
-    in_place = bool(scheduling.choose(IN_PLACE, int(is_along)))
+    is_read = isinstance(left, Read) and stride(scheduling.nest, left, k) == 1
+    in_place = bool(scheduling.choose(IN_PLACE, int(is_read)))
     _cut(CPUProduct(scheduling, machine, tile, i, j, [k], left, right, in_place), ROWS)
     return True
+
+
+def _is_along(nest: Nest, term: Term, axis: str) -> bool:
+    """Return whether neighbours along an axis are neighbours in memory; groups may share values."""
+    reads = [Read(name, at, nest.types[name].dtype) for name, at in reads_of(term) if at]
+    strides = [stride(nest, read, axis) for read in reads if not group_of(axis, read)]
+    return 1 in strides and all(step in (0, 1) for step in strides)
 
 
 def tile_of(machine: Machine, term: Term) -> Tile:
@@ -110,9 +126,10 @@ def tile_of(machine: Machine, term: Term) -> Tile:
 def _cut(product: CPUProduct, block: int) -> None:
     """Cut a product into tiles, and group them into tasks of rows or of columns."""
     scheduling, machine, (height, width, lanes) = product.scheduling, product.machine, product.tile
-    height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, width // lanes)
-    width = vectors * lanes
     i, j, folds = scheduling.loop(product.rows), scheduling.loop(product.columns), product.folds
+    usual = 1 if about(j.size) <= lanes else width // lanes
+    height, vectors = scheduling.choose(HEIGHT, height), scheduling.choose(VECTORS, usual)
+    width = vectors * lanes
     columns, rows = about(j.size) / width, about(i.size)
     blocks = 4 * machine.cores
     is_few = columns < blocks or not isinstance(j.size, int)
@@ -146,10 +163,22 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     scheduling.whole(Round, i_start, j_start)
     if product.in_place:
         scheduling.whole(Clamp, i)
+    elif len(folds) == 1 and _is_along(scheduling.nest, product.left, folds[0]):
+        axes = order[-2], i, *folds
+        phases += _packed(product, product.left, axes, path, "rows")
+        scheduling.whole(Round, i)
+        scheduling.run("simd", [_grouped(scheduling, copied(axes, "rows")[-1])])
     else:
         phases += _packed(product, product.left, (order[-2], *folds, i), path, "rows")
         scheduling.whole(Round, i)
-    phases += _packed(product, product.right, (order[-1], *folds, j), path, "columns")
+    axes = order[-1], *folds, j
+    phases += _packed(product, product.right, axes, path, "columns")
+    fold, column = copied(axes, "columns")[-2:]
+    if len(folds) == 1 and _is_along(scheduling.nest, product.right, folds[0]):
+        # What lies in rows is read in short rows: columns of it are far apart.
+        _, short = scheduling.do(Split((fold,), (SHORT,), ("block", "each"))).loops
+        scheduling.reorder([column, short])
+        column = short
     scheduling.whole(Round, j)
     tile_i, tile_j = scheduling.do(Copy(sums, i_end, (i_end, j_end), "tile")).loops
     in_registers(scheduling, (i_start, i, tile_i), (j_start, j, tile_j), lanes)
@@ -158,7 +187,7 @@ def _stage(product: CPUProduct, tiler: Tiler, order: list[str], lanes: int) -> N
     if all(stride(scheduling.nest, Read(s.name, s.index, s.term.dtype), i_end) == 1 for s in ends):
         vectors = [i_end, *scheduling.computed("tile", (i_end, j_end), "done")]
         scheduling.reorder([j_end, i_end])  # neighbours in the result's memory lie along the rows
-    scheduling.run("simd", [*vectors, *copied([order[-1], *folds, j], "columns")[-1:]])
+    scheduling.run("simd", [*vectors, column])
     scheduling.run("parallel", phases)
 
 
@@ -175,6 +204,14 @@ def _packed(
     last = max([depth for depth, name in enumerate(path) if name in needed], default=-1)
     loops = scheduling.do(Pack(array, path[last + 1], axes, into)).loops
     return [loops[0]] if last < 0 else []
+
+
+def _grouped(scheduling: Scheduling, loop: str) -> str:
+    """Cut a loop into groups that share a value (a scale, say); return the inner one."""
+    size = group_of(loop, sum_in(scheduling.nest, loop).term)
+    if not size or scheduling.loop(loop).size % size:
+        return loop
+    return scheduling.do(Split((loop,), (size,), ("group", "each"))).loops[1]
 
 
 def convolution_plan(scheduling: Scheduling, machine: Machine) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from luminal_lab.core.dims.expression import Quotient
 from luminal_lab.kernels.definition.running import factors
 from luminal_lab.kernels.definition.terms import Read, Term, free, read_by
 from luminal_lab.kernels.nest.nest import Block, Local, Loop, Nest, Set, accesses, reads_of, walk
-from luminal_lab.kernels.nest.sizes import innermost, perfect, stride
+from luminal_lab.kernels.nest.sizes import atoms, innermost, names_in, perfect, stride
 from luminal_lab.kernels.steps.step import private
 
 
@@ -66,8 +68,18 @@ def operands(nest: Nest, k: str) -> tuple[Term, Term]:
 
 def by_column(term: Term, column: str) -> list[Term]:
     """Return the factors of a product that read arrays, those with a column last."""
-    operands = [factor for factor in factors(term) if read_by(factor)]
+    operands = [part for part in _parts(term, column) if read_by(part)]
     return sorted(operands, key=lambda factor: column in free(factor))
+
+
+def _parts(term: Term, column: str) -> Iterator[Term]:
+    """Yield the factors of a product; one whose factors all have a column is one of them."""
+    each = [*factors(term)]
+    if len(each) == 1 or all(column in free(factor) for factor in each):
+        yield term
+        return
+    for half in term.parts:
+        yield from _parts(half, column)
 
 
 def _pair(term: Term | None, column: str) -> tuple[Term, Term] | None:
@@ -107,6 +119,14 @@ def _run(loops: list[Loop], end: int, axes: set[str]) -> list[Loop]:
     while first and loops[first - 1].name in axes:
         first -= 1
     return loops[first : end + 1]
+
+
+def group_of(loop: str, term: Term) -> int:
+    """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
+    dims = [dim for _, index in reads_of(term) for dim in index or ()]
+    sizes = {a.d for a in atoms(dims) if isinstance(a, Quotient) and loop in names_in(a)}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return size if isinstance(size, int) else 0
 
 
 def total_of(loop: Loop) -> str | None:
