@@ -55,16 +55,16 @@ class DeviceProgram(ABC, Generic[PlanT]):
         self, ir: IR, maker: Machine | KernelMaker, **options: Unpack[ProgramOptions]
     ) -> None:
         self.ir = ir
-        self.sizes = dict(options.get("specialise") or {})
-        """The sizes of dims for which there are kernels beside the general ones."""
         self.list = Worklist(
             ir,
             maker,
-            self.sizes,
+            dict(options.get("specialise") or {}),
             options.get("schedules"),
             options.get("recall"),
             options.get("programs", {}),
         )
+        self.sizes = self.list.sizes
+        """The sizes of dims for which there are kernels beside the general ones."""
         self.reuse_outputs = options.get("reuse_outputs", False)
         self.ran_exact = False
         """Whether the last run used the kernels for the sizes given to compile."""

@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import Protocol
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
-from luminal_lab.core.dims.expression import Atom, Division, Negative, terms_of
+from luminal_lab.core.dims.expression import Atom, Division, Negative, Quotient, terms_of
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.kernels.definition.cost import COSTLY
@@ -109,6 +109,23 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
     if not strides:
         return 0
     return strides.pop() if len(strides) == 1 else None
+
+
+def is_along(nest: Nest, term: Term, axis: str) -> bool:
+    """Return whether neighbours along an axis are neighbours in memory; groups may share values."""
+    reads = [Read(name, at, nest.types[name].dtype) for name, at in reads_of(term) if at]
+    strides = [stride(nest, read, axis) for read in reads if not group_of(axis, read)]
+    return 1 in strides and all(step in (0, 1) for step in strides)
+
+
+def group_of(loop: str, term: Term) -> int:
+    """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
+    found = [
+        a for _, index in reads_of(term) for a in atoms(index or ()) if isinstance(a, Quotient)
+    ]
+    sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
+    size = sizes.pop() if len(sizes) == 1 else 0
+    return size if isinstance(size, int) else 0
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:

@@ -19,10 +19,10 @@ from luminal_lab.errors import ScheduleError
 from luminal_lab.kernels.definition.terms import Read
 from luminal_lab.kernels.nest.nest import Loop, Nest, Set, accesses, reads_of
 from luminal_lab.kernels.nest.shape import shape_of
-from luminal_lab.kernels.nest.sizes import about, at_most, stride, work_of
+from luminal_lab.kernels.nest.sizes import about, at_most, group_of, stride, work_of
 from luminal_lab.kernels.plans.cpu_contraction import contraction_plan, convolution_plan
 from luminal_lab.kernels.plans.cpu_pass import pass_plan
-from luminal_lab.kernels.plans.match import group_of, summed
+from luminal_lab.kernels.plans.match import summed
 from luminal_lab.kernels.plans.tiler import Tiler
 from luminal_lab.kernels.steps.ahead import FetchAhead
 from luminal_lab.kernels.steps.arrays import Shrink
