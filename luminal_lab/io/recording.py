@@ -216,7 +216,8 @@ def _schema(title: str, data: bytes) -> tuple[int, bytes]:
         begins = data[:16].decode("ascii", "replace")
         raise RecordingError(
             f"{title}: this is not a recording: it begins with {begins!r}",
-            hint='give a file that cx.save("run.lab") has written',
+            hint='give a file that cx.save("run.lab") has written; ll.from_onnx and ll.from_torch '
+            "read models",
         )
     if not number.isdigit() or len(number) > 9 or int(number) < 1:
         raise RecordingError(f"{title}: it is damaged: its first line has no schema", hint=AGAIN)

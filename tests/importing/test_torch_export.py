@@ -288,11 +288,11 @@ def test_wrong_arguments(torch, net, monkeypatch):
     wrong = [
         ((3,), {}, "3 is no PyTorch module"),
         ((net,), {}, "inputs are missing"),
-        ((net, {"idz": ids}), {}, "forward has no argument 'idz'\nhint: did you mean 'ids'?"),
+        ((net, {"idz": ids}), {}, "Net.forward has no argument 'idz'"),
         ((net, (ids, ids, ids)), {}, "cannot be called with inputs: too many positional"),
         ((net, ll.Graph().tensor((1, 2))), {}, "ids is %0 (1, 2), a tensor of ours"),
         ((type(net), ids), {}, "make a module of it first"),
-        ((net.state_dict(), ids), {}, "is no PyTorch module\nhint: values have no forward"),
+        ((net.state_dict(), ids), {}, "values is no PyTorch module"),
         ((torch.relu, ids), {}, "the function relu is no PyTorch module"),
         (
             (torch.jit.trace(torch.nn.Linear(4, 2), torch.zeros(1, 4)), ids),
