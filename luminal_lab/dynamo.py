@@ -26,9 +26,8 @@ from typing_extensions import override
 
 from luminal_lab.core.builder import Transaction
 from luminal_lab.core.dtypes import Array
-from luminal_lab.core.ir import Meta
+from luminal_lab.core.ir import NO_META, Meta
 from luminal_lab.core.ops import Random
-from luminal_lab.core.origin import Origin, line_at
 from luminal_lab.devices.cpu.call import CPUCall
 from luminal_lab.devices.cpu.compiler import CPUCompiler
 from luminal_lab.devices.cpu.program import CPUProgram
@@ -42,10 +41,11 @@ from luminal_lab.errors import (
     nearest,
 )
 from luminal_lab.importing.aten import OPS
-from luminal_lab.importing.imported import Ref, Step, scope_name, write_step
+from luminal_lab.importing.dynamo_parts import GraphBreak, Part, part_of
+from luminal_lab.importing.imported import Ref, Step, graph_name, scope_name, write_step
 from luminal_lab.importing.torch_program import decompositions
 from luminal_lab.importing.torch_sizes import array_of, dtype_of
-from luminal_lab.importing.torch_steps import OF_TORCH, Reading, needed, refuse
+from luminal_lab.importing.torch_steps import Reading, needed, refuse
 from luminal_lab.passes.generic import GenericCompiler
 from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
@@ -91,12 +91,12 @@ def luminal_lab(
         )
     torch = import_module("torch")
     common = import_module("torch._dynamo.backends.common")
-    ended = _ended(module)
+    part, names = part_of(module), names_of(module)
 
     def compiled(kind: str, graph: Torch, _: Sequence[object]) -> Callable[..., Any]:
         eager = graph.forward if fallback == "eager" else None
         try:
-            return boxed(CapturedGraph(torch, graph, kind, ended, threads, eager))
+            return boxed(CapturedGraph(torch, graph, kind, part, names, threads, eager))
         except LabError:
             if eager is None:
                 raise
@@ -123,32 +123,6 @@ def captured() -> tuple[CapturedGraph, ...]:
     return tuple([graph for graph in graphs if graph is not None])
 
 
-class GraphBreak(NamedTuple):
-    """Why dynamo ended a graph before the author's function did.
-
-    >>> print(GraphBreak("print is called", None))
-    print is called
-    """
-
-    reason: str
-    origin: Origin | None
-
-    @override
-    def __str__(self) -> str:
-        return self.reason if self.origin is None else f"{self.reason}\n  {self.origin}"
-
-
-def _ended(module: Torch) -> GraphBreak | None:
-    """Return why dynamo broke off after a graph, if it did."""
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break:
-        return None
-    frames = [*reason.user_stack]
-    own = [frame for frame in frames if not OF_TORCH.search(frame.filename)] or frames
-    origin = line_at(own[-1].filename, own[-1].lineno) if own else None
-    return GraphBreak(" ".join(str(reason.reason).partition("\n  Hint:")[0].split()), origin)
-
-
 def _scope(path: str) -> str:
     """Return the path of a module below the one that is compiled.
 
@@ -157,6 +131,22 @@ def _scope(path: str) -> str:
     """
     path = re.sub(r"^[LG]\['(\w+)'\]", r"\1", path)
     return scope_name(re.sub(r"^(self|fn)(\.|$)", "", path))
+
+
+def names_of(module: Torch) -> dict[str, str]:
+    """Return what the names of arguments stand for in the graphs that autograd makes of one."""
+    names: dict[str, str] = {}
+    given = [node for node in module.graph.nodes if node.op == "placeholder"]
+    for at, node in enumerate(given):
+        source = getattr(node.meta.get("grapharg"), "source", None)
+        if source is None:
+            continue
+        word = source.name if isinstance(source.name, str) else source.name()
+        name = _scope(re.sub(r"\.?_(?:modules|parameters|buffers)\['([^']+)'\]", r".\1", word))
+        if re.fullmatch(r"[\w.]+", name):
+            # Counted from 1 where there are gradients, and from 0 where there are none.
+            names[f"primals_{at + 1}"] = names[f"arg{at}_1"] = name
+    return names
 
 
 class Given(NamedTuple):
@@ -180,14 +170,17 @@ class CapturedGraph:
         torch: Torch,
         graph: Torch,
         kind: str = "inference",
-        ended: GraphBreak | None = None,
+        part: Part | None = None,
+        names: Mapping[str, str] | None = None,
         threads: int | None = None,
         eager: Callable[..., Any] | None = None,
     ) -> None:
         self.kind = kind
         """What it computes: inference, or a forward or backward pass of training."""
-        self.ended = ended
-        """Why dynamo ended it before the author's function did; None if it did not."""
+        self.part = part or Part(None, 0, None)
+        """Which part of the author's function it computes."""
+        self.names = names or {}
+        """What PyTorch's own names of arguments stand for, as in "head.weight"."""
         self._torch, self._threads, self._eager = torch, threads, eager
         self._lock = threading.RLock()
         nodes = [*graph.graph.nodes]
@@ -255,13 +248,28 @@ class CapturedGraph:
                 raise
             return self._eager
 
+    @property
+    def ended(self) -> GraphBreak | None:
+        """Why dynamo ended it before the author's function did; None if it did not."""
+        return self.part.ended
+
     @override
     def __repr__(self) -> str:
+        broken = f"; dynamo broke off, since {self.ended.reason}" if self.ended else ""
         return (
-            f"<CapturedGraph {self.number}, {self.kind}: {len(self.steps)} ops of ATen, "
-            f"{len(self.inputs)} inputs; compiled for {len(self.sessions)} sets of sizes"
-            + (f"; dynamo broke off: {self.ended}>" if self.ended else ">")
+            f"<CapturedGraph {self.number}, {self.kind}, {self.part}: "
+            f"{_counted(len(self.steps), 'op')} of ATen, {_counted(len(self.inputs), 'input')}; "
+            f"compiled for {_counted(len(self.sessions), 'set')} of sizes{broken}>"
         )
+
+    @override
+    def __str__(self) -> str:
+        where = self.ended.origin if self.ended else None
+        return f"{self!r}" if where is None else f"{self!r}\n  {where}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _kind(argument: Any) -> object:  # noqa: ANN401  # a tensor, or a size
@@ -342,6 +350,9 @@ class SizedRun:
     ) -> None:
         self._torch = torch
         self.session = cx = Graph(f"{captured.kind}_{captured.number}")
+        # Not a method of the graph, which would live as long as its sessions.
+        cx.remarks = partial(captured.part.remarks, captured.kind)
+        self._names = captured.names
         self._values: dict[str, Any] = {}
         self._inputs: list[tuple[int, Tensor]] = []
         for at, (name, argument) in enumerate(zip(captured.inputs, given, strict=True)):
@@ -397,7 +408,9 @@ class SizedRun:
 
     def _input(self, name: str, value: Torch) -> Tensor:
         shape = tuple(map(int, value.shape))
-        return self.session.tensor(shape, dtype_of(value.dtype, name), name)
+        shown = graph_name(self._names.get(name, name))
+        with Transaction(self.session, NO_META):  # the caller is PyTorch
+            return self.session.tensor(shape, dtype_of(value.dtype, name), shown)
 
     def _is_given(self, out: Given) -> bool:
         """Return whether a result is an argument, or a view of one."""
