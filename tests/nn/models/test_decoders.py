@@ -1,0 +1,67 @@
+"""Decoders beside transformers': every row of the table, its keys, and the names of its weights."""
+
+import numpy as np
+import pytest
+
+import luminal_lab as ll
+from luminal_lab.nn.models.decoders import ROWS
+from luminal_lab.session import Graph
+from tests.needs import need
+from tests.nn.beside import close
+from tests.nn.models.published import (
+    CASES,
+    decoded,
+    keys_of,
+    logits_of,
+    ours,
+    prefilled,
+    theirs,
+)
+
+TOLERANCE = 1e-5
+TOKENS = np.random.default_rng(0).integers(0, 29, (2, 10))
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    package = need("transformers")
+    package.logging.set_verbosity_error()
+    return package
+
+
+def test_every_row_is_compared():
+    assert set(CASES) == set(ROWS)
+    assert len(ROWS) >= 24
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_logits_are_those_of_transformers(torch, transformers, name):
+    witness = theirs(torch, transformers, name, keys_of(name))
+    wanted, model = logits_of(torch, witness, TOKENS), ours(witness)
+    close(prefilled(model, TOKENS), wanted, TOLERANCE, "the prefill")
+    close(decoded(model, TOKENS, 5), wanted, TOLERANCE, "the decoding")
+
+
+COMPILED = ["Gemma2ForCausalLM", "Qwen2MoeForCausalLM", "BloomForCausalLM", "CodeGenForCausalLM"]
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.share("name", COMPILED, 2)
+def test_logits_on_the_cpu(torch, transformers, name):
+    witness = theirs(torch, transformers, name, keys_of(name))
+    wanted, model = logits_of(torch, witness, TOKENS), ours(witness)
+    passes = ll.GenericCompiler(), ll.CPUCompiler()
+    close(decoded(model, TOKENS, 7, *passes), wanted, TOLERANCE, "the decoding")
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_few_tokens_read_their_experts_alone(torch, transformers, fused):
+    name = "GraniteMoeForCausalLM" if fused else "MixtralForCausalLM"
+    witness = theirs(torch, transformers, name, keys_of(name))
+    wanted, model, cx = logits_of(torch, witness, TOKENS), ours(witness), Graph()
+    token = cx.tensor((1, 1), "int64").set(TOKENS[:1, :1])
+    logits = model(token).retrieve()
+    cx.execute()
+    close(logits.numpy(), wanted[:1, :1], TOLERANCE, "the logits")
+    shapes = {str(node.type.shape) for node in cx.ir}
+    assert "(1, 1, 2, 24, 16)" in shapes or "(1, 1, 2, 48, 16)" in shapes
