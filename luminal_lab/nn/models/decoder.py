@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from typing_extensions import override
@@ -582,26 +582,29 @@ def load_decoder(
     """
     model = Decoder(config, dtype)
     files = {path: _files(config, path, p) for path, p in _state(model).items()}
-    first = files["model.embed_tokens.weight"][0].partition(".")[0] + "."
+    first = files["model.embed_tokens.weight"].names[0].partition(".")[0] + "."
     if not any(name.startswith(first) for name in values):  # as in files of a model without a head
-        files = {p: [n.removeprefix(first) for n in names] for p, names in files.items()}
+        files = {path: file.without(first) for path, file in files.items()}
     given = {name: _form(value) for name, value in values.items()}
     wanted: list[tuple[str, Parameter]] = []
     for path, parameter in _state(model).items():
-        names = files[path]
-        shape = parameter.shape if len(names) == 1 else parameter.shape[1:]
-        wanted += [(name, Parameter(shape, _kept(given.get(name), dtype))) for name in names]
-    known_names = {name for name, _ in wanted}
-    if config.tied:
-        known_names.add(_files(config, "lm_head.weight", model.lm_head.weight)[0])
-    left = {n: g for n, g in given.items() if n in known_names or not MASKS.fullmatch(n)}
-    tied = known_names - {name for name, _ in wanted}
-    matched("load_decoder", wanted, {n: g for n, g in left.items() if n not in tied}, strict=strict)
+        shape = parameter.shape[files[path].is_stack :]
+        wanted += [
+            (name, Parameter(shape, _kept(given.get(name), dtype))) for name in files[path].names
+        ]
+    expected = {name for name, _ in wanted}
+    head = _files(config, "lm_head.weight", model.lm_head.weight).names[0]
+    left = {
+        name: form
+        for name, form in given.items()
+        if name in expected or not ((config.tied and name == head) or MASKS.fullmatch(name))
+    }
+    matched("load_decoder", wanted, left, strict=strict)
     modules = model.named_modules()
-    for path, names in files.items():
-        if all(name in values for name in names):
+    for path, file in files.items():
+        if all(name in values for name in file.names):
             owner, _, name = path.rpartition(".")
-            setattr(modules[owner], name, _taken([values[name] for name in names], len(names)))
+            setattr(modules[owner], name, file.taken(values))
     if config.tied:
         model.lm_head.weight = model.model.embed_tokens.weight
     return model
@@ -611,8 +614,32 @@ def _state(model: Module) -> dict[str, Parameter]:
     return {**model.parameters(), **model.buffers()}
 
 
-def _files(config: DecoderConfig, path: str, parameter: Parameter) -> list[str]:
-    """Return the names of a parameter in a file: one, or one for each row of its first axis."""
+class _Source(NamedTuple):
+    """Where a parameter is in a file: under a name, or under one for each row of its axis 0."""
+
+    names: list[str]
+    is_stack: bool
+
+    def without(self, prefix: str) -> _Source:
+        return _Source([name.removeprefix(prefix) for name in self.names], self.is_stack)
+
+    def taken(self, values: Mapping[str, object]) -> Parameter:
+        """Return a parameter with the value; what is stacked is read when it is needed."""
+        rows = [values[name] for name in self.names]
+        if not self.is_stack and isinstance(rows[0], Parameter):
+            return rows[0]
+        shape, dtype = _form(rows[0])
+        if not self.is_stack:
+            return Parameter(shape, dtype, provider=lambda: rows[0])
+
+        def stacked() -> object:
+            return np.stack([as_array(getattr(r, "value", r), "load_decoder") for r in rows])
+
+        return Parameter((len(rows), *shape), dtype, provider=stacked)
+
+
+def _files(config: DecoderConfig, path: str, parameter: Parameter) -> _Source:
+    """Return where a parameter is in a file, by the names of a configuration."""
     names, prefix, part = dict(config.names), "", path
     if path.startswith("model.layers."):
         number, part = path.removeprefix("model.layers.").split(".", 1)
@@ -622,8 +649,10 @@ def _files(config: DecoderConfig, path: str, parameter: Parameter) -> list[str]:
     else:
         stem, _, leaf = part.rpartition(".")
         name = f"{names.get(stem, stem)}.{leaf}"
-    rows = range(parameter.shape[0]) if "{}" in name else range(1)
-    return [prefix + name.replace("{}", str(row)) for row in rows]
+    if "{}" not in name:
+        return _Source([prefix + name], is_stack=False)
+    rows = range(parameter.shape[0])
+    return _Source([prefix + name.replace("{}", str(row)) for row in rows], is_stack=True)
 
 
 def _form(value: object) -> tuple[tuple[int, ...], str]:
@@ -638,18 +667,3 @@ def _form(value: object) -> tuple[tuple[int, ...], str]:
 def _kept(given: tuple[tuple[int, ...], str] | None, dtype: DTypeLike) -> DTypeLike:
     """Return the dtype of a parameter: that of its value, if it is a float's."""
     return given[1] if given and "float" in given[1] else dtype
-
-
-def _taken(values: Sequence[object], count: int) -> Parameter:
-    """Return a parameter with a value, or with several as rows, which are read when needed."""
-    if count == 1:
-        if isinstance(values[0], Parameter):
-            return values[0]
-        shape, dtype = _form(values[0])
-        return Parameter(shape, dtype, provider=lambda: values[0])
-    shape, dtype = _form(values[0])
-
-    def stacked() -> object:
-        return np.stack([as_array(getattr(v, "value", v), "load_decoder") for v in values])
-
-    return Parameter((count, *shape), dtype, provider=stacked)

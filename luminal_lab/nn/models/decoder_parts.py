@@ -32,6 +32,9 @@ Ropes: TypeAlias = "RopeConfig | Sequence[RopeConfig | None] | None"
 Windows: TypeAlias = "int | Sequence[int | None] | None"
 Fields: TypeAlias = dict[str, Any]
 """Fields of an attention."""
+MOST_LAYERS: Final = 1_000
+MOST_EXPERTS: Final = 1_000
+"""More than any model has; a file that says more is damaged or hostile."""
 
 
 @dataclass(frozen=True)
@@ -49,17 +52,16 @@ class Sizes:
 
 def sizes(k: Keys, head: int | None = None, kv_heads: int | None = None) -> Sizes:
     """Read the sizes; features of a head are those of the width by default."""
-    width = k.whole("hidden_size", "n_embd", "d_model")
-    heads = k.whole("num_attention_heads", "n_head", "n_heads", "num_heads")
-    if not heads:
-        raise k.wrong("num_attention_heads", "must be 1 or more")
+    width = k.whole("hidden_size", "n_embd", "n_embed", "d_model", least=1)
+    heads = k.whole("num_attention_heads", "n_head", "n_heads", "num_heads", least=1, most=width)
     per_head = k.maybe("head_dim", default=head) or width // heads
     shared = k.maybe("num_key_value_heads") or kv_heads or heads
     if heads % shared:
         raise k.wrong("num_key_value_heads", f"must divide the heads, {heads}")
-    layers = k.whole("num_hidden_layers", "n_layer", "n_layers", "num_layers")
+    names = "num_hidden_layers", "n_layer", "n_layers", "num_layers"
+    layers = k.whole(*names, most=MOST_LAYERS)
     context = k.maybe("max_position_embeddings", "n_positions", "max_seq_len")
-    return Sizes(width, layers, heads, shared, per_head, k.whole("vocab_size"), context)
+    return Sizes(width, layers, heads, shared, per_head, k.whole("vocab_size", least=1), context)
 
 
 def rms(k: Keys, eps: float = 1e-6, offset: float = 0.0) -> NormConfig:
@@ -98,6 +100,21 @@ def biased(k: Keys, key: str = "attention_bias", default: bool = False) -> Field
 def gated(k: Keys, act: str = "silu", bias: bool = False, fused: bool = False) -> FeedConfig:
     """Read a gated feed-forward part."""
     return FeedConfig(k.whole("intermediate_size"), activation(k, act), True, bias, fused)
+
+
+def experts(
+    k: Keys,
+    expert: FeedConfig,
+    count: int,
+    chosen: int,
+    *,
+    normalised: bool = True,
+    shared: int = 0,
+) -> ExpertsConfig:
+    """Read experts, by default `count` of them of which each token takes `chosen` ones."""
+    count = k.whole("num_experts", "num_local_experts", default=count, least=1, most=MOST_EXPERTS)
+    chosen = k.whole("num_experts_per_tok", default=chosen, least=1, most=count)
+    return ExpertsConfig(expert, count, chosen, normalised, shared)
 
 
 def rope(

@@ -16,7 +16,6 @@ from luminal_lab.errors import ModelError
 from luminal_lab.nn.models.decoder import (
     Decoder,
     DecoderConfig,
-    ExpertsConfig,
     FeedConfig,
     NormConfig,
     RopeConfig,
@@ -31,6 +30,7 @@ from luminal_lab.nn.models.decoder_parts import (
     activation,
     alibi,
     biased,
+    experts,
     gated,
     hidden,
     layer_norm,
@@ -53,13 +53,14 @@ _HARMLESS = (
     "decoder_start_token_id dropout dtype emb_pdrop embd_pdrop embed_dropout "
     "embedding_dropout eod_token_id eos_token_id gradient_checkpointing hidden_dropout "
     "id2label init_device init_std initializer_range input_jitter_noise is_decoder "
-    "is_encoder_decoder label2id layerdrop model_type n_ctx output_attentions "
-    "output_hidden_states output_router_logits pad_token_id pretraining_tp problem_type "
-    "reorder_and_upcast_attn resid_dropout resid_pdrop residual_dropout return_dict "
-    "return_dict_in_generate router_aux_loss_coef router_jitter_noise "
-    "scale_attention_softmax_in_fp32 slow_but_exact summary_activation summary_first_dropout "
-    "summary_proj_to_labels summary_type summary_use_proj task_specific_params torch_dtype "
-    "transformers_version use_cache"
+    "is_encoder_decoder label2id layerdrop model_max_length model_type n_ctx "
+    "output_attentions output_hidden_states output_router_logits pad_token_id prefix "
+    "pretraining_tp problem_type reorder_and_upcast_attn resid_dropout resid_pdrop "
+    "residual_dropout return_dict return_dict_in_generate router_aux_loss_coef "
+    "router_jitter_noise scale_attention_softmax_in_fp32 slow_but_exact summary_activation "
+    "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
+    "task_specific_params tokenizer_class torch_dtype transformers_version unk_token_id "
+    "use_cache"
 )
 HARMLESS: Final = frozenset(_HARMLESS.split())
 """Keys that change nothing of what is computed in use: dropout, first weights, tokens, outputs."""
@@ -183,8 +184,7 @@ def _mistral(k: Keys) -> DecoderConfig:
 @row("MixtralForCausalLM")
 def _mixtral(k: Keys) -> DecoderConfig:
     s = sizes(k, kv_heads=8)
-    count = k.whole("num_local_experts", default=8)
-    feed = ExpertsConfig(gated(k), count, k.whole("num_experts_per_tok", default=2))
+    feed = experts(k, gated(k), 8, 2)
     names = {
         "mlp.router": "block_sparse_moe.gate",
         "mlp.experts.gate_proj": "block_sparse_moe.experts.{}.w1.weight",
@@ -197,10 +197,13 @@ def _mixtral(k: Keys) -> DecoderConfig:
     return stack(k, s, norm, feed, ropes=ropes, window=window, names=names)
 
 
-def _qwen_windows(k: Keys, s: Sizes, width: int | None) -> Sequence[int | None]:
+def _qwen_windows(k: Keys, s: Sizes, width: int | None, first: int = 28) -> Sequence[int | None]:
+    """Read the windows of layers, which the `first` ones do not have."""
+    k.only("use_mrope", False)
     uses = k.flag("use_sliding_window", default=False)
     width = k.maybe("sliding_window", default=width) if uses else None
-    first = k.whole("max_window_layers", default=28)
+    first = first and k.whole("max_window_layers", default=first)
+    k.get("max_window_layers", default=None)
     k.get("sliding_window", default=None)
     by_layer = windows(k, s, width)
     if by_layer is not None:
@@ -224,7 +227,7 @@ def _qwen3(
     head: int | None = 128,
 ) -> DecoderConfig:
     s, norm, bias = sizes(k, head), rms(k), biased(k)
-    window = _qwen_windows(k, s, 4096)
+    window = _qwen_windows(k, s, 4096, 28 if head else 0)
     attention: Fields = {**bias, "norm": norm}
     return stack(
         k,
@@ -249,17 +252,13 @@ EXPERTS: Final = {
 def _qwen_feeds(k: Keys, s: Sizes, count: int, chosen: int, small: int, shared: int = 0) -> Feeds:
     dense = gated(k)
     expert = FeedConfig(k.whole("moe_intermediate_size", default=small), dense.activation)
-    experts = ExpertsConfig(
-        expert,
-        k.whole("num_experts", "num_local_experts", default=count),
-        k.whole("num_experts_per_tok", default=chosen),
-        k.flag("norm_topk_prob", default=False),
-        shared and k.whole("shared_expert_intermediate_size", default=shared),
-    )
+    shared = shared and k.whole("shared_expert_intermediate_size", default=shared)
+    adds_up = k.flag("norm_topk_prob", default=False)
+    mixed = experts(k, expert, count, chosen, normalised=adds_up, shared=shared)
     step = k.whole("decoder_sparse_step", default=1)
     others = k.list("mlp_only_layers", kind=int) or []
     return [
-        experts if step and number not in others and (number + 1) % step == 0 else dense
+        mixed if step and number not in others and (number + 1) % step == 0 else dense
         for number in range(s.layers)
     ]
 
@@ -283,15 +282,11 @@ def _qwen2_moe(k: Keys) -> DecoderConfig:
 @row("OlmoeForCausalLM", gguf="olmoe")
 def _olmoe(k: Keys) -> DecoderConfig:
     s, norm, bias = sizes(k), rms(k, 1e-5), biased(k)
-    experts = ExpertsConfig(
-        gated(k),
-        k.whole("num_experts", "num_local_experts", default=64),
-        k.whole("num_experts_per_tok", default=8),
-        k.flag("norm_topk_prob", default=False),
-    )
+    adds_up = k.flag("norm_topk_prob", default=False)
+    feed = experts(k, gated(k), 64, 8, normalised=adds_up)
     attention: Fields = {**bias, "norm": norm, "norm_over": "all"}
     attention["clip"] = k.maybe_above("clip_qkv")
-    return stack(k, s, norm, experts, ropes=rope(k, s), attention=attention, names=EXPERTS)
+    return stack(k, s, norm, feed, ropes=rope(k, s), attention=attention, names=EXPERTS)
 
 
 @row("Phi3ForCausalLM", gguf="phi3", fused=True)
@@ -300,6 +295,7 @@ def _phi3(k: Keys) -> DecoderConfig:
     feed = gated(k, fused=True)
     window = k.maybe("sliding_window")
     k.get("original_max_position_embeddings", default=None)
+    k.only("attention_bias", False)
     return stack(
         k, s, rms(k, 1e-5), feed, ropes=rope(k, s), window=window, attention={"fused": "qkv"}
     )
@@ -313,7 +309,11 @@ def _smollm3(k: Keys) -> DecoderConfig:
     turned = k.list("no_rope_layers", kind=int, count=s.layers)
     if turned is None:
         turned = [int(not every or (number + 1) % every != 0) for number in range(s.layers)]
-    turns, window = rope(k, s, base=2e6), _qwen_windows(k, s, None)
+    turns = rope(k, s, base=2e6)
+    width = k.maybe("sliding_window") if k.flag("use_sliding_window", default=False) else None
+    for name in ("sliding_window", "max_window_layers"):
+        k.get(name, default=None)
+    window = windows(k, s, width) or [None if is_turned else width for is_turned in turned]
     return stack(
         k,
         s,
@@ -354,9 +354,7 @@ def _granite_moe(k: Keys) -> DecoderConfig:
         "mlp.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
         "mlp.experts.down_proj": "block_sparse_moe.output_linear.weight",
     }
-    count = k.whole("num_local_experts", default=8)
-    chosen = k.whole("num_experts_per_tok", default=2)
-    return _granite(k, ExpertsConfig(gated(k, fused=True), count, chosen), names)
+    return _granite(k, experts(k, gated(k, fused=True), 8, 2), names)
 
 
 @row("ArceeForCausalLM", gguf="arcee", interleaved=True)
@@ -451,7 +449,7 @@ def _gemmas(k: Keys, local: int, cap: float | None, head: NormConfig | None) -> 
     """Return a Gemma 2 or 3; after `local` layers with a window comes one without."""
     s, bias = sizes(k, 256, kv_heads=4), biased(k)
     k.only("use_bidirectional_attention", False)
-    width = k.maybe("sliding_window", default=4096)
+    width = k.maybe("sliding_window", "sliding_window_size", default=4096)
     window = windows(k, s, width) or [
         None if (number + 1) % (local + 1) == 0 else width for number in range(s.layers)
     ]
@@ -726,6 +724,9 @@ def _gpt2(k: Keys) -> DecoderConfig:
 def _bigcode(k: Keys) -> DecoderConfig:
     is_shared = k.flag("multi_query", default=True)
     s = replace(sizes(k), kv_heads=1) if is_shared else sizes(k)
+    runner = "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length"
+    for name in (*runner, "pre_allocate_kv_cache", "validate_runner_input"):
+        k.get(name, default=None)
     k.only("add_cross_attention", False)
     attention = _fused(1 if is_shared else s.heads) | _scaled(k)
     return _gpt(k, s, "gelu_pytorch_tanh", attention, names=GPT2_NAMES, positions=0)
@@ -837,6 +838,9 @@ def _opt(k: Keys) -> DecoderConfig:
 def _bloom(k: Keys) -> DecoderConfig:
     s = replace(sizes(k), context=k.maybe("seq_length"))
     k.only("apply_residual_connection_post_layernorm", False)
+    fast = "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi"
+    for name in (*fast, "skip_bias_add", "skip_bias_add_qkv"):  # of the training
+        k.get(name, default=None)
     names = {
         **NEOX_NAMES,
         "model.embed_tokens": "transformer.word_embeddings",
@@ -857,6 +861,7 @@ def _bloom(k: Keys) -> DecoderConfig:
 @row("FalconForCausalLM", gguf="falcon")
 def _falcon(k: Keys) -> DecoderConfig:
     s, bias = sizes(k), biased(k, "bias")
+    k.only("apply_residual_connection_post_layernorm", False)
     is_new = k.flag("new_decoder_architecture", default=False)
     is_shared = k.flag("multi_query", default=True)
     kv_heads = k.maybe("num_kv_heads", "n_head_kv") or s.heads
@@ -892,14 +897,16 @@ def _falcon(k: Keys) -> DecoderConfig:
     )
 
 
-@row("MptForCausalLM", gguf="mpt", fused=True)
+@row("MptForCausalLM", "MPTForCausalLM", gguf="mpt", fused=True)
 def _mpt(k: Keys) -> DecoderConfig:
     s, told = sizes(k), k.inner("attn_config") or Keys("attn_config", {})
     k.only("expansion_ratio", 4)
     k.only("no_bias", True)
     k.only("logit_scale")
     k.only("norm_type", "low_precision_layernorm")
-    k.get("learned_pos_emb", "embedding_fraction", "verbose", default=None)
+    for name in ("learned_pos_emb", "init_config", "tokenizer_name", "verbose"):
+        k.get(name, default=None)
+    k.only("embedding_fraction", 1.0)
     told.only("attn_type", "multihead_attention")
     told.only("alibi", True)
     for name in ("prefix_lm", "qk_ln", "attn_uses_sequence_id"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from luminal_lab.errors import ModelError, nearest
 
 T = TypeVar("T")
 NOTHING = object()
+MOST: Final = 2**31 - 1
+"""The largest whole number, unless a key says less."""
 
 
 class Keys:
@@ -43,17 +45,19 @@ class Keys:
         if value is not None:
             return value
         if values and default is NOTHING:
-            raise self.wrong(names[0], "is null")
+            raise self.wrong(names[0], "a value is needed")
         if default is NOTHING:
             near = nearest(names[0], self.given)
             raise ModelError(f"{self.subject}: the key {names[0]} is missing", hint=near)
         return default
 
-    def whole(self, *names: str, default: int | object = NOTHING) -> int:
-        """Return a whole number of 0 or more."""
+    def whole(
+        self, *names: str, default: int | object = NOTHING, least: int = 0, most: int = MOST
+    ) -> int:
+        """Return a whole number."""
         value = self.get(*names, default=default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**40:
-            raise self.wrong(self._name(names), "must be a whole number")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.wrong(self._name(names), f"must be a whole number from {least} to {most:,}")
         return value
 
     def maybe(self, *names: str, default: int | None = None) -> int | None:

@@ -125,7 +125,8 @@ def theirs(torch: Any, transformers: Any, name: str, keys: Mapping[str, Any], se
     cls = getattr(transformers, name)
     with warnings.catch_warnings(action="ignore"):
         config = cls.config_class(**keys)
-        config._attn_implementation = "eager"
+        # The eager attention of Falcon adds ALiBi's slopes twice.
+        config._attn_implementation = "sdpa" if "Falcon" in name else "eager"
         torch.manual_seed(seed)
         model = cls(config).eval()
     with torch.no_grad():
@@ -186,4 +187,15 @@ def decoded(model: Decoder, tokens: np.ndarray, first: int, *passes: Any) -> np.
         given.set(part)
         cx.execute()
         parts.append(logits.numpy().copy())
+    return np.concatenate(parts, 1)
+
+
+def steps_of(torch: Any, model: Any, tokens: np.ndarray, first: int) -> np.ndarray:
+    """Return the logits of transformers', of `first` tokens and then of one at a time."""
+    parts, cache = list[np.ndarray](), None
+    with torch.no_grad():
+        for part in np.split(tokens, range(first, tokens.shape[1]), 1):
+            result = model(torch.tensor(part), cache=cache, use_cache=True)
+            cache = result.cache
+            parts.append(result.logits.numpy())
     return np.concatenate(parts, 1)
