@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from luminal_lab.core.binding import fit
 from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
-from luminal_lab.core.op import TensorType
+from luminal_lab.core.op import TensorType, tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import (
     ArgumentError,
@@ -23,6 +23,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor.arguments import is_function
+from luminal_lab.tensor.blocks import Blocks
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
 """A function that draws a first value from a shape and a generator."""
@@ -81,6 +82,7 @@ class Parameter:
         self.version = 0
         """The count of changes of the value, by which graphs detect an outdated copy."""
         self._value: Array | None = None
+        self._blocks: Blocks | None = None
         self._provider = provider
         self._init = init
         if init is not None and provider is None:
@@ -90,12 +92,27 @@ class Parameter:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the value is in memory."""
-        return self._value is not None
+        """Whether the value is in memory, or held in blocks."""
+        return self._value is not None or self._blocks is not None
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The blocks of few bits that stand for the value, if it was set to blocks."""
+        return self._blocks
 
     @property
     def value(self) -> Array:
-        """The value, read-only, from its provider at first use."""
+        """The value, read-only, from its provider at first use; of blocks it is widened each time.
+
+        >>> weight = ll.Parameter((2, 2))
+        >>> weight.set(ll.Blocks("f16", np.ones((2, 2), "float16"), (2, 2)))
+        >>> weight.value.dtype, weight.is_loaded, weight.blocks
+        (dtype('float32'), True, <Blocks f16 (2, 2): 8 bytes>)
+        """
+        if self._blocks is not None:
+            value = self._blocks.value
+            value.flags.writeable = False
+            return value
         if self._value is None:
             if self._provider is None:
                 raise InputError(
@@ -110,7 +127,8 @@ class Parameter:
     def set(self, value: object, *, copy: bool = True) -> None:
         """Give the parameter another value, or a provider of one; every graph with it sees it.
 
-        The value is copied, except with `copy=False` for an array of the right dtype.
+        The value is copied, except with `copy=False` for an array of the right dtype. Blocks are
+        kept as they are: graphs that are written from now on read their raw bytes.
 
         >>> weight = ll.Parameter((2,))
         >>> weight.set([1, 2])
@@ -118,18 +136,53 @@ class Parameter:
         array([1., 2.], dtype=float32)
         """
         try:
-            new: tuple[Array | None, Callable[[], object] | None]
-            if is_function(value) and not hasattr(value, "__array__"):
-                new = None, value
+            # The provider of an older value is not called again.
+            array: Array | None = None
+            blocks: Blocks | None = None
+            provider: Callable[[], object] | None = None
+            if isinstance(value, Blocks):
+                blocks = self._held(value)
+            elif is_function(value) and not hasattr(value, "__array__"):
+                provider = value
             else:
-                # The provider of an older value is not called again.
-                new = self._fitted(value, copy=copy), None
+                array = self._fitted(value, copy=copy)
         except LabError as error:
             error.where = error.where or str(here() or "")
             raise
         with held():
-            self._value, self._provider = new
+            self._value, self._blocks, self._provider = array, blocks, provider
             self.version += 1
+
+    def read_as(self, type: TensorType) -> Array:
+        """Return the value for an input of a type: numbers, or the raw array of blocks.
+
+        >>> from luminal_lab.core.op import TensorType
+        >>> weight = ll.Parameter((2,), value=[1, 2])
+        >>> weight.read_as(TensorType(weight.dtype, weight.shape))
+        array([1., 2.], dtype=float32)
+        """
+        if type.dtype is self.dtype and type.shape == self.shape:
+            return self.value
+        blocks = self._blocks
+        if blocks is not None and (type.dtype, type.shape) == (blocks.form.dtype, blocks.raw.shape):
+            return blocks.raw
+        raise InputError(
+            f"{self}: this graph reads it as {type}, and it holds "
+            + (f"blocks of {blocks.form.name} now" if blocks is not None else "an array now"),
+            where=str(here() or "") or None,
+            hint="write the graph again, with the parameter as it is; or set it back",
+        )
+
+    def _held(self, blocks: Blocks) -> Blocks:
+        """Return blocks that fit, or raise."""
+        if self.dtype is not DType.float32 or blocks.shape != self.shape:
+            wanted = TensorType(self.dtype, self.shape)
+            raise ShapeError(
+                f"{self}: the value is {blocks.form.name} of {tuple_text(blocks.shape)}, whose "
+                f"numbers are float32, and must be {wanted}",
+                hint="blocks.value has the numbers, as an array of float32",
+            )
+        return blocks
 
     def initialise(self, *seed: int) -> None:
         """Let `init` draw the value anew when it is next needed; equal seeds draw equal values.
