@@ -114,8 +114,9 @@ def _text(text: str) -> bytes:
     return struct.pack("<Q", len(data)) + data
 
 
-def _typed(name: str, value: Any) -> Iterator[bytes]:  # noqa: ANN401  # it is looked at
+def _typed(name: str, value: object) -> Iterator[bytes]:
     """Yield the type of a key's value and the value."""
+    given: Any = value
     if isinstance(value, str):
         yield struct.pack("<I", STRING) + _text(value)
     elif isinstance(value, bool):
@@ -130,7 +131,7 @@ def _typed(name: str, value: Any) -> Iterator[bytes]:  # noqa: ANN401  # it is l
         texts = cast("Sequence[str]", value)
         yield struct.pack("<IIQ", ARRAY, STRING, len(texts)) + b"".join(map(_text, texts))
     else:
-        array: Array = np.asarray(value)
+        array: Array = np.asarray(given)
         if array.dtype == np.float64 and not isinstance(value, np.ndarray):
             array = array.astype(np.float32)
         if array.ndim != 1 or array.dtype not in BY_NUMPY:
