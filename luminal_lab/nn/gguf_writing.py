@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeGuard, cast
 
 import numpy as np
 
@@ -116,7 +116,6 @@ def _text(text: str) -> bytes:
 
 def _typed(name: str, value: object) -> Iterator[bytes]:
     """Yield the type of a key's value and the value."""
-    given: Any = value
     if isinstance(value, str):
         yield struct.pack("<I", STRING) + _text(value)
     elif isinstance(value, bool):
@@ -127,13 +126,10 @@ def _typed(name: str, value: object) -> Iterator[bytes]:
         )
     elif isinstance(value, float):
         yield struct.pack("<If", 6, value)
-    elif isinstance(value, (list, tuple)) and value and isinstance(value[0], str):
-        texts = cast("Sequence[str]", value)
-        yield struct.pack("<IIQ", ARRAY, STRING, len(texts)) + b"".join(map(_text, texts))
+    elif _are_texts(value):
+        yield struct.pack("<IIQ", ARRAY, STRING, len(value)) + b"".join(map(_text, value))
     else:
-        array: Array = np.asarray(given)
-        if array.dtype == np.float64 and not isinstance(value, np.ndarray):
-            array = array.astype(np.float32)
+        array = _array(value)
         if array.ndim != 1 or array.dtype not in BY_NUMPY:
             raise ArgumentError(
                 f"save: the key {name} is a {type(value).__name__}, and GGUF has none",
@@ -142,3 +138,16 @@ def _typed(name: str, value: object) -> Iterator[bytes]:
             )
         yield struct.pack("<IIQ", ARRAY, BY_NUMPY[array.dtype], len(array))
         yield array.tobytes()
+
+
+def _array(value: Any) -> Array:  # noqa: ANN401  # whatever somebody takes for a value
+    array: Array = np.asarray(value)
+    is_python = array.dtype == np.float64 and not hasattr(value, "dtype")
+    return array.astype(np.float32) if is_python else array
+
+
+def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
+    if not isinstance(value, (list, tuple)):
+        return False
+    entries = cast("Sequence[object]", value)
+    return bool(entries) and all(isinstance(entry, str) for entry in entries)

@@ -24,6 +24,9 @@ from luminal_lab.tensor.lazy import Lazy, Workspace, as_scalar, constant_of
 from luminal_lab.tensor.parameter import Parameter
 from luminal_lab.tensor.widening import body_of, widened
 
+FEW = 64
+"""How many nodes are looked through for readers of a table."""
+
 
 @partial(told_methods, on="cx.", also=("dim", "scope"))
 class Sources(Workspace):
@@ -102,6 +105,10 @@ class Sources(Workspace):
         blocks = None if raw is None else self._lent[raw].blocks
         if raw is None or blocks is None:
             return None
+        # What nobody else reads yet goes; whoever reads it brings it back.
+        since = [node for id in range(table.id + 1, self.next_id) if (node := self._table.get(id))]
+        if len(since) < FEW and not any(table.id in node.sources for node in since):
+            self.supersede([table.id])
         return widened(blocks.form, rows(Tensor(self, raw, self.node(raw).type)))
 
     @abstractmethod
