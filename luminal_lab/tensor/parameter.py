@@ -41,9 +41,6 @@ class Parameter:
     (False, (2, 3), True)
     """
 
-    form: str = ""
-    """The storage form of the value in compiled graphs, as in "q8_0"; `ll.quantise` sets it."""
-
     def __init__(
         self,
         shape: tuple[int, ...],
@@ -99,6 +96,11 @@ class Parameter:
     def blocks(self) -> Blocks | None:
         """The blocks of few bits that stand for the value, if it was set to blocks."""
         return self._blocks
+
+    @property
+    def form(self) -> str:
+        """The form of its blocks, as in "q8_0"; "" if it holds numbers."""
+        return "" if self._blocks is None else self._blocks.form.name
 
     @property
     def value(self) -> Array:
@@ -205,7 +207,7 @@ class Parameter:
     def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, with the value itself, from the provider if needed."""
         state = dict(vars(self))
-        if self._value is not None or self._provider is not None:
+        if self._blocks is None and (self._value is not None or self._provider is not None):
             state["_value"], state["_provider"] = np.array(self.value), None
         return state
 
@@ -230,11 +232,9 @@ class Parameter:
                 return self.value.astype(wanted.numpy)
 
         init, name, trainable = self._init, self.name, self.trainable
-        converted = Parameter(
+        return Parameter(
             self.shape, wanted, provider=convert, init=init, name=name, trainable=trainable
         )
-        converted.form = self.form
-        return converted
 
     def unload(self) -> None:
         """Forget the value; the provider returns it again.

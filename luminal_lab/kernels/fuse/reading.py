@@ -332,7 +332,6 @@ class GraphReading(Asking):
             return f"recomputing {node} would read {ratio:.4g}× the bytes, {amount(anew)}"
         return Again(frozenset(inside), flops, frozenset(reads - inside), ratio)
 
-
     def _unpacked(self, node: Node) -> Again | None:
         """Return the cost of making a value of packed bits, if it is one."""
         if not node.dtype.is_float or not (behind := self._packed.get(node.id)):
