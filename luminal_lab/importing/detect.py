@@ -103,8 +103,8 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
     if kind is None:
         raise InputError(
             f"{subject}: {file} is nothing that is known here",
-            hint="it may be a recording, safetensors, ONNX, a .pt2 of torch.export, or a folder "
-            "with one of them",
+            hint="it may be a recording, safetensors, GGUF, ONNX, a .pt2 of torch.export, or a "
+            "folder with one of them",
         )
     return kind
 
