@@ -122,6 +122,23 @@ def test_compiled_kernels_compute_the_value_bit_for_bit(name):
 
 
 @pytest.mark.needs("c++")
+@pytest.mark.parametrize("name", ["q4_k", "q5_0", "q6_k"])
+@pytest.mark.parametrize("device", [ll.CUDACompiler, ll.MetalCompiler])
+def test_emulated_gpus_multiply_with_blocks(device, name):
+    layer = nn.Linear(256, 4, bias=False)
+    layer.weight.set(drawn(name, (4, 256)))
+    x = np.random.default_rng(3).normal(size=(2, 256)).astype(np.float32)
+    cx = Graph()
+    y = layer(cx.tensor((2, 256), name="x").set(x)).retrieve()
+    cx.compile(ll.GenericCompiler(), device(emulate=True))
+    cx.execute()
+    weight: Any = layer.weight.value
+    wanted = x @ weight.T
+    np.testing.assert_allclose(y.numpy(), wanted, atol=1e-5 * np.abs(wanted).max())
+    assert [launch.kernel.name for launch in cx.launches] == ["matmul"]
+
+
+@pytest.mark.needs("c++")
 @pytest.mark.parametrize("device", [ll.CUDACompiler, ll.MetalCompiler])
 def test_emulated_gpus_compute_the_value(device):
     blocks = drawn("q4_k", (2, 256))
@@ -296,6 +313,34 @@ def test_a_graph_that_was_written_with_blocks_says_when_they_are_gone():
     assert error.message == (
         "parameter weight: this graph reads it as u8[2, 34], and it holds an array now"
     )
+
+
+def test_what_holds_blocks_is_not_trained_and_the_rest_is():
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 2)).initialise(0)
+    frozen = model.parameters()["0.weight"]
+    ll.quantise(frozen)
+    before = frozen.value
+    cx = Graph()
+    loss = model(cx.tensor((3, 32), name="x").set(np.ones((3, 32)))).square().sum()
+    assert list(nn.SGD(0.01).minimise(loss, model)) == ["0.bias", "1.weight", "1.bias"]
+    first = cx.execute() or loss.item()
+    cx.execute()
+    assert loss.item() < first
+    np.testing.assert_array_equal(frozen.value, before)
+    error = error_of(lambda: nn.SGD(0.01).minimise(loss, [frozen]), DTypeError)
+    assert error.message == (
+        "SGD: sequential.0.weight holds blocks of q8_0, and only float32 values can be trained"
+    )
+
+
+def test_a_gradient_of_what_blocks_mean():
+    layer = nn.Linear(32, 2, bias=False)
+    layer.weight.set(drawn("q8_0", (2, 32)))
+    cx = Graph()
+    loss = layer(cx.tensor((3, 32), name="x").set(np.ones((3, 32)))).sum()
+    slopes = ll.grad(loss, layer.weight).retrieve()
+    cx.execute()
+    np.testing.assert_array_equal(slopes.numpy(), np.full((2, 32), 3.0))
 
 
 # -- parts -----------------------------------------------------------------------------------------
