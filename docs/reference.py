@@ -60,8 +60,8 @@ PAGES = {
         "Tensors",
         "All that a lazy tensor can do, by family. [PyTorch's operations](../pytorch.md) says "
         "which of PyTorch's names are here.",
-        "ll.Tensor ll.Parameter ll.where ll.concat ll.stack ll.einsum ll.hstack ll.vstack "
-        "ll.dstack ll.column_stack ll.block_diag ll.meshgrid ll.broadcast_tensors "
+        "ll.Tensor ll.Parameter ll.Blocks ll.where ll.concat ll.stack ll.einsum ll.hstack "
+        "ll.vstack ll.dstack ll.column_stack ll.block_diag ll.meshgrid ll.broadcast_tensors "
         "ll.cartesian_prod ll.cdist ll.isin ll.maximum ll.minimum ll.tril ll.triu ll.full_like "
         "ll.zeros_like ll.ones_like ll.rand_like ll.randn_like",
     ),

@@ -52,6 +52,7 @@ from luminal_lab.session import Graph
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_public
 from luminal_lab.tensor.arithmetic import where
+from luminal_lab.tensor.blocks import Blocks
 from luminal_lab.tensor.called import (
     cdist,
     full_like,
@@ -130,6 +131,7 @@ __all__ = [
     "ArgumentError",
     "AxisError",
     "Binary",
+    "Blocks",
     "Budget",
     "CPUCompiler",
     "CUDACompiler",

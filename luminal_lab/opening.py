@@ -20,7 +20,7 @@ from luminal_lab.tensor import Tensor
 from luminal_lab.viz.live.alive import Live
 from luminal_lab.viz.live.shown import recording_workbench
 
-VALUES_ALONE = (FileKind.SAFETENSORS, FileKind.INDEX, FileKind.FOLDER)
+VALUES_ALONE = (FileKind.SAFETENSORS, FileKind.GGUF, FileKind.INDEX, FileKind.FOLDER)
 
 
 def look_at(path: str | Path, *, trust: bool = False) -> Live:

@@ -40,8 +40,8 @@ for _, name, _ in pkgutil.iter_modules(steps.__path__, f"{steps.__name__}."):
     importlib.import_module(name)
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMPILED = {
-    *("charts.md", "emulator.md", "extending.md", "kernels.md", "recordings.md", "schedules.md"),
-    "times.md",
+    *("charts.md", "emulator.md", "extending.md", "kernels.md", "precision.md", "recordings.md"),
+    *("schedules.md", "times.md"),
 }
 SOURCE = re.compile(r"^(>>> .*\n(?:\.\.\.(?: .*)?\n)*)", re.MULTILINE)
 MILLISECONDS = re.compile(r" +\d+\.\d\d$", re.MULTILINE)

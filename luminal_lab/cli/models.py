@@ -19,8 +19,9 @@ from luminal_lab.importing.detect import FileKind
 from luminal_lab.opening import session_of
 
 ABOUT = """\
-Say what an ONNX file, a .pt2 of torch.export, or weights in safetensors hold: inputs, values, ops;
-which of them are not here, and why; and what memory the model takes. Nothing in the file is run."""
+Say what an ONNX file, a .pt2 of torch.export, or weights in safetensors or GGUF hold: inputs,
+values, ops; which of them are not here, and why; and what memory the model takes. Nothing in the
+file is run."""
 EXAMPLES = """\
 luminal-lab models inspect model.onnx                     what it holds, and what is not here
 luminal-lab models inspect model.onnx --sizes batch=8     the memory for other sizes of its dims

@@ -30,6 +30,7 @@ from luminal_lab.importing.detect import FileKind, supported
 from luminal_lab.importing.onnx_file import library, read_model
 from luminal_lab.importing.onnx_ops.table import ELEMENTS, OPS as ONNX
 from luminal_lab.importing.weights import Weights, read_weights
+from luminal_lab.nn.gguf import GGUF
 from luminal_lab.reading import read_json
 from luminal_lab.tables import aligned
 from luminal_lab.tensor.arguments import told_object
@@ -51,6 +52,8 @@ NOT_IN_TORCH: Final = (
     "there is no such op here, unless PyTorch, where it is installed, has others for it"
 )
 MOST_SHOWN: Final = 12
+MOST_WORD: Final = 40
+"""The most letters of an architecture's name."""
 
 
 class StoredValue(NamedTuple):
@@ -174,6 +177,8 @@ def contents(path: str | Path) -> FileContents:
         return _of_onnx(path)
     if kind is FileKind.EXPORTED:
         return _of_program(path)
+    if kind is FileKind.GGUF:
+        return _of_gguf(path)
     weights = read_weights(path, "inspect")
     return FileContents(path.resolve().name, kind, values=_of_weights(weights), tree=str(weights))
 
@@ -182,6 +187,26 @@ def _of_weights(weights: Weights) -> tuple[StoredValue, ...]:
     return tuple(
         StoredValue(name, str(p.dtype), p.shape, prod(p.shape) * p.dtype.itemsize)
         for name, p in weights.parameters().items()
+    )
+
+
+def _of_gguf(path: Path) -> FileContents:
+    """Read what a GGUF file says; of its values only where they are."""
+    file = GGUF(path, "inspect")
+    made = [f"version {file.version}"]
+    architecture = file.keys.get("general.architecture")
+    if isinstance(architecture, str):
+        made.append(visible(architecture)[:MOST_WORD])
+    made.append(f"{len(file.entries):,} keys")
+    tensors = file.tensors.values()
+    unread = {tensor.form for tensor in tensors if not tensor.is_read}
+    return FileContents(
+        path.name,
+        FileKind.GGUF,
+        ", ".join(made),
+        values=tuple(StoredValue(visible(t.name), t.form, t.shape, t.bytes) for t in tensors),
+        missing=dict.fromkeys(sorted(unread), "a form of blocks that is not read here"),
+        tree="" if unread else str(read_weights(path, "inspect")),
     )
 
 

@@ -2,6 +2,7 @@
 
     b"luminal_lab recording 1"      recording
     8 bytes of length, then "{"     safetensors
+    "GGUF"                          weights with a model's keys, as llama.cpp reads them
     a zip with models/*.json        a torch.export program, .pt2
     a zip with data.pkl             pickled weights of torch, which nobody reads here
     fields of a ModelProto          ONNX
@@ -54,10 +55,6 @@ REASONS: Final = {
         "it holds code of PyTorch's own compiler",
         "export the module again: torch.export.save(torch.export.export(module, inputs), "
         '"model.pt2"), or torch.onnx.export',
-    ),
-    FileKind.GGUF: (
-        "its blocks of few bits are not read here",
-        "most models are published as safetensors too",
     ),
     FileKind.KERAS: (
         "it is not read here",
@@ -117,8 +114,8 @@ def kind_of_file(path: str | Path, subject: str = "open") -> FileKind:
     if kind is None:
         raise InputError(
             f"{subject}: {file} is nothing that is known here: {_looks(file)}",
-            hint="it may be a recording, safetensors, ONNX, a .pt2 of torch.export, or a folder "
-            "with one of them",
+            hint="it may be a recording, safetensors, GGUF, ONNX, a .pt2 of torch.export, or a "
+            "folder with one of them",
         )
     return kind
 

@@ -1,4 +1,4 @@
-"""Weights without a model: a file of safetensors, an index of several, or a folder with either.
+"""Weights without a model: a file of safetensors or GGUF, an index of several, or a folder.
 
 folder/config.json                    the architecture's name, if there is one
 folder/model.safetensors.index.json   {"weight_map": {"h.0.weight": "model-00001.safetensors"}}
@@ -13,9 +13,11 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final, cast
 
+from luminal_lab.core.dtypes import DType
 from luminal_lab.errors import InputError
 from luminal_lab.importing.detect import INDEX_BYTES, FileKind, supported
 from luminal_lab.importing.imported import Part, graph_name, tree
+from luminal_lab.nn.gguf import GGUF
 from luminal_lab.nn.weights import stored_values
 from luminal_lab.reading import read_json, read_plain, shown
 from luminal_lab.tensor import Tensor
@@ -69,6 +71,8 @@ def read_weights(path: str | Path, subject: str = "open") -> Weights:
         return _of_folder(path, subject)
     if kind is FileKind.INDEX:
         return _weights(_of_index(path, subject))
+    if kind is FileKind.GGUF:
+        return _of_gguf(path, subject)
     if kind is not FileKind.SAFETENSORS:
         raise InputError(
             f"{subject}: {path} is {kind.value}, which is more than weights",
@@ -89,6 +93,17 @@ def _numbered(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if WHOLE.fullmatch(part) else (-1, part) for part in parts]
 
 
+def _of_gguf(path: Path, subject: str) -> Weights:
+    """Return the tensors of a GGUF file, those in few bits as blocks."""
+    file = GGUF(path, subject)
+    values: dict[str, Parameter] = {}
+    for name, tensor in file.tensors.items():
+        dtype = tensor.form if tensor.blocks is None else DType.float32
+        values[name] = Parameter(tensor.shape, dtype, name=name)
+        values[name].set(file.value(name), copy=False)
+    return _weights(values, shown(file.keys.get("general.architecture", ""), MOST_NAME).strip("'"))
+
+
 def _of_folder(folder: Path, subject: str) -> Weights:
     """Return the values of a folder's index, or of its files, with the name of its architecture."""
     indices = sorted(folder.glob("*.safetensors.index.json"))
@@ -107,8 +122,14 @@ def _of_folder(folder: Path, subject: str) -> Weights:
     return _weights(values, kind)
 
 
-def _of_index(path: Path, subject: str) -> dict[str, Parameter]:
-    """Return the values that an index names, from files that lie beside it."""
+def files_of_index(path: Path, subject: str) -> dict[str, list[str]]:
+    """Return the files that an index names, which lie beside it, with the names of values in each.
+
+    >>> from luminal_lab.importing.weights import files_of_index
+    >>> _ = (folder / "index.json").write_text('{"weight_map": {"h.w": "1.safetensors"}}')
+    >>> files_of_index(folder / "index.json", "open")
+    {'1.safetensors': ['h.w']}
+    """
     try:
         index = read_json(read_plain(path, INDEX_BYTES))
     except (OSError, ValueError) as error:
@@ -127,8 +148,13 @@ def _of_index(path: Path, subject: str) -> dict[str, Parameter]:
                 hint="files of one model lie in one folder",
             )
         names.setdefault(file, []).append(name)
+    return names
+
+
+def _of_index(path: Path, subject: str) -> dict[str, Parameter]:
+    """Return the values that an index names, from files that lie beside it."""
     values: dict[str, Parameter] = {}
-    for file, wanted in names.items():
+    for file, wanted in files_of_index(path, subject).items():
         there = stored_values(path.parent / file)
         missing = [name for name in wanted if name not in there]
         if missing:

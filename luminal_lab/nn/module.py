@@ -32,8 +32,10 @@ from luminal_lab.core.origin import here, is_ours
 from luminal_lab.errors import ArgumentError, DefinitionError, DTypeError, GraphError, LabError
 from luminal_lab.interrupts import is_on_stack
 from luminal_lab.nn.arguments import at_user
+from luminal_lab.nn.gguf import is_gguf, load_gguf
+from luminal_lab.nn.gguf_writing import save_gguf
 from luminal_lab.nn.summary import summary
-from luminal_lab.nn.weights import Loaded, load_file, load_values, save_file
+from luminal_lab.nn.weights import Loaded, load_file, load_values, path_of, save_file
 from luminal_lab.tensor.arguments import told, told_methods
 from luminal_lab.tensor.lazy import Lazy, Workspace
 from luminal_lab.tensor.parameter import Parameter
@@ -361,16 +363,21 @@ class Module:
         return load_values("load_state_dict", list(self._paths()), state, strict=strict)
 
     def save(self, path: str | Path) -> None:
-        """Write all values into a safetensors file.
+        """Write all values into a safetensors file, or into GGUF if the name ends in ".gguf".
+
+        In GGUF, parameters that hold blocks of few bits stay blocks.
 
         >>> ll.nn.Linear(3, 2).save(folder / "model.safetensors")
         >>> [file.name for file in folder.iterdir()]
         ['model.safetensors']
         """
-        save_file(path, self._values())
+        if str(path).endswith(".gguf"):
+            save_gguf(path_of("save", path), kind_of(self), self._values())
+        else:
+            save_file(path, self._values())
 
     def load(self, path: str | Path, strict: bool = True) -> Self:
-        """Take the values from a safetensors file, each when it is first needed.
+        """Take the values from a safetensors or GGUF file, each when it is first needed.
 
         The file is mapped into memory, and must not change.
 
@@ -379,7 +386,10 @@ class Module:
         >>> model.weight.is_loaded
         False
         """
-        load_file(path, list(self._paths()), strict=strict)
+        if is_gguf(file := path_of("load", path)):
+            load_gguf(file, list(self._paths()), strict=strict)
+        else:
+            load_file(path, list(self._paths()), strict=strict)
         return self
 
     # -- shown -------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ def _lines(
         first = seen.setdefault(parameter, here := f"{path}{name}")
         more = "" if parameter.trainable else ", not trained"
         more += "" if first == here else f", shared: {first}"
-        lines.append(f"  {name} {tuple_text(parameter.shape)} {parameter.dtype}{more}")
+        form = parameter.dtype if parameter.blocks is None else parameter.blocks.form.name
+        lines.append(f"  {name} {tuple_text(parameter.shape)} {form}{more}")
     blocks = [
         (name, _lines(child, f"{path}{name}.", seen, (*outer, module)))
         for name, child in kind.children(module).items()

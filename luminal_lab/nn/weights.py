@@ -170,13 +170,13 @@ def _advice(faults: Iterable[str]) -> str:
 def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
     """Write values into a safetensors file, which is replaced as a whole."""
     package = _package("save")
-    _path("save", path)
+    path_of("save", path)
     arrays = {
         name: np.require(parameter.value, requirements="C") for name, parameter in values.items()
     }
     # A mapped file, perhaps of these very parameters, must not be written into; the target of a
     # link is replaced, and the link stays.
-    target = _path("save", path)
+    target = path_of("save", path)
     try:
         target = Path(os.path.realpath(target))
         draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
@@ -200,8 +200,8 @@ def save_file(path: str | Path, values: Mapping[str, Parameter]) -> None:
 
 def load_file(path: str | Path, paths: Named, *, strict: bool) -> Loaded:
     """Let parameters take their values from a file, each when it is first needed."""
-    path = _path("load", path)
-    what, before, file = f"load: {path}", _identity(path), open_file(path)
+    path = path_of("load", path)
+    what, before, file = f"load: {path}", identity(path), open_file(path)
     given: dict[str, tuple[tuple[int, ...], str]] = {}
     for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
         part = file.get_slice(name)
@@ -222,8 +222,8 @@ def stored_values(path: str | Path) -> dict[str, Parameter]:
     ...     stored_values(f"{folder}/model.safetensors")["weight"].shape
     (3, 2)
     """
-    path = _path("load", path)
-    before, file = _identity(path), open_file(path)
+    path = path_of("load", path)
+    before, file = identity(path), open_file(path)
     values: dict[str, Parameter] = {}
     for name in file.keys():  # noqa: SIM118  # no mapping, though it has keys
         part = file.get_slice(name)
@@ -246,23 +246,30 @@ def _reading(
     before: tuple[int, ...] | None,
 ) -> Callable[[], Array]:
     def read() -> Array:
-        now = _identity(path)
-        # A deleted or replaced file is still mapped; a file that was written into has
-        # other contents now, and a read beyond a new end would kill the process.
-        if before and now and now[:2] == before[:2] and now != before:
-            raise InputError(
-                f"load: {path} was changed after it was loaded, and {name} was not read from it "
-                f"yet: it had {before[2]:,} bytes, and now has {now[2]:,}",
-                where=str(here() or "") or None,
-                hint="load it again; save(path) replaces a file without changing it",
-            )
+        unchanged(f"load: {path}", path, before, name)
         array: Array = file.get_tensor(name)
         return array
 
     return read
 
 
-def _identity(path: Path) -> tuple[int, ...] | None:
+def unchanged(what: str, path: Path, before: tuple[int, ...] | None, name: str) -> None:
+    """Raise if a mapped file was written into since it was opened.
+
+    A deleted or replaced file is still mapped; a file that was written into has other contents now,
+    and a read beyond a new end would kill the process.
+    """
+    now = identity(path)
+    if before and now and now[:2] == before[:2] and now != before:
+        raise InputError(
+            f"{what} was changed after it was loaded, and {name} was not read from it "
+            f"yet: it had {before[2]:,} bytes, and now has {now[2]:,}",
+            where=str(here() or "") or None,
+            hint="load it again; save(path) replaces a file without changing it",
+        )
+
+
+def identity(path: Path) -> tuple[int, ...] | None:
     """Return the identity, size and write time of a file, or None if there is none."""
     try:
         status = path.stat()
@@ -271,7 +278,12 @@ def _identity(path: Path) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _path(what: str, path: object) -> Path:
+def path_of(what: str, path: object) -> Path:
+    """Return a user's argument as a path.
+
+    >>> path_of("load", "model.safetensors").name
+    'model.safetensors'
+    """
     if isinstance(path, (str, os.PathLike)) and "\0" not in str(cast("object", path)):
         return Path(cast("str", path))
     raise ArgumentError(

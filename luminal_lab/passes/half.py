@@ -257,6 +257,7 @@ class Nature:
     """Properties of a graph's values: which may be rounded where they have several readers."""
 
     def __init__(self, ir: IR) -> None:
+        self.ir = ir
         self.kinds: dict[int, tuple[IR, Kind]] = {}
         products = [node.id for node in ir.nodes if self.operands(node)]
         self.leading = ir.ancestors(products)
@@ -306,8 +307,10 @@ class Nature:
         is_plain = isinstance(op, (Elementwise, View))
         if isinstance(op, (Constant, Iota)) or (is_plain and self.constant.issuperset(sources)):
             self.constant.add(node.id)
-        elif isinstance(op, Stored) or (
-            is_plain and (self.given | self.constant).issuperset(sources)
+        elif (
+            isinstance(op, Stored)
+            or self._is_widened(node)
+            or (is_plain and (self.given | self.constant).issuperset(sources))
         ):
             self.given.add(node.id)
         if isinstance(op, Call):
@@ -318,6 +321,13 @@ class Nature:
             is_smooth = not isinstance(op, Reduce)
         if is_smooth:
             self.smooth.add(node.id)
+
+    def _is_widened(self, node: Node) -> bool:
+        """Return whether a value is what bytes of a weight mean, which are few already."""
+        sources = [self.ir[id] for id in node.sources] if isinstance(node.op, Call) else []
+        return bool(sources) and all(
+            isinstance(source.op, Input) and source.dtype is DType.uint8 for source in sources
+        )
 
     def _is_kind(self, node: Node, kinds: tuple[str, ...]) -> bool:
         return self._kind(node)[0] in kinds

@@ -1,6 +1,6 @@
-"""`quantised`: read marked weights as 8-bit integers, with a scale for every 32 of them.
+"""`quantised`: keep the integers of 8-bit weights apart from their scales, one for every 32.
 
-    %y = call{body = matmul} %x, %w : f32[1, 64]       where %w: f32[64, 128] is marked "q8_0"
+    %y = call{body = matmul} %x, %w : f32[1, 64]       where %w: f32[64, 128] is named
                        ↓
     %q = stored{body = q8_0_quants} %w      : i8[64, 128]
     %s = stored{body = q8_0_scales} %w      : f16[64, 4]
@@ -8,14 +8,18 @@
     %y = call{body = matmul} %x, %v         : f32[1, 64]
 
 The format is GGUF's Q8_0: the scale of 32 values is their largest magnitude / 127, rounded to
-float16, and each value is its nearest multiple. The 32 lie along the axis that the matrix
+float16, and each value is its nearest multiple. A parameter that holds such blocks has 34 bytes for
+each 32 values, which graphs read as they are; here they are put apart, so that integers lie beside
+integers, which GPUs read faster. Its values stay the same to the last bit.
+
+With `weights`, float32 inputs are rounded so. The 32 lie along the axis that the matrix
 products sum over, and that axis is the last one in memory, so that one row times the weight reads
 each byte once, in order. An embedding looks rows up in the integers and in the scales: a table
 that is also the head of a language model is stored once.
 
-Both are `stored`: computed at the first run and after the weight was set, not at every run. A
-weight with other readers, with an axis that is not a multiple of 32, or trained by the graph stays
-as it is; `compilation.why_not("q8_0", weight)` gives the reason.
+Both are `stored`: computed at the first run and after the weight was set, not at every run. Of the
+named inputs, one with other readers, with an axis that is not a multiple of 32, or trained by the
+graph stays as it is; `compilation.why_not("q8_0", weight)` gives the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +51,7 @@ BLOCK = 32
 
 @dataclass(frozen=True, init=False, repr=False)
 class Quantised(Pipeline):
-    """Read the weights that `ll.quantise` marked in their marked form.
+    """Read 8-bit weights as integers and scales apart: parameters that hold q8_0, or named inputs.
 
     >>> print(Quantised(), Quantised(weights=["head.weight"]))
     quantised quantised{weights = [head.weight]}
@@ -56,7 +60,7 @@ class Quantised(Pipeline):
     name: ClassVar[str] = "quantised"
     is_early: ClassVar[bool] = True
     weights: tuple[str, ...] = ()
-    """The names of the inputs to read so; none means the marked ones."""
+    """The names of float32 inputs to round so; none means the parameters that hold q8_0."""
 
     def __init__(self, *, weights: Iterable[str] = ()) -> None:
         names = tuple([weights] if isinstance(weights, str) else weights)
@@ -75,12 +79,15 @@ class Q8(Pass):
     name: ClassVar[str] = "q8_0"
     rounds: ClassVar[bool] = True
     weights: tuple[str, ...] = ()
-    """The names of the inputs; none means the parameters that are marked "q8_0"."""
+    """The names of float32 inputs; none means the parameters that hold blocks of q8_0."""
 
     @override
     def run(self, ir: IR, edit: Edit) -> None:
         trained = {into for _, into in ir.carries}
         for weight in self._chosen(ir, edit):
+            if weight.dtype is DType.uint8:
+                self._put_apart(edit, weight)
+                continue
             uses, problem = _uses(edit, weight)
             if weight.id in trained:
                 problem = "this graph trains it, so it is different in each run"
@@ -89,6 +96,24 @@ class Q8(Pass):
             elif uses:
                 with edit.firing(self.name, _because(weight, uses)):
                     _rewrite(edit, weight, uses)
+
+    def _put_apart(self, edit: Edit, raw: Node) -> None:
+        """Read blocks as integers and scales, if what they mean is all that anybody reads."""
+        users = edit.users(raw)
+        if not users or len(raw.shape) != 2:
+            return
+        (*_, last) = users
+        if len(users) > 1 or not isinstance(last.op, Call) or last.op.body.name != self.name:
+            edit.refuse(self.name, raw, because="its rows are looked up, or a part of it is read")
+            return
+        rows, columns = ints(last.shape)
+        count = columns // BLOCK
+        because = f"{rows * columns:,} integers and {rows * count:,} scales lie apart"
+        with edit.firing(self.name, because):
+            quants = edit.insert(Stored(quants_in(rows, count)), raw, like=raw)
+            scales = edit.insert(Stored(scales_in(rows, count)), raw, like=raw)
+            edit.replace(last, _values(edit, quants, scales, last))
+            edit.erase(last)
 
     def _chosen(self, ir: IR, edit: Edit) -> Iterator[Node]:
         known = {node.name: node for node in ir.inputs}
@@ -103,7 +128,10 @@ class Q8(Pass):
             if edit.weights.get(node.id) == self.name:
                 yield node
             elif node.id in edit.weights and len(node.shape) == 2:
-                edit.refuse(self.name, node, because="it is not marked; ll.quantise marks weights")
+                because = (
+                    f"it holds {edit.weights[node.id] or 'numbers'}; ll.quantise packs weights"
+                )
+                edit.refuse(self.name, node, because=because)
 
 
 class WeightUse(NamedTuple):
@@ -268,4 +296,45 @@ def quants_of(shape: tuple[int, ...], axis: int) -> IR:
       %near = add %v, %half : {each}
       %i = cast{{dtype = i8}} %near : i8{each.removeprefix("f32")}
       %q = reshape{{shape = [{rows}, {columns}]}} %i : i8[{rows}, {columns}]
+    }}""")
+
+
+def _parted(rows: int, count: int) -> str:
+    """Return the shared text of the graphs that take blocks apart."""
+    return (
+        f"%b = reshape{{shape = [{rows}, {count}, {BLOCK + 2}]}} %w : "
+        f"u8[{rows}, {count}, {BLOCK + 2}]"
+    )
+
+
+@lru_cache(256)
+def quants_in(rows: int, count: int) -> IR:
+    """Return the graph for the integers in blocks, [rows, columns]."""
+    each = f"[{rows}, {count}, {BLOCK}]"
+    stop = f"[{rows}, {count}, {BLOCK + 2}]"
+    return parse(f"""graph q8_0_quants(%w: u8[{rows}, {count * (BLOCK + 2)}]) -> (%q) {{
+      {_parted(rows, count)}
+      %part = slice{{start = [0, 0, 2], stop = {stop}, step = [1, 1, 1]}} %b : u8{each}
+      %i = cast{{dtype = i8}} %part : i8{each}
+      %q = reshape{{shape = [{rows}, {count * BLOCK}]}} %i : i8[{rows}, {count * BLOCK}]
+    }}""")
+
+
+@lru_cache(256)
+def scales_in(rows: int, count: int) -> IR:
+    """Return the graph for the scales in blocks, [rows, columns / 32]."""
+    single = f"[{rows}, {count}, 1]"
+    low = f"{{start = [0, 0, 0], stop = [{rows}, {count}, 1], step = [1, 1, 1]}}"
+    high = f"{{start = [0, 0, 1], stop = [{rows}, {count}, 2], step = [1, 1, 1]}}"
+    return parse(f"""graph q8_0_scales(%w: u8[{rows}, {count * (BLOCK + 2)}]) -> (%s) {{
+      {_parted(rows, count)}
+      %l = slice{low} %b : u8{single}
+      %lw = cast{{dtype = u16}} %l : u16{single}
+      %h = slice{high} %b : u8{single}
+      %hw = cast{{dtype = u16}} %h : u16{single}
+      %c = constant{{value = 8}} : u16{single}
+      %up = shift_left %hw, %c : u16{single}
+      %bits = bit_or %lw, %up : u16{single}
+      %f = bitcast{{dtype = f16}} %bits : f16{single}
+      %s = reshape{{shape = [{rows}, {count}]}} %f : f16[{rows}, {count}]
     }}""")

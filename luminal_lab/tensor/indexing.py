@@ -170,6 +170,10 @@ class Indexing(Reduction):
 
     def _take(self, axis: int, index: Self) -> Self:
         """Return slices along an axis, which the axes of the index replace."""
+        if axis == 0 and self.ndim > 1:
+            rows = self.graph.looked_up(self, lambda raw: raw._take(0, index))
+            if rows is not None:
+                return rows
         flat = index.flatten()
         shape = self.type.with_axis(axis, flat.shape[0]).shape
         taken = self._apply(Gather(axis), flat._along(axis, shape))

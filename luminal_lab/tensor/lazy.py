@@ -90,6 +90,10 @@ class Workspace(Builder):
         """Return the input that borrows a parameter's value."""
 
     @abstractmethod
+    def looked_up(self, table: Lazy, rows: Callable[[Any], Any]) -> Any:  # noqa: ANN401  # tensors
+        """Return rows of a parameter that holds blocks, looked up as they are; None for others."""
+
+    @abstractmethod
     def feed(self, tensor: Lazy, data: object, *, copy: bool) -> None:
         """Give an input its data."""
 

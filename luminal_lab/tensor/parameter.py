@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from luminal_lab.core.binding import fit
 from luminal_lab.core.dtypes import Array, DType, DTypeLike, as_dtype
-from luminal_lab.core.op import TensorType
+from luminal_lab.core.op import TensorType, tuple_text
 from luminal_lab.core.origin import here
 from luminal_lab.errors import (
     ArgumentError,
@@ -23,6 +23,7 @@ from luminal_lab.errors import (
 )
 from luminal_lab.interrupts import held, opened
 from luminal_lab.tensor.arguments import is_function
+from luminal_lab.tensor.blocks import Blocks
 
 Draw: TypeAlias = "Callable[[tuple[int, ...], np.random.Generator], object]"  # loaded when used
 """A function that draws a first value from a shape and a generator."""
@@ -39,9 +40,6 @@ class Parameter:
     >>> weight.is_loaded, weight.value.shape, weight.is_loaded
     (False, (2, 3), True)
     """
-
-    form: str = ""
-    """The storage form of the value in compiled graphs, as in "q8_0"; `ll.quantise` sets it."""
 
     def __init__(
         self,
@@ -81,6 +79,7 @@ class Parameter:
         self.version = 0
         """The count of changes of the value, by which graphs detect an outdated copy."""
         self._value: Array | None = None
+        self._blocks: Blocks | None = None
         self._provider = provider
         self._init = init
         if init is not None and provider is None:
@@ -90,12 +89,32 @@ class Parameter:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the value is in memory."""
-        return self._value is not None
+        """Whether the value is in memory, or held in blocks."""
+        return self._value is not None or self._blocks is not None
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """The blocks of few bits that stand for the value, if it was set to blocks."""
+        return self._blocks
+
+    @property
+    def form(self) -> str:
+        """The form of its blocks, as in "q8_0"; "" if it holds numbers."""
+        return "" if self._blocks is None else self._blocks.form.name
 
     @property
     def value(self) -> Array:
-        """The value, read-only, from its provider at first use."""
+        """The value, read-only, from its provider at first use; of blocks it is widened each time.
+
+        >>> weight = ll.Parameter((2, 2))
+        >>> weight.set(ll.Blocks("f16", np.ones((2, 2), "float16"), (2, 2)))
+        >>> weight.value.dtype, weight.is_loaded, weight.blocks
+        (dtype('float32'), True, <Blocks f16 (2, 2): 8 bytes>)
+        """
+        if self._blocks is not None:
+            value = self._blocks.value
+            value.flags.writeable = False
+            return value
         if self._value is None:
             if self._provider is None:
                 raise InputError(
@@ -110,7 +129,8 @@ class Parameter:
     def set(self, value: object, *, copy: bool = True) -> None:
         """Give the parameter another value, or a provider of one; every graph with it sees it.
 
-        The value is copied, except with `copy=False` for an array of the right dtype.
+        The value is copied, except with `copy=False` for an array of the right dtype. Blocks are
+        kept as they are: graphs that are written from now on read their raw bytes.
 
         >>> weight = ll.Parameter((2,))
         >>> weight.set([1, 2])
@@ -118,18 +138,53 @@ class Parameter:
         array([1., 2.], dtype=float32)
         """
         try:
-            new: tuple[Array | None, Callable[[], object] | None]
-            if is_function(value) and not hasattr(value, "__array__"):
-                new = None, value
+            # The provider of an older value is not called again.
+            array: Array | None = None
+            blocks: Blocks | None = None
+            provider: Callable[[], object] | None = None
+            if isinstance(value, Blocks):
+                blocks = self._held(value)
+            elif is_function(value) and not hasattr(value, "__array__"):
+                provider = value
             else:
-                # The provider of an older value is not called again.
-                new = self._fitted(value, copy=copy), None
+                array = self._fitted(value, copy=copy)
         except LabError as error:
             error.where = error.where or str(here() or "")
             raise
         with held():
-            self._value, self._provider = new
+            self._value, self._blocks, self._provider = array, blocks, provider
             self.version += 1
+
+    def read_as(self, type: TensorType) -> Array:
+        """Return the value for an input of a type: numbers, or the raw array of blocks.
+
+        >>> from luminal_lab.core.op import TensorType
+        >>> weight = ll.Parameter((2,), value=[1, 2])
+        >>> weight.read_as(TensorType(weight.dtype, weight.shape))
+        array([1., 2.], dtype=float32)
+        """
+        if type.dtype is self.dtype and type.shape == self.shape:
+            return self.value
+        blocks = self._blocks
+        if blocks is not None and (type.dtype, type.shape) == (blocks.form.dtype, blocks.raw.shape):
+            return blocks.raw
+        raise InputError(
+            f"{self}: this graph reads it as {type}, and it holds "
+            + (f"blocks of {blocks.form.name} now" if blocks is not None else "an array now"),
+            where=str(here() or "") or None,
+            hint="write the graph again, with the parameter as it is; or set it back",
+        )
+
+    def _held(self, blocks: Blocks) -> Blocks:
+        """Return blocks that fit, or raise."""
+        if self.dtype is not DType.float32 or blocks.shape != self.shape:
+            wanted = TensorType(self.dtype, self.shape)
+            raise ShapeError(
+                f"{self}: the value is {blocks.form.name} of {tuple_text(blocks.shape)}, whose "
+                f"numbers are float32, and must be {wanted}",
+                hint="blocks.value has the numbers, as an array of float32",
+            )
+        return blocks
 
     def initialise(self, *seed: int) -> None:
         """Let `init` draw the value anew when it is next needed; equal seeds draw equal values.
@@ -152,7 +207,7 @@ class Parameter:
     def __getstate__(self) -> dict[str, object]:
         """Return the state to pickle, with the value itself, from the provider if needed."""
         state = dict(vars(self))
-        if self._value is not None or self._provider is not None:
+        if self._blocks is None and (self._value is not None or self._provider is not None):
             state["_value"], state["_provider"] = np.array(self.value), None
         return state
 
@@ -177,11 +232,9 @@ class Parameter:
                 return self.value.astype(wanted.numpy)
 
         init, name, trainable = self._init, self.name, self.trainable
-        converted = Parameter(
+        return Parameter(
             self.shape, wanted, provider=convert, init=init, name=name, trainable=trainable
         )
-        converted.form = self.form
-        return converted
 
     def unload(self) -> None:
         """Forget the value; the provider returns it again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -13,13 +14,18 @@ from luminal_lab.core.builder import DimLike, Mark, ShapeLike
 from luminal_lab.core.dims import Dim, Expr
 from luminal_lab.core.dtypes import DType, DTypeLike, as_dtype, scalar_dtype
 from luminal_lab.core.ir import IR
-from luminal_lab.core.op import Op, Scalar
-from luminal_lab.core.ops import Input, Iota, Random
+from luminal_lab.core.op import Op, Scalar, TensorType
+from luminal_lab.core.ops import Call, Cast, Input, Iota, Random
 from luminal_lab.errors import DTypeError, GraphError, ShapeError
 from luminal_lab.tensor import Tensor
 from luminal_lab.tensor.arguments import told_methods
-from luminal_lab.tensor.lazy import Workspace, as_scalar, constant_of
+from luminal_lab.tensor.blocks import Blocks
+from luminal_lab.tensor.lazy import Lazy, Workspace, as_scalar, constant_of
 from luminal_lab.tensor.parameter import Parameter
+from luminal_lab.tensor.widening import body_of, widened
+
+FEW = 64
+"""How many nodes are looked through for readers of a table."""
 
 
 @partial(told_methods, on="cx.", also=("dim", "scope"))
@@ -31,6 +37,7 @@ class Sources(Workspace):
         self.seed = _whole("seed", seed)
         self._parameters: dict[Parameter, int] = {}
         self._lent: dict[int, Parameter] = {}  # the same, by inputs
+        self._meant: dict[int, int] = {}  # what stands for their values, where inputs are blocks
 
     def tensor(
         self, shape: ShapeLike, dtype: DTypeLike = "float32", name: str | None = None
@@ -58,6 +65,9 @@ class Sources(Workspace):
     def parameter(self, parameter: Parameter) -> Tensor:
         """Return the input that borrows a parameter's value; each parameter has one.
 
+        Of a parameter that holds blocks of few bits the input has the raw bytes, and the tensor
+        returned is what they mean.
+
         >>> weight = ll.Parameter((2,), value=[1, 2], name="weight")
         >>> cx.parameter(weight).name, cx.parameter(weight).tolist()
         ('weight', [1.0, 2.0])
@@ -69,10 +79,41 @@ class Sources(Workspace):
                 )
             id = self._parameters.get(parameter)
             if id is None:
-                tensor = self.source(Input(parameter.dtype, parameter.shape), parameter.name)
+                blocks = parameter.blocks
+                type = (parameter.dtype, parameter.shape)
+                if blocks is not None:
+                    type = blocks.form.dtype, blocks.raw.shape
+                tensor = self.source(Input(*type), parameter.name)
                 id = self._parameters[parameter] = tensor.id
                 self._lent[id] = parameter
+                if blocks is not None:
+                    self._meant[id] = self._means(tensor, blocks)
+            id = self._meant.get(id, id)
             return Tensor(self, id, self.node(id).type)
+
+    def _means(self, raw: Tensor, blocks: Blocks) -> int:
+        """Add the region that gives the values of blocks, and return its id."""
+        form, shape = blocks.form, blocks.shape
+        type = self.the(TensorType(DType.float32, shape))
+        if form.dtype is not DType.uint8:
+            return self.append(Cast(DType.float32), (raw.id,), type)
+        return self.append(Call(body_of(form, shape, self.page)), (raw.id,), type)
+
+    @override
+    def looked_up(self, table: Lazy, rows: Callable[[Tensor], Tensor]) -> Tensor | None:
+        raw = next((id for id, meant in self._meant.items() if meant == table.id), None)
+        blocks = None if raw is None else self._lent[raw].blocks
+        if raw is None or blocks is None:
+            return None
+        # What nobody else reads yet goes; whoever reads it brings it back.
+        since = [node for id in range(table.id + 1, self.next_id) if (node := self._table.get(id))]
+        if len(since) < FEW and not any(table.id in node.sources for node in since):
+            self.supersede([table.id])
+        return widened(blocks.form, rows(Tensor(self, raw, self.node(raw).type)))
+
+    @abstractmethod
+    def page(self, name: str) -> Sources:
+        """Return an empty graph to write a region in."""
 
     @property
     @abstractmethod
@@ -88,6 +129,7 @@ class Sources(Workspace):
         super().take_back(mark, error)
         self._parameters = {p: id for p, id in self._parameters.items() if id < self.next_id}
         self._lent = {id: parameter for parameter, id in self._parameters.items()}
+        self._meant = {id: meant for id, meant in self._meant.items() if meant < self.next_id}
 
     def source(self, op: Op, name: str | None = None) -> Tensor:
         """Add an op without sources, and return its tensor."""

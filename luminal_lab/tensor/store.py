@@ -125,6 +125,10 @@ class Store(Sources):
     def slope(self, tensor: Lazy) -> Lazy:
         raise GraphError(f"grad: {self.underived}")
 
+    @override
+    def page(self, name: str) -> Store:
+        return Store(name, 0)
+
     # -- data --------------------------------------------------------------------------------------
 
     @override
@@ -611,7 +615,7 @@ class Store(Sources):
     def _input_value(self, node: Node) -> Array:
         parameter = self._parameter(node.id)
         if parameter is not None:
-            return parameter.value
+            return parameter.read_as(node.type)
         if node.id not in self._data:
             value = opened(self._providers[node.id])
             self._data[node.id] = fit(

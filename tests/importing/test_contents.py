@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import struct
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import luminal_lab as ll
 from luminal_lab.errors import InputError, ModelError
 from luminal_lab.importing.contents import contents
+from luminal_lab.nn.gguf_writing import write_gguf
 from tests.expect import error_of
 from tests.needs import need
 
@@ -39,6 +41,28 @@ def test_an_onnx_model_and_what_of_it_is_not_here(tmp_path):
         "ops       MatMul, Relu × 2, Swish\n"
         "not here  com.example.Swish: only ONNX's own ops are known"
     )
+
+
+def test_a_gguf_file_with_its_forms(tmp_path):
+    path = tmp_path / "model.gguf"
+    raw = np.zeros((4, 34), np.uint8)
+    values = {"a.weight": ll.Blocks("q8_0", raw, (4, 32)), "a.bias": np.zeros(4, "float32")}
+    write_gguf(path, values, {"general.architecture": "llama"})
+    held = contents(path)
+    assert str(held) == (
+        "model.gguf: a GGUF model, version 3, llama, 2 keys\n"
+        "holds  128 values in 1 tensor, 136 bytes: q8_0\n"
+        "       4 values in 1 tensor, 16 bytes: float32\n"
+        "Weights(llama)  132 parameters\n"
+        "  a: Part()  132 parameters\n"
+        "    bias (4,) float32\n"
+        "    weight (4, 32) q8_0"
+    )
+    data = path.read_bytes()
+    at = data.index(b"a.weight") + len("a.weight") + 4 + 2 * 8
+    number = struct.pack("<I", 39)  # mxfp4, whose blocks have 17 bytes
+    path.write_bytes(data[:at] + number + data[at + 4 :])
+    assert contents(path).missing == {"mxfp4": "a form of blocks that is not read here"}
 
 
 def test_an_op_that_the_standard_spells_is_here(tmp_path):

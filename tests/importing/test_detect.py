@@ -77,7 +77,7 @@ def test_a_folder_with_weights_is_a_model(tmp_path):
 
 @pytest.mark.parametrize(
     "kind",
-    [FileKind.PICKLE, FileKind.SCRIPT, FileKind.GGUF, FileKind.KERAS, FileKind.NUMPY],
+    [FileKind.PICKLE, FileKind.SCRIPT, FileKind.KERAS, FileKind.NUMPY],
     ids=lambda kind: kind.name,
 )
 def test_what_is_not_opened_says_why_and_what_to_do(kind, tmp_path):

@@ -232,7 +232,7 @@ def test_a_value_times_itself_transposed_is_rounded_once():
     assert y.numpy()[0, 0] == pytest.approx(8 * np.sin(0.5) ** 2, rel=1e-2)
 
 
-def test_a_weight_that_is_marked_for_another_form_is_left_to_it():
+def test_a_weight_in_another_form_is_left_as_it_is():
     cx = Graph()
     layer = nn.Linear(64, 32).initialise(0)
     ll.quantise(layer)

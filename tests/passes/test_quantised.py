@@ -26,11 +26,12 @@ LLAMA: dict[str, Any] = {
 }
 GPT2: dict[str, Any] = {"layers": 2, "heads": 4, "width": 64, "vocab": 90, "context": 32}
 TOKENS = np.array([[1, 5, 3, 89, 0], [7, 7, 2, 1, 64]])
-ORDERS = {
-    "alone": [ll.Quantised()],
-    "after": [ll.GenericCompiler(), ll.Quantised()],
-    "before": [ll.Quantised(), ll.GenericCompiler()],
-}
+
+
+def orders(names):
+    """The pass alone, and on either side of the others."""
+    rounded = ll.Quantised(weights=names)
+    return [rounded], [ll.GenericCompiler(), rounded], [rounded, ll.GenericCompiler()]
 
 
 def blocks(weight):
@@ -81,6 +82,13 @@ def logits(model, *passes, tokens=TOKENS):
     return result.numpy(), compilation
 
 
+def matrices_of(model):
+    """The parameters that products and look-ups read, by the names of their inputs."""
+    modules = model.named_modules().values()
+    matrices = [matrix for module in modules for matrix in type(module).matrices(module)]
+    return {p.name: p for p in model.parameters().values() if any(p is m for m in matrices)}
+
+
 MODELS = {
     "llama, tied": lambda: nn.models.Llama(**LLAMA, tied=True),
     "llama": lambda: nn.models.Llama(**LLAMA),
@@ -89,15 +97,15 @@ MODELS = {
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_model_with_quantised_weights_is_the_model_with_rounded_ones(model, order):
+@pytest.mark.parametrize("order", range(3))
+def test_a_model_with_rounded_weights_is_the_model_of_their_values(model, order):
     model = MODELS[model]().initialise(0).eval()
-    marked = ll.quantise(model)
+    named = matrices_of(model)
     exact, _ = logits(model)
-    ours, compilation = logits(model, *ORDERS[order])
+    ours, compilation = logits(model, *orders(list(named))[order])
     assert compilation is not None
-    positions = [p for p in marked.values() if p.name == "wpe.weight"]
-    for parameter in marked.values():
+    positions = [p for p in named.values() if p.name == "wpe.weight"]
+    for parameter in named.values():
         if parameter not in positions:  # a slice reads these
             is_first = parameter.name and ".c_" in parameter.name  # [in, out]
             value = parameter.value
@@ -117,8 +125,8 @@ def test_a_model_with_quantised_weights_is_the_model_with_rounded_ones(model, or
 
 def test_a_table_that_is_the_head_too_is_stored_once():
     model = nn.models.Llama(**LLAMA, tied=True).initialise(0)
-    ll.quantise(model)
-    _, compilation = logits(model, ll.GenericCompiler(), ll.Quantised())
+    passes = orders(list(matrices_of(model)))[1]
+    _, compilation = logits(model, *passes)
     assert compilation is not None
     ir = compilation.ir
     table = ir["model.embed_tokens.weight"]
@@ -132,9 +140,9 @@ def test_a_table_that_is_the_head_too_is_stored_once():
 def test_a_decode_step_reads_integers_alone():
     """With one row and a cache; the bytes of the weights are those of the format."""
     model = nn.models.Llama(**LLAMA, tied=True).initialise(0)
-    weights = ll.quantise(model)
+    weights = matrices_of(model)
     said = []
-    for passes in ([], [ll.GenericCompiler(), ll.Quantised()]):
+    for passes in ([], orders(list(weights))[1]):
         cx = Graph()
         token = cx.tensor((1, 1), "int64", "token")
         cache = KVCache(cx, 16)
@@ -164,19 +172,18 @@ def test_a_decode_step_reads_integers_alone():
     assert 0 < np.abs(ours - exact).max() < 2e-2 * np.abs(exact).max()
 
 
-def compiled(write, *passes, form: str | None = "q8_0"):
+def compiled(write, *passes):
     """Compile what is written with a layer, and return the compilation and the layer's weight."""
     cx = Graph()
     layer = nn.Linear(64, 32, bias=False).initialise(0)
-    if form:
-        ll.quantise(layer, form)
     x = cx.tensor((3, 64), name="x").set(np.ones((3, 64)))
     write(cx, layer, x)
-    return cx.compile(*(passes or [ll.Quantised()])), cx.parameter(layer.weight).node
+    passes = passes or (ll.Quantised(weights=["weight"]),)
+    return cx.compile(*passes), cx.parameter(layer.weight).node
 
 
-def why_not(write, form: str | None = "q8_0"):
-    compilation, weight = compiled(write, form=form)
+def why_not(write, *passes):
+    compilation, weight = compiled(write, *passes)
     assert not compilation["q8_0"].firings
     return str(compilation.why_not("q8_0", weight))
 
@@ -185,8 +192,8 @@ def test_why_not_says_why_a_weight_was_left_alone():
     def plain(cx, layer, x):
         layer(x).retrieve()
 
-    assert why_not(plain, None) == (
-        "q8_0\nNot at %weight: it is not marked; ll.quantise marks weights."
+    assert why_not(plain, ll.Quantised()) == (
+        "q8_0\nNot at %weight: it holds numbers; ll.quantise packs weights."
     )
 
     def trained(cx, layer, x):
@@ -220,7 +227,7 @@ def test_a_weight_that_is_read_in_the_way_of_the_format_is_not_refused():
     assert firing.because == "%9 read 2,176 bytes of %weight, and not 8,192"
 
 
-def test_names_in_the_pipeline_stand_for_marks():
+def test_inputs_that_are_named_are_rounded():
     cx = Graph()
     w = cx.tensor((32, 64), name="w").set(np.ones((32, 64)))
     y = (cx.tensor((3, 64), name="x").set(np.ones((3, 64))) @ w.T).retrieve()
@@ -237,13 +244,47 @@ def test_names_in_the_pipeline_stand_for_marks():
 
 def test_a_check_of_values_begins_anew_behind_it():
     compilation, _ = compiled(
-        lambda cx, layer, x: layer(x).retrieve(), ll.Quantised(), ll.GenericCompiler()
+        lambda cx, layer, x: layer(x).retrieve(),
+        ll.Quantised(weights=["weight"]),
+        ll.GenericCompiler(),
     )
     cx = Graph()
     layer = nn.Linear(64, 32).initialise(0)
-    ll.quantise(layer)
     layer(cx.tensor((3, 64), name="x").set(np.ones((3, 64)))).retrieve()
-    checked = cx.compile(ll.Quantised(), ll.GenericCompiler(), check="values")
+    rounded = ll.Quantised(weights=["weight"])
+    checked = cx.compile(rounded, ll.GenericCompiler(), check="values")
     assert len(checked.snapshots) == len(compilation.snapshots)
     assert "values equal" not in str(checked["q8_0"])
     assert "values equal" in str(checked["recognise"])
+
+
+# -- parameters that hold blocks -------------------------------------------------------------------
+
+
+def test_blocks_are_taken_apart_and_their_values_stay():
+    layer = nn.Linear(64, 32, bias=False).initialise(0)
+    ll.quantise(layer)
+    cx = Graph()
+    y = layer(cx.tensor((3, 64), name="x").set(np.ones((3, 64)))).retrieve()
+    cx.execute()
+    wanted = y.numpy()
+    for passes in ([ll.Quantised()], [ll.GenericCompiler(), ll.Quantised()]):
+        compilation = cx.compile(*passes, check="values")
+        stored = compilation.ir.users("weight")
+        assert [str(node.type) for node in stored] == ["i8[32, 64]", "f16[32, 2]"]
+        (firing,) = compilation["q8_0"].firings
+        assert firing.because == "2,048 integers and 64 scales lie apart"
+        cx.execute()
+        np.testing.assert_array_equal(y.numpy(), wanted)
+
+
+def test_blocks_that_are_looked_up_stay_together():
+    table = nn.Embedding(50, 64).initialise(0)
+    ll.quantise(table)
+    cx = Graph()
+    rows = table(cx.tensor((3,), "int64", "tokens").set([1, 2, 3]))
+    table.head(rows).retrieve()
+    compilation = cx.compile(ll.Quantised())
+    assert str(compilation.why_not("q8_0", "%weight")) == (
+        "q8_0\nNot at %weight: its rows are looked up, or a part of it is read."
+    )

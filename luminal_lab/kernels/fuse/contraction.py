@@ -270,7 +270,7 @@ def _prologue(region: FusedRegion, edge: Edge) -> None:
         why = f"{source} is drawn"
     elif again.ratio > 1:
         why = f"recomputing {source} would read {again.ratio:.4g}× the bytes"
-    elif again.flops > PROLOGUE:
+    elif again.flops > PROLOGUE and not again.unpacks:
         why = f"{source} costs {again.flops} operations an element"
     else:
         region.anew |= again.inside

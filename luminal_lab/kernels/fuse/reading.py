@@ -10,17 +10,23 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from luminal_lab.core.dims import Dim, Shape
+from luminal_lab.core.dtypes import DType
 from luminal_lab.core.ir import IR, Node
 from luminal_lab.core.op import Elementwise, Op, Reduce, View, size_of
 from luminal_lab.core.ops import (
+    BitAnd,
+    Bitcast,
     Constant,
     Contiguous,
     Expand,
     Gather,
+    Input,
     Iota,
     Permute,
     Random,
     Reshape,
+    ShiftLeft,
+    ShiftRight,
     StopGradient,
     Window,
 )
@@ -34,6 +40,9 @@ COMPUTING = (Elementwise, Reduce, Gather, Random)
 CHEAP = 4
 """The most operations that are recomputed instead of stored."""
 
+FEWER = 0.5
+"""The bytes that packed bits take at most, for each byte of the values that they stand for."""
+UNPACKING = (BitAnd, ShiftLeft, ShiftRight, Bitcast)
 SLACK = 1.1
 """How many bytes may be read to save storing one."""
 
@@ -87,6 +96,8 @@ class Again(NamedTuple):
     reads: frozenset[int]
     ratio: float
     """How many bytes that is, for each byte of the result."""
+    unpacks: bool = False
+    """Whether it makes values of packed bits: of fewer bytes, however many operations it takes."""
 
 
 Bases: TypeAlias = dict[int, tuple[Node, tuple[Node, ...]] | None]
@@ -114,6 +125,9 @@ class GraphReading(Asking):
         self.behind: dict[int, int] = {}
         """For each node, the nodes from which it is computed, as bits, itself included."""
         self._again: dict[int, Again | str] = {}
+        self._packed: dict[int, frozenset[int]] = {}
+        """For each node that only bytes in memory and numbers are behind, these and what is made
+        of them."""
         self.products: dict[int, tuple[list[Node], Dim] | None] = {}
         """Cached results about sums of products, valid until more nodes are taken."""
         self._read()
@@ -132,6 +146,7 @@ class GraphReading(Asking):
             for id in node.sources:
                 behind |= self.behind[id]
             self.behind[node.id] = behind
+            self._note_packed(node)
             if isinstance(node.op, FREE):
                 self.free.add(node.id)
                 bases[node.id] = self._base(node, bases)
@@ -142,6 +157,20 @@ class GraphReading(Asking):
             edges = self.sources[node.id] = list(self._edges(node, bases))
             for edge in edges:
                 self.readers.setdefault(edge.source.id, []).append(edge)
+
+    def _note_packed(self, node: Node) -> None:
+        match node.op:
+            case Input() if node.dtype in (DType.uint8, DType.int8):
+                self._packed[node.id] = frozenset({node.id})
+            case Constant() | Iota():
+                self._packed[node.id] = frozenset()
+            case View() | Elementwise() if computes(node.op) or isinstance(node.op, View):
+                parts = [self._packed.get(id) for id in node.sources]
+                if None not in parts:
+                    own = frozenset({node.id})
+                    self._packed[node.id] = own.union(*(part for part in parts if part))
+            case _:
+                pass
 
     def _base(self, node: Node, bases: Bases) -> tuple[Node, tuple[Node, ...]] | None:
         """Return the node that a view shows, and the views in between, or None."""
@@ -276,6 +305,8 @@ class GraphReading(Asking):
             return f"computing {node} again would be a whole reduction each time"
         if isinstance(node.op, Gather) or not computes(node.op):
             return f"{node} is looked up" if node.id in self.computing else f"{node} is in memory"
+        if unpacked := self._unpacked(node):
+            return unpacked
         below = self._made_at(node)
         if below is not None:
             return f"{node} is best made where {below} is"
@@ -300,6 +331,24 @@ class GraphReading(Asking):
         if ratio > SLACK:
             return f"recomputing {node} would read {ratio:.4g}× the bytes, {amount(anew)}"
         return Again(frozenset(inside), flops, frozenset(reads - inside), ratio)
+
+    def _unpacked(self, node: Node) -> Again | None:
+        """Return the cost of making a value of packed bits, if it is one."""
+        if not node.dtype.is_float or not (behind := self._packed.get(node.id)):
+            return None
+        nodes = [self.ir[id] for id in behind]
+        if not any(isinstance(below.op, UNPACKING) for below in nodes):
+            return None
+        reads = [below for below in nodes if isinstance(below.op, Input)]
+        inside = frozenset(id for id in behind if id in self.computing)
+        if any(not self.is_open(self.ir[id]) or id in self.needed for id in inside):
+            return None
+        size = sum(typical(size_of(read.shape)) * read.dtype.itemsize for read in reads)
+        ratio = size / max(typical(size_of(node.shape)) * node.dtype.itemsize, 1)
+        if not reads or ratio > FEWER:
+            return None
+        flops = sum(self.ir[id].op.cost for id in inside)
+        return Again(inside, flops, frozenset(read.id for read in reads), ratio, unpacks=True)
 
 
 def _is_in_place(view: Node, old: Shape, *, permuted: bool) -> bool:

@@ -105,7 +105,8 @@ class Optimiser(Module):
 
         The loss is retrieved: after a run it is the loss of the weights before the step.
         By default the weights are all trainable parameters that the loss depends
-        on. Gradients are clipped first by value and then by their norm, on request.
+        on; what holds blocks of few bits stays as it is. Gradients are clipped first by value and
+        then by their norm, on request.
 
         >>> weight = ll.Parameter((2,), value=[1, -1], name="w")
         >>> updates = ll.nn.SGD(lr=0.25).minimise((cx.parameter(weight) ** 2).sum())
@@ -223,7 +224,7 @@ class Optimiser(Module):
         known = session.parameters
         ids = {p: session.parameter(p).id for p in known.values()}
         candidates: dict[str, Weight] = (
-            {name: p for name, p in known.items() if p.trainable}
+            {name: p for name, p in known.items() if p.trainable and p.blocks is None}
             if weights is None
             else self._weights(weights)
         )
@@ -243,7 +244,8 @@ class Optimiser(Module):
     def _weights(self, weights: Weights) -> dict[str, Weight]:
         """Return weights by name, from any accepted form."""
         if isinstance(weights, Module):
-            named: dict[str, Any] = dict(weights.parameters())
+            parameters = weights.parameters().items()
+            named: dict[str, Any] = {name: p for name, p in parameters if p.blocks is None}
         elif isinstance(weights, (Parameter, Tensor)):
             named = {weights.name or "0": weights}
         elif isinstance(weights, Mapping):
@@ -276,6 +278,13 @@ class Optimiser(Module):
                 DTypeError(
                     f"{what} is {weight.dtype}, and only floats can be trained",
                     hint='make it with dtype="float32", or with trainable=False',
+                )
+            )
+        if isinstance(weight, Parameter) and weight.blocks is not None:
+            raise at_user(
+                DTypeError(
+                    f"{what} holds blocks of {weight.form}, and only float32 values can be trained",
+                    hint="ll.quantise(weight, None) makes it float32",
                 )
             )
         if isinstance(weight, Tensor) and not isinstance(weight.node.op, Input):
