@@ -102,7 +102,7 @@ def test_what_needs_a_missing_thing_is_skipped_but_fails_in_ci(
 
 
 def test_each_thing_that_a_test_needs_is_in_a_table():
-    things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES}
+    things = {*needs.PACKAGES, *needs.PROGRAMS, *needs.FILES, *needs.WHEELS}
     assert {*needs.CALLS.values(), *needs.DISTRIBUTIONS, *needs.ABSENT} <= things
     for path in Path(__file__).parent.rglob("*.py"):
         for asked in re.findall(r"\bneeds?\((\"[^)]*)\)", path.read_text(encoding="utf-8")):
