@@ -202,6 +202,12 @@ def _embedder(folder: Folder, encoder: Module, context: int) -> Embedder:
         if not isinstance(prompt, str):
             raise InputError(f"{SUBJECT}: {path} has the prompt {shown(prompt)}, which is no text")
     default = about.get("default_prompt_name")
+    if default is not None and default not in [*prompts]:
+        raise InputError(
+            f"{SUBJECT}: {path} has the default prompt {shown(default)}, which is none of its "
+            "prompts",
+            hint=f"these are {', '.join(map(shown, prompts)) or 'none'}",
+        )
     padding = folder.config.get("pad_token_id")
     names = folder.config.get("architectures") or None
     return Embedder(
@@ -209,7 +215,7 @@ def _embedder(folder: Folder, encoder: Module, context: int) -> Embedder:
         Sentences(encoder, folder.stack.pooling, folder.stack.heads),
         tokenizer,
         prompts=cast("dict[str, str]", prompts),
-        prompt=default if default in prompts else None,
+        prompt=default,
         padding=padding if isinstance(padding, int) else 0,
         device=folder.device,
     )

@@ -137,3 +137,10 @@ def test_prompts_are_texts(tmp_path):
     folder = published(tmp_path)
     write(folder / "config_sentence_transformers.json", {"prompts": {"query": 3}})
     assert message(folder).endswith("has the prompt 3, which is no text")
+
+
+def test_the_default_prompt_is_one_of_them(tmp_path):
+    folder = published(tmp_path)
+    about = {"prompts": {"query": "a"}, "default_prompt_name": "passage"}
+    write(folder / "config_sentence_transformers.json", about)
+    assert message(folder).endswith("the default prompt 'passage', which is none of its prompts")

@@ -23,8 +23,8 @@ from luminal_lab.nn.weights import matched
 from luminal_lab.reading import shown
 from luminal_lab.tensor.parameter import Parameter
 
-LARGEST: Final = 1 << 31
-"""The first size that is too large for a configuration."""
+LARGEST: Final = {"layers": 1 << 10}
+"""The first size that is too large for a configuration; others are below 2³¹."""
 KEYS: Final = {
     "num_hidden_layers": "layers",
     "num_attention_heads": "heads",
@@ -185,8 +185,9 @@ def _check(subject: str, name: str, value: object, like: object) -> None:
         is_right = isinstance(value, (int, float)) and 0 <= value < 1
         wanted = "a small number"
     else:
-        is_right = type(value) is int and 0 <= value < LARGEST
-        wanted = "a whole number"
+        most = LARGEST.get(name, 1 << 31)
+        is_right = type(value) is int and 0 <= value < most
+        wanted = f"a whole number below {most:,}"
     if not is_right:
         near = nearest(value, ACTIVATIONS) if isinstance(value, str) else None
         raise ModelError(f"{subject}: {name} is {shown(value)}, and must be {wanted}", hint=near)

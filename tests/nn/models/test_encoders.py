@@ -20,6 +20,7 @@ SIZES = {
 }
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
 BERT = {"model_type": "bert"}
+WHOLE = "a whole number below 2,147,483,648"
 
 
 def config_message(**entries: object) -> str:
@@ -156,9 +157,15 @@ def test_a_key_with_a_meaning_that_is_not_here_is_an_error():
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"hidden_size": "8"}, "load: width is '8', and must be a whole number"),
-        ({"num_hidden_layers": -1}, "load: layers is -1, and must be a whole number"),
-        ({"vocab_size": 1 << 40}, "load: vocab is 1099511627776, and must be a whole number"),
+        (
+            {"hidden_size": "8"},
+            f"load: width is '8', and must be {WHOLE}",
+        ),
+        ({"num_hidden_layers": -1}, "load: layers is -1, and must be a whole number below 1,024"),
+        (
+            {"vocab_size": 1 << 40},
+            f"load: vocab is 1099511627776, and must be {WHOLE}",
+        ),
         ({"layer_norm_eps": 7}, "load: eps is 7, and must be a small number"),
         (
             {"hidden_act": "gelo"},
@@ -169,7 +176,7 @@ def test_a_key_with_a_meaning_that_is_not_here_is_an_error():
         ({"model_type": ["bert"]}, "load: there is no encoder of the type ['bert']"),
         (
             {"model_type": "roberta", "pad_token_id": None},
-            "load: pad_token_id is None, and must be a whole number",
+            f"load: pad_token_id is None, and must be {WHOLE}",
         ),
     ],
 )
