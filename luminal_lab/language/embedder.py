@@ -78,9 +78,10 @@ class Embedder:
         self.device = device
         self._session = cx = Graph("embed")
         self._inputs = [cx.tensor(("batch", "seq"), kind, name) for name, kind in INPUTS.items()]
-        self._vectors = model(*self._inputs).retrieve()
+        self.vectors = model(*self._inputs).retrieve()
+        """What the session makes of a batch."""
         self._forms: list[str] | None = None
-        self.width = cast("int", self._vectors.shape[1])
+        self.width = cast("int", self.vectors.shape[1])
         """The numbers of a vector."""
 
     def embed(
@@ -122,7 +123,7 @@ class Embedder:
                 rows = order[begin : begin + size]
                 self._set([tokens[at] for at in rows], left)
                 cx.execute()
-                vectors[rows] = self._vectors.numpy()
+                vectors[rows] = self.vectors.numpy()
                 bar.step(len(rows))
         return vectors
 
