@@ -44,6 +44,7 @@ PACKAGES: Final = {
     "onnx": "models of ONNX",
     "onnxruntime": "ONNX Runtime as a witness",
     "pandas": "tables of pandas",
+    "PIL": "pictures of text",
     "playwright": "pages in a browser",
     "plotly": "charts",
     "pygraphviz": "layouts by dot",
@@ -60,6 +61,7 @@ PACKAGES: Final = {
 DISTRIBUTIONS: Final = {
     "cuda.bindings": "cuda-bindings nvidia-cuda-nvrtc",
     "cupy": "cupy-cuda13x",
+    "PIL": "pillow",
     "sentence_transformers": "--no-deps sentence-transformers",
     "sklearn": "scikit-learn",
     "torch": "torch==2.13.0",
