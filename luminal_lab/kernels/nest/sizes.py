@@ -7,7 +7,7 @@ from math import inf, prod
 from typing import Protocol
 
 from luminal_lab.core.dims import Dim, Symbol, evaluate_float, substitute, symbols
-from luminal_lab.core.dims.expression import Atom, Division, Negative, Quotient, terms_of
+from luminal_lab.core.dims.expression import Atom, Division, Negative, Quotient, products
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.kernels.definition.cost import COSTLY
@@ -129,10 +129,10 @@ def group_of(loop: str, term: Term) -> int:
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:
-    """Yield the atoms of dims."""
+    """Yield the atoms of dims, those within others too."""
     for dim in dims:
-        for monomial, _ in terms_of(dim):
-            for atom in monomial:
+        for _, parts in products(dim):
+            for atom in parts:
                 yield atom
                 inner = (atom.x,) if isinstance(atom, Negative) else atom.arguments
                 yield from atoms(inner)
