@@ -11,7 +11,15 @@ from luminal_lab.core.dims.expression import Atom, Division, Negative, Quotient,
 from luminal_lab.core.op import size_of
 from luminal_lab.core.ops.intrinsic import Intrinsic
 from luminal_lab.kernels.definition.cost import COSTLY
-from luminal_lab.kernels.definition.terms import Apply, Guarded, Read, Term, walk as walk_terms
+from luminal_lab.kernels.definition.substitution import replaced
+from luminal_lab.kernels.definition.terms import (
+    Apply,
+    Guarded,
+    Read,
+    Term,
+    axis_of,
+    walk as walk_terms,
+)
 from luminal_lab.kernels.nest.nest import (
     Block,
     Local,
@@ -112,20 +120,24 @@ def stride(nest: Nest, term: Term, axis: str) -> Dim | None:
 
 
 def is_along(nest: Nest, term: Term, axis: str) -> bool:
-    """Return whether neighbours along an axis are neighbours in memory; groups may share values."""
+    """Return whether neighbours along an axis are neighbours in memory, within groups if any."""
+    size = group_of(axis, term)
+    if size:
+        own = axis_of(f"{axis}.each", size)
+        term = replaced(term, {axis: size * Symbol(f"{axis}.group", 0) + own})
+        axis = own.name
     reads = [Read(name, at, nest.types[name].dtype) for name, at in reads_of(term) if at]
-    strides = [stride(nest, read, axis) for read in reads if not group_of(axis, read)]
+    strides = [stride(nest, read, axis) for read in reads]
     return 1 in strides and all(step in (0, 1) for step in strides)
 
 
 def group_of(loop: str, term: Term) -> int:
     """Return how many neighbours along a loop share a value (a scale, say); 0 if none do."""
-    found = [
-        a for _, index in reads_of(term) for a in atoms(index or ()) if isinstance(a, Quotient)
-    ]
+    dims = [dim for part in walk_terms(term) for dim in part.places]
+    found = [atom for atom in atoms(dims) if isinstance(atom, Quotient)]
     sizes = {a.d for a in found if isinstance(a.x, Symbol) and a.x.name == loop}
-    size = sizes.pop() if len(sizes) == 1 else 0
-    return size if isinstance(size, int) else 0
+    least = min((size for size in sizes if isinstance(size, int)), default=0)
+    return least if all(isinstance(size, int) and size % least == 0 for size in sizes) else 0
 
 
 def atoms(dims: Iterable[Dim]) -> Iterator[Atom]:

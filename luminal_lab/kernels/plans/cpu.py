@@ -134,11 +134,9 @@ def _groups(scheduling: Scheduling, summing: Handle) -> None:
     addition = next(iter(_sums(loop)), None)
     if len(loop.body) != 1 or addition is None or addition.how != "+=":
         return
-    size = group_of(loop.name, addition.term)
-    if 0 < size <= max(SIDE.values) and loop.size % size == 0:
+    if 0 < group_of(loop.name, addition.term) <= max(SIDE.values):
         with scheduling.attempt():
-            group, own = scheduling.do(Split((summing,), (size,), ("group", "each"))).loops
-            scheduling.lanes(addition.name, own, group, "lanes")
+            scheduling.grouped(summing, addition.name)
 
 
 def _lanes(scheduling: Scheduling, loop: Handle) -> None:
