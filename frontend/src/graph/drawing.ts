@@ -238,7 +238,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const row = there.row(one), kind = kindOf(look, one), box = row < 0 ? view.box(one) : undefined;
   const status = there.status(one), marks = view.thing.marks[one]!;
   const [name, sign] = STATUS[status] ?? [kind, ""];
-  const isUnused = (marks & UNUSED) > 0 && status !== REMOVED;
+  const isUnused = there.isUnused(one);
   // A broken outline is what is gone, a dotted one a view.
   const isGone = status === REMOVED || status === PASSING;
   const lines = { ...paint(name), class: isGone ? "ll-broken" : kind === "view" || kind === "outside" ? "ll-dotted" : null, "stroke-width": status || box ? 2 : 1.2 };
@@ -253,7 +253,7 @@ function thing(look: Look, one: number, rect: Rect): SVGGElement {
   const below = !isNear ? "" : worth?.text || (box || kind === "constant" ? "" : there.run.type(row));
   const hasTwo = height >= 40, isUnder = below && !hasTwo && !box;
   const base = !isNear ? height / 2 + 5.5 : box ? 18.5 : hasTwo && below ? 16.5 : height / 2 + 4.5;
-  const signs = sign + SIGNS.filter(([mark]) => marks & mark && (mark !== UNUSED || isUnused)).map(([, text]) => text).join("");
+  const signs = sign + SIGNS.filter(([mark]) => (mark === UNUSED ? isUnused : marks & mark)).map(([, text]) => text).join("");
   group.append(
     s(
       "text",
