@@ -27,6 +27,7 @@ PACKAGES: Final = {
     "cupy": "what CuPy takes",
     "diffusers": "models of theirs",
     "distributed": "searches on a cluster of Dask's",
+    "gguf": "GGUF files and blocks by their own package",
     "graphviz": "graphs as Graphviz's text",
     "hatchling": "packages are built",
     "ipykernel": "notebooks",

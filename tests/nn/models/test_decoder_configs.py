@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from luminal_lab.errors import ModelError
-from luminal_lab.nn.models.decoder import load_decoder
+from luminal_lab.nn.models.decoder_weights import load_decoder
 from luminal_lab.nn.models.decoders import HARMLESS, from_config
 from luminal_lab.nn.rope import FactorScaling, LinearScaling, Llama3Scaling, YarnScaling
 from tests.expect import error_of
