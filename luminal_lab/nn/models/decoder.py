@@ -386,6 +386,15 @@ class DecoderAttention(Attention):
             return x if norm is None else norm(x)
         return norm(x.unflatten(-1, (-1, self.size))).flatten(-2)
 
+    @override
+    def options(self) -> str:
+        config = self.config
+        parts = [f"{self.heads} heads" + f" over {self.kv_heads}" * (self.kv_heads != self.heads)]
+        parts += [f"window={config.window}"] * (config.window is not None)
+        parts += [f"soft_cap={config.soft_cap:g}"] if config.soft_cap is not None else []
+        parts += ["no rope"] * (config.rope is None)
+        return ", ".join(parts)
+
 
 class FeedForward(Module):
     """A feed-forward part of a decoder."""
@@ -412,6 +421,10 @@ class FeedForward(Module):
             return self.down_proj(act(self.gate_proj(x)) * self.up_proj(x))
         return self.down_proj(act(self.up_proj(x)))
 
+    @override
+    def options(self) -> str:
+        return self.config.activation
+
 
 class Mixture(Module):
     """A router, experts, and perhaps one that all tokens share."""
@@ -435,6 +448,10 @@ class Mixture(Module):
         if self.shared_expert is None:
             return mixed
         return mixed + self.shared_expert_gate(x).sigmoid() * self.shared_expert(x)
+
+    @override
+    def options(self) -> str:
+        return f"{self.config.chosen} of {self.config.count} experts"
 
 
 class Experts(Module):
