@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -99,6 +99,10 @@ class _Source(NamedTuple):
             return rows[0]
         if not self.is_stack and shape != wanted:  # files leave out axes of size 1
             return Parameter(wanted, dtype, provider=lambda: _array(rows[0]).reshape(wanted))
+        if _is_blocks(rows[0]) and (not self.is_stack or all(map(_is_blocks, rows))):
+            blocks = Parameter(wanted, dtype)
+            blocks.set(_stacked_blocks(rows) if self.is_stack else rows[0], copy=False)
+            return blocks
         if not self.is_stack:
             return Parameter(shape, dtype, provider=lambda: rows[0])
 
@@ -125,6 +129,19 @@ def _files(config: DecoderConfig, path: str, parameter: Parameter) -> _Source:
     return _Source([prefix + name.replace("{}", str(row)) for row in rows], is_stack=True)
 
 
+def _is_blocks(value: object) -> bool:
+    """Return whether a value is blocks of few bits, which are not to be widened."""
+    return hasattr(value, "raw") and hasattr(value, "form")
+
+
+def _stacked_blocks(rows: list[Any]) -> object:
+    """Return the blocks of a matrix each as those of all matrices, if they have one form."""
+    first = rows[0]
+    if any(row.form is not first.form for row in rows):
+        return np.stack([row.value for row in rows])
+    return type(first)(first.form, np.stack([r.raw for r in rows]), (len(rows), *first.shape))
+
+
 def _array(value: object) -> Array:
     return as_array(getattr(value, "value", value), "load_decoder")
 
@@ -132,6 +149,8 @@ def _array(value: object) -> Array:
 def _form(value: object) -> tuple[tuple[int, ...], str]:
     """Return the shape and the dtype of a value, which is not read for it."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is not None and _is_blocks(value):
+        dtype = "float32"
     if shape is None or dtype is None:
         value = as_array(value, "load_decoder")
         shape, dtype = value.shape, value.dtype

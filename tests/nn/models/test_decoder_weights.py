@@ -1,5 +1,7 @@
 """Weights of decoders by the names of files: what is missing or left over, and what is kept."""
 
+import importlib
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -156,3 +158,27 @@ def test_learned_positions_have_an_end():
     tokens = cx.tensor((1, 17), "int64")
     error = error_of(lambda: decoder_of(GPT2)(tokens))
     assert error.message == "decoder: 17 tokens are given, and the context is 16"
+
+
+@pytest.mark.skipif(find_spec("luminal_lab.tensor.blocks") is None, reason="no blocks here yet")
+def test_blocks_of_few_bits_stay_as_they_are():
+    blocks = importlib.import_module("luminal_lab.tensor.blocks").Blocks
+    sizes = {"hidden_size": 32, "intermediate_size": 64}
+    config = from_config({**MIXTRAL, **sizes})
+    values: dict[str, Any] = {}
+    for path, value in drawn(config).state_dict().items():
+        if value.ndim < 2 or "router" in path:
+            values[path.replace("mlp.router", "block_sparse_moe.gate")] = value
+        elif "experts" in path:
+            part = {"gate": "w1", "up": "w3", "down": "w2"}[path.split(".")[-1].split("_")[0]]
+            for number, row in enumerate(value.astype("float16")):
+                name = f"model.layers.0.block_sparse_moe.experts.{number}.{part}.weight"
+                values[name] = blocks("f16", row, row.shape)
+        else:
+            values[path] = blocks("f16", value.astype("float16"), value.shape)
+    model = load_decoder(config, values)
+    forms = {path: p.form for path, p in model.parameters().items() if p.form}
+    assert set(forms.values()) == {"f16"}
+    assert len(forms) == 4 + 3 + 2
+    wide = {name: getattr(value, "value", value) for name, value in values.items()}
+    np.testing.assert_array_equal(logits_of(model), logits_of(load_decoder(config, wide)))
