@@ -220,7 +220,20 @@ class Decoder(Module):
 
     @override
     def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
-        config, logits = self.config, self.lm_head(self.model(tokens, cache))
+        return self.head(self.model(tokens, cache))
+
+    def head(self, x: Tensor) -> Tensor:
+        """Return the logits of what the stack of layers makes of some positions.
+
+        Of a prompt the last position's are enough:
+
+        >>> from luminal_lab.nn.models.decoders import decoder_of
+        >>> model = decoder_of({"architectures": ["GPT2LMHeadModel"], "n_layer": 1, "n_head": 2,
+        ...     "n_embd": 8, "vocab_size": 10, "n_positions": 16})
+        >>> model.head(model.model(cx.tensor((1, 12), "int64"))[:, -1]).shape
+        (1, 10)
+        """
+        config, logits = self.config, self.lm_head(x)
         if config.logit_scale != 1:
             logits = logits * config.logit_scale
         if config.logit_cap is not None:
@@ -250,7 +263,7 @@ class DecoderStack(Module):
         self.norm = norm_of(config.norm, config.width, dtype)
 
     @override
-    def forward(self, tokens: Tensor, cache: KVCache | None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: KVCache | None = None) -> Tensor:
         past: Dim = 0 if cache is None else cache.past
         x = self.embed_tokens(tokens).cast(self.dtype)
         if self.config.embedding_scale != 1:
